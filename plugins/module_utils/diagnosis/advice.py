@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A cause with what speaks for it, what followed from it and what to do. Pure."""
+"""A cause with its evidence, its consequences and its remedy. Pure."""
 
 from __future__ import annotations
 
@@ -81,12 +81,15 @@ _OF_THE_JOB = {
 
 
 def signature_of(family: str, families: Families = _FAMILIES) -> Signature:
-    """The family of that name; what is no family of the registry is an exception nobody knows, or a bare failure."""
+    """The family of that name. A name outside the registry is an unexplained exception or a failure without a log."""
     return families.get(family) or _OF_THE_JOB.get(family, _OWN)
 
 
 def filled(text: str, event: Event | None) -> str:
-    """`text` with what the pattern captured; a hole for which nothing was captured goes, with its colon."""
+    """`text` with its placeholders replaced by what the pattern captured.
+
+    Without any capture, each placeholder is removed together with a colon before it.
+    """
     known = dict(event.captured) if event else {}
     if event and event.node:
         known.setdefault("node", event.node)
@@ -106,7 +109,7 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
         return found
     families = {signature.family: signature for signature in scan.signatures}
     family = signature_of(cause.family, families)
-    # A launcher's echo of the same family says who was ended, not who ended first.
+    # An echo of the same family names ranks that the launcher ended, not the rank that failed first.
     alike = (event for event in cause.followed if (event.family, event.strength) == (root.family, root.strength))
     same = [root, *alike]
     nodes = _unique(event.node for event in same)
@@ -125,14 +128,14 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
 
 
 def with_rank(event: Event, rank: int | None, node: str | None = None) -> Event:
-    """The event with the rank and node that its file's name says, where its line said none."""
+    """The event with the rank and node from its file's name, where its line names none."""
     return replace(event, rank=rank if event.rank is None else event.rank, node=event.node or node)
 
 
 def _chain(root: Event, followed: Sequence[Event], families: Families) -> list[str]:
-    """What led to what: the root, then each other family once, in order, with how many ranks said it."""
+    """The chain of events: the root, then each other family once, in order, with the number of its ranks."""
     links = [_link(root.family, [root], families)]
-    # What always follows from something else is the launcher's doing, however it sounds; but who was lost matters.
+    # An event that only follows from another is attributed to the launcher; a lost peer is kept, as its name matters.
     followed = [
         replace(event, family=LAUNCHER) if event.strength < WEAK and event.family != _LOST else event
         for event in followed
@@ -152,11 +155,11 @@ def _link(family: str, events: Sequence[Event], families: Families) -> str:
 
 
 def _others(root: Event, followed: Sequence[Event]) -> list[Event]:
-    """One event of each other family, and what each other witness says, the strongest first."""
+    """One event of each other family, and one of each other source that is no file, the strongest first."""
     seen = {root.family, root.file}
     chosen = []
     for event in sorted(followed, key=lambda event: -event.strength):
-        # Accounting and the like have no folder.
+        # Accounting and similar sources have no folder in their name.
         key = event.family if os.sep in event.file else event.file
         if key not in seen:
             seen.add(key)
@@ -170,7 +173,7 @@ def _shown(event: Event, files: Mapping[str, str]) -> Evidence:
 
 
 def _relative(path: str, base: str) -> str:
-    """What lies in no folder is no file but a witness: Slurm, sacct, squeue."""
+    """`path` relative to `base`. A name without a folder is no file but a source: Slurm, sacct, squeue."""
     return os.path.relpath(path, base) if base and os.sep in path else path
 
 

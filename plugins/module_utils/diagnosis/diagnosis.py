@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What logs say of a failure. Data only."""
+"""The result of a diagnosis. Data only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause imp
 
 @dataclass(frozen=True)
 class Evidence:
-    """A line that says something. `file`: a path, or the program that said it (Slurm, sacct). `line` counts from 1."""
+    """A line of evidence. `file`: a path, or the program that reported it (Slurm, sacct). `line` counts from 1."""
 
     file: str
     line: int
@@ -34,11 +34,11 @@ class Unread:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The cause, or that none is to be seen (`family` is HEALTHY).
+    """The cause of a failure; `family` is HEALTHY where the logs show none.
 
-    `root` is the line that says it first, `ranks` and `nodes` those that say the same. `chain`: what followed, in
-    sentences. `retry`: the same launch may succeed another time. `blame`: the node that is at fault. `files`, `bytes`:
-    how much was read.
+    `root` is the first line that shows the cause; `ranks` and `nodes` are those that report the same. `chain`: what
+    followed, in sentences. `retry`: the same launch may succeed if it is tried again. `blame`: the node at fault.
+    `files`, `bytes`: how much was read.
     """
 
     family: str
@@ -58,9 +58,9 @@ class Diagnosis:
 
     @property
     def healthy(self) -> bool:
-        """Whether no failure is to be seen."""
+        """Whether the logs show no failure."""
         return self.family == HEALTHY
 
     def as_dict(self) -> ModuleResult:
-        """As module job_diagnosis returns it."""
+        """The diagnosis as module job_diagnosis returns it."""
         return {"healthy": self.healthy, **asdict(self)}

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines to events: what each log says that may matter, typed, with where it stands. Says nothing of causes.
+"""Turn log lines into typed events with their positions. Does not decide on causes.
 
-A reader of one file holds one open traceback a stream (rank and node) and at most KEPT events a family and stream.
+A reader of one file keeps one open traceback per stream (rank and node) and at most KEPT events per family and stream.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
 
 KEPT = 12
-# An exception that carries another one counts where that is not to be seen.
+# The strength of an exception that carries another one: it counts only where that one is not in the log.
 CARRIER = RAISED - 1
 FRAMES_KEPT = 4000
-# So many lines back an event's time is looked for where its own line has none.
+# Where an event's own line has no time, this many lines before it are searched for one.
 RECENT = 40
-# So many steps in a row without a number, and the loss is lost.
+# After this many steps in a row whose loss is no number, the loss counts as NaN.
 NAN_LINES = 3
 TEXT_KEPT = 2000
 
 UNEXPLAINED = "exception"
 LAUNCHER = "launcher"
-# What only the job itself can say: it refused to start its ranks, or they ended well and proved nothing.
+# Only the job reports these: it refused to start its ranks, or they ended normally without a valid artifact.
 SETUP = "setup"
 ARTIFACT = "artifact"
-# What the scheduler says of a job that does not start.
+# The scheduler's reason for a job that does not start.
 PENDING = "pending"
-# What Slurm has done to a node for the job's sake.
+# Slurm drained a node because of the job.
 DRAINED = "node_drained"
 
 
@@ -58,7 +58,7 @@ def _one_of(words: tuple[str, ...], text: str) -> bool:
 class Event:
     """One line that may matter. `time`: seconds, comparable within a file; `progress`: steps logged before it.
 
-    `after`: how the event's exception follows the one before it on its stream: empty, `during` or `direct`.
+    `after`: how the exception follows the one before it on its stream: empty, `during` or `direct`.
     """
 
     family: str
@@ -77,15 +77,18 @@ class Event:
 
     @property
     def stream(self) -> tuple[str, int | None, str | None]:
-        """The lines that belong together: (file, rank, node). In a log of all ranks each rank is a stream."""
+        """The stream of the line: (file, rank, node). In a log of all ranks, each rank is one stream."""
         return self.file, self.rank, self.node
 
 
 @dataclass
 class FileEvents:
-    """What one log says. `progress`, `done`: steps logged, and the line of the last word of a normal end; `bars`: steps
-    that a progress bar showed, which no buffer delays; `last_step`: the line that says `step N/N`, if nothing was
-    logged after it that counts less; `requeued`: Slurm took the job back, and no step was logged since."""
+    """The events of one log.
+
+    `progress`: the number of logged steps; `bars`: steps on a progress bar, which is not buffered; `done`: the line of
+    the last message of a normal end; `last_step`: the line with `step N/N`, unless a later line shows a smaller step;
+    `requeued`: Slurm requeued the job, and no step was logged since.
+    """
 
     file: str
     events: list[Event] = field(default_factory=list)
@@ -108,17 +111,17 @@ class _Stream:
     after: str = ""
     indented: bool = False
     wrapped: bool = False
-    # The places of this stream's last events, and how many lines ago the last of them was.
+    # The indices of this stream's last events, and the number of lines since the last of them.
     recent: list[int] = field(default_factory=list)
     since: int = 0
-    # What was said before the traceback that is open; whether its writer lives with it.
+    # The line before the open traceback; whether it says that the program recovers.
     said: str = ""
     lived_with: bool = False
 
 
 @dataclass
 class _Nan:
-    """The newest row of steps whose loss is no number. One that is skipped (loss scaling) is none."""
+    """The current series of steps whose loss is no number. Steps that loss scaling skips do not count."""
 
     lines: int = 0
     first: Event | None = None
@@ -136,7 +139,7 @@ class _Nan:
 
 
 class Reader:
-    """Reads the lines of one file, in order, into events. `signatures` decide what is an event."""
+    """Reads the lines of one file, in order, into events. `signatures` define the events."""
 
     def __init__(self, signatures: Sequence[Signature]) -> None:
         self._anywhere: list[tuple[Signature, Match]] = []
@@ -144,14 +147,14 @@ class Reader:
         for signature in signatures:
             for match in signature.matches:
                 (self._anywhere if match.where == ANYWHERE else self._raised).append((signature, match))
-        # Each fixed string of each wording, and after them the echoes'.
+        # The fixed strings of all wordings, followed by those of the echoes.
         self._owners = [number for number, (_family, match) in enumerate(self._anywhere) for _needle in match.needles]
         self._index = Index(
             [*(needle for _family, match in self._anywhere for needle in match.needles), *phrases.ECHO_NEEDLES]
         )
 
     def read(self, file: str, lines: Iterable[Line]) -> FileEvents:
-        """The events of one file. `lines` may hold GAP, where a part of the file was not read."""
+        """The events of one file. `lines` may contain GAP where a part of the file was not read."""
         found = FileEvents(file)
         streams: dict[tuple[int | None, str | None], _Stream] = {}
         heard: deque[str] = deque(maxlen=RECENT)
@@ -159,7 +162,7 @@ class Reader:
         kept: Counter[tuple[str, int | None, str | None]] = Counter()
         for line in lines:
             if line is GAP:
-                # What was open before a part that nobody read is not open after it.
+                # A traceback that was open before an unread part is not open after it.
                 streams.clear()
                 continue
             found.lines = line.number
@@ -188,17 +191,17 @@ class Reader:
                 stream.recent, stream.since = [*stream.recent, len(found.events)], 0
                 found.events.append(event)
             elif event.strength > ECHO:
-                # The newest one stays known: it says whether the failure was the end.
+                # Keep the newest one: it shows whether the failure was the end.
                 found.events[-1] = event if found.events[-1].family == event.family else found.events[-1]
         if nan.lines >= NAN_LINES and nan.first is not None:
-            # A loss that is no number, and stays so until the end.
+            # A loss that is no number and stays so until the end.
             where = replace(nan.first, file=file, progress=found.progress)
             found.events = sorted([*found.events, where], key=lambda event: event.line)
         return found
 
     def _recovered(self, line: Line, stream: _Stream, found: FileEvents) -> None:
-        """Of a complaint that its writer says at once how to live with only a symptom is left."""
-        # Lines of the next traceback do not count: several ranks may complain in a row.
+        """Weaken a complaint to a symptom if its writer reports at once that it recovers."""
+        # Lines of the next traceback do not count: several ranks may report an error in a row.
         if not stream.recent or stream.open_traceback:
             return
         recovers = phrases.RECOVERS.search(line.text)
@@ -248,7 +251,7 @@ class Reader:
         return self._exception(line, stream, found) or self._wording(line, found)
 
     def _exception(self, line: Line, stream: _Stream, found: FileEvents) -> Event | None:
-        # Exceptions that compilers of Python code re-raise stand indented below "in user code:".
+        # Compilers of Python code re-raise exceptions indented below "in user code:".
         text = line.text.strip("^ ~") if stream.wrapped or line.text.startswith(("^", "~")) else line.text
         plain = phrases.EXCEPTION.match(text)
         if not plain and not (stream.open_traceback and stream.indented and phrases.ANY_CLASS.match(text)):
@@ -269,7 +272,7 @@ class Reader:
             match.frames and match.strength >= CAUSE and match.regex.search(text) and match.frames.search(frames)
             for _family, match in self._raised
         ):
-            # `died with <Signals.SIGKILL: 9>` is a launcher's word that nevertheless says what ended a rank.
+            # `died with <Signals.SIGKILL: 9>` comes from a launcher but still tells what ended a rank.
             return self._wording(line, found) or self._made(line, found, LAUNCHER, ECHO, {}, after)
         best: tuple[int, str, dict[str, str | None]] | None = None
         for signature, match in self._raised + self._anywhere:
@@ -303,11 +306,11 @@ class Reader:
             and (best[0] > RAISED or not phrases.ECHOES.search(text))
             and not phrases.NOISE.search(text)
         ):
-            # torchrun's record of an exception comes before the exception's own traceback.
+            # torchrun's record of an exception precedes the exception's traceback.
             strength = min(best[0], CARRIER) if '{"message": ' in text else best[0]
             return self._made(line, found, best[1], strength, best[2], "")
         if held[-1] >= len(self._owners) and phrases.ECHOES.search(text):
-            # `exitcode: -9` is a launcher's summary that nevertheless says what killed a rank.
+            # `exitcode: -9` is a launcher's summary but still tells what killed a rank.
             if best is not None and best[0] > ECHO and "exitcode: -15" not in text and not phrases.NOISE.search(text):
                 return self._made(line, found, best[1], best[0], best[2], "")
             return self._made(line, found, LAUNCHER, ECHO, {}, "")
@@ -318,7 +321,7 @@ class Reader:
     ) -> Event:
         task = phrases.TASK.search(line.text)
         if task and family == LAUNCHER and "Exited with exit code" in line.text:
-            # Which rank ended first is worth more than that a launcher ended the rest.
+            # The rank that failed first is worth more than the launcher's end of the others.
             strength = ECHO + 3
         rank, node = (int(task["rank"]), task["node"]) if task else (line.rank, line.node)
         return Event(

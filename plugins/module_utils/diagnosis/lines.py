@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Log files as lines: any size, any bytes. A line knows its number, and the rank and node that its prefix names.
+"""Read log files of any size and content as lines. Each line has its number and the rank and node of its prefix.
 
-Memory is bounded: a file is read in blocks, and of a line longer than LONGEST only the beginning and the end are kept.
+Memory is bounded: a file is read in blocks, and only the beginning and the end of a line longer than LONGEST are kept.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LONGEST = 8192
 
 _NAME_WITH_RETURN = re.compile(r"\r(?=[)'\"]|: )")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]")
-# What launchers put before a line. Several may stand in a row: `node07: [rank3]: `, `3: [rank3]:[rank3]: `.
+# Prefixes that launchers put before a line. Several may follow each other: `node07: [rank3]: `, `3: [rank3]:[rank3]: `.
 _PREFIX = re.compile(
     r"""\s*(?:
       \[(?:rank|default|Rank\ )(?P<rank>\d{1,7})\]:\ ?            # torch; torchrun --redirects
@@ -40,13 +40,13 @@ _PREFIX = re.compile(
     )""",
     re.VERBOSE,
 )
-# `cv2.error: ` and `n1.Error2: ` are exceptions and no nodes.
+# `cv2.error: ` and `n1.Error2: ` are exceptions, not nodes.
 _EXCEPTION_NAME = re.compile(r"(?:[Ee]rror|Exception|Warning|Interrupt|Exit)\d*$")
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line. `text` has neither prefixes nor colours; `rank`, `node` and `stamp` are what the prefixes said."""
+    """One line. `text` has no prefixes and no colours; `rank`, `node` and `stamp` come from the prefixes."""
 
     number: int
     text: str
@@ -56,18 +56,18 @@ class Line:
 
     @property
     def stream(self) -> tuple[int | None, str | None]:
-        """Lines of one stream follow one another, whatever was written between them."""
+        """The stream of the line. Lines of one stream belong together, even with other lines between them."""
         return self.rank, self.node
 
 
 def parse_line(number: int, raw: bytes) -> Line:
-    """One line as bytes, without its newline. Of text that a carriage return overwrote only the last is kept."""
+    """Parse one line without its newline. Of text that carriage returns overwrote, only the last part is kept."""
     text = raw.decode("utf-8", "replace").rstrip("\r")
     if "\r" in text:
-        # A script with Windows line ends: the sign belongs to the name of what was not found.
+        # A script with Windows line ends: the carriage return belongs to the name of what was not found.
         text = _NAME_WITH_RETURN.sub("^M", text)
     if "\r" in text:
-        # A message that follows a progress bar was glued to it, or the bar to the message: keep what has words.
+        # A message may share a line with a progress bar, before or after it: keep the part that is no bar.
         parts = [part for part in text.split("\r") if part.strip()]
         text = next((part for part in reversed(parts) if "%|" not in part), parts[-1] if parts else "")
     if "\x1b" in text:
@@ -92,12 +92,12 @@ def parse_line(number: int, raw: bytes) -> Line:
     return Line(number, text[position:].rstrip(), rank, node, stamp)
 
 
-# Between two parts of a file that is not read whole.
+# Marks a part of a file that was not read.
 GAP = Line(0, "")
 
 
 class UpTo:
-    """A part of a stream for `raw_lines`: from `begin` to the end of the line in which `end` lies."""
+    """A part of a stream for `raw_lines`: from `begin` to the end of the line that contains `end`."""
 
     def __init__(self, stream: IO[bytes], begin: int, end: int) -> None:
         stream.seek(begin)
@@ -106,7 +106,7 @@ class UpTo:
         self._ended = False
 
     def read(self, size: int) -> bytes:
-        """At most `size` bytes; none after the line that holds the last byte of the part."""
+        """At most `size` bytes; empty after the line with the last byte of the part."""
         if self._ended:
             return b""
         if self._left > 0:
@@ -121,7 +121,7 @@ class UpTo:
 
 
 def raw_lines(stream: IO[bytes] | UpTo) -> Iterator[bytes]:
-    """The lines of a stream without their newlines; of a line longer than LONGEST its beginning and its end."""
+    """The lines of a stream without newlines; of a line longer than LONGEST, its beginning and its end."""
     kept = b""
     while True:
         block = stream.read(BLOCK)
@@ -142,16 +142,19 @@ def _cut(line: bytes) -> bytes:
 
 
 def parse(lines: Iterable[bytes]) -> Iterator[Line]:
-    """Number the lines of a whole file from 1 and take each apart."""
+    """Number the lines of a complete file from 1 and parse each."""
     for number, raw in enumerate(lines, 1):
         yield parse_line(number, raw)
 
 
 @contextmanager
 def opened(path: str) -> Iterator[IO[bytes]]:
-    """A log for reading, unpacked where its first bytes say gzip or zstd. Raises `OSError` where it cannot be read."""
+    """Open a log for reading; decompress it if its first bytes identify gzip or zstd.
+
+    Raises `OSError` where it cannot be read, `EOFError` where zstd cannot decompress all of it.
+    """
     magic = _magic(path)
-    # Opened afresh: another process goes on where the descriptor is, not where Python's buffer is.
+    # Opened again: a child process reads from the descriptor's position, not from that of Python's buffer.
     with regular(path) as plain:
         if magic[:2] == b"\x1f\x8b":
             with gzip.open(plain) as unpacked:
@@ -163,7 +166,7 @@ def opened(path: str) -> Iterator[IO[bytes]]:
             with subprocess.Popen(
                 [tool, "-dcq"], stdin=plain, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             ) as process:
-                if process.stdout is not None:  # a pipe was asked for
+                if process.stdout is not None:  # always true with PIPE
                     yield process.stdout
             if process.returncode:
                 raise EOFError("zstd could not unpack all of it")

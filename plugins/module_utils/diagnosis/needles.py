@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which of many fixed strings a line holds, without asking for each of them.
+"""Find which of many fixed strings a line contains, without a search for each of them.
 
-Most lines hold none. A few short pieces, of which each string holds one, are looked for first: a third of the time.
+Most lines contain none. A few short pieces are searched first, chosen so that each string contains one of them: this
+takes a third of the time.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ PIECE = 4
 
 
 class Index:
-    """Answers for `strings`: which of them a text holds, as their positions in the order given."""
+    """Finds which of `strings` a text contains, as their positions in the given order."""
 
     def __init__(self, strings: Iterable[str]) -> None:
         numbered = list(enumerate(strings))
@@ -30,7 +31,7 @@ class Index:
         self._pieces = tuple(by_piece)
 
     def held(self, text: str) -> list[int]:
-        """The positions of the strings that `text` holds, in order."""
+        """The positions of the strings that `text` contains, in ascending order."""
         pieces = [piece for piece in self._pieces if piece in text]
         if not pieces:
             return []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How lines are told apart that belong to no family: tracebacks, echoes, noise, steps, ends. Patterns only."""
+"""Patterns for lines that belong to no family: tracebacks, echoes, noise, steps and ends."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import re
 TRACEBACK = "Traceback (most recent call last)"
 DURING = "During handling of the above exception"
 DIRECT = "The above exception was the direct cause"
-# The last line of a traceback: an exception's name, with or without words.
+# The last line of a traceback: the name of an exception, with or without a message.
 NAME = (
     r"(?:[A-Za-z_]\w*\.)*(?:[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Timeout|Failure|Expired|Warning))"
 )
@@ -18,7 +18,7 @@ EXCEPTION = re.compile(rf"{NAME}(?::(?: |$)|$)|Exception: ")
 ANY_CLASS = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:: |$)|(?:[a-z_]\w*\.)+\w+: ")
 EXCEPTION_INSIDE = re.compile(r"(?<![\w.])((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): )")
 WARNING = re.compile(r"\w*Warning\b")
-# What others' failure makes a launcher, a store or a rank say: never the cause.
+# What a launcher, a store or a rank logs because of another failure: never the cause.
 ECHOES = re.compile(
     r"ChildFailedError|RendezvousConnectionError|DistNetworkError: (?:Connection was likely|failed to recv)"
     r"|got 0 bytes"
@@ -33,7 +33,7 @@ ECHOES = re.compile(
     r"[Tt]ask)\b.{0,40} (?:failed|crashed|exited)"
     r" with (?:a )?(?:non-?zero )?(?:exit |return )?(?:code|status)[: =]+(?!0\b)\d"
 )
-# Exceptions that only carry another one, which stands in its own traceback beside them.
+# Exceptions that only carry another one, which has its own traceback in the same log.
 CARRIERS = re.compile(
     r"Caught \w+ in (?:DataLoader worker|pin memory thread|replica)|PapermillExecutionError|"
     r"JaxStackTraceBeforeTransformation"
@@ -58,11 +58,11 @@ ECHO_NEEDLES = (
     " exited with ",
     " crashed with ",
 )
-# Lines that sound bad and are not; and what follows `ignored` is no failure either.
+# Lines that look like failures and are none; what follows `ignored` is no failure either.
 NOISE = re.compile(
     r"Exception ignored (?:in|while)|Error in atexit|^\w*Warning: |UserWarning|FutureWarning|DeprecationWarning"
     r"|\bWARNING\b.*\(OOM\)"
-    # Bash tells of a helper in the background that the script itself ended.
+    # Bash reports a background helper that the script itself ended.
     r"|: line \d+: +\d+ (?:Killed|Terminated) +(?:sleep|tail|watch|top|nvidia-smi|dcgmi|vmstat|iostat|sar)\b"
     r"|libaio|NUMEXPR|inotify|_find_nvidia|OSError: .*lspci|destroy_process_group\(\) was not called"
     r"|[Ff]ailed to find ncclNetPlugin|ncclNet\w* (?:symbol|plugin)|NCCL INFO|ignored, because|"
@@ -70,13 +70,13 @@ NOISE = re.compile(
     r"|can be ignored|safely ignore|[Rr]etrying|will (?:fall ?back|retry)|falling back"
     r"|NCCL WARN (?:Error: corrupted comm|RAS)"
 )
-# A line that its writer calls a warning, or less: a symptom on it proves nothing.
+# A line that its writer marks as a warning or less: a symptom on it proves nothing.
 NO_ERROR = re.compile(r"^\[?[WI]\d{3,4} |\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*\bERROR\b)|^\w{0,12}[Ww]arning: ")
 IGNORED = re.compile(
     r"Exception ignored (?:in|while)|Error in atexit|Exception in (?:thread (?:NetStatThr|asyncio)|callback )"
     r"|exception was never retrieved|--- Logging error ---"
 )
-# What follows a complaint at once where the program knows what to do about it.
+# Follows a complaint at once where the program handles it.
 RECOVERS = re.compile(
     # "Please try again" is advice to a person.
     r"\b(?:re-?trying\b|will re-?try\b|(?:will try|trying) again|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)"
@@ -87,20 +87,20 @@ RECOVERS = re.compile(
 )
 RECOVERY_LINES = 3
 IGNORED_WORDS = ("ignored", "atexit", "Exception in", "never retrieved", "Logging error")
-# srun names the node and the rank that it speaks of.
+# srun names the node and the rank that its message is about.
 TASK = re.compile(r"srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)")
 PROGRESS = re.compile(
     r"\b(?:iter(?:ation)?|step|global_step|epoch|Training step|batch)\b[^\w\n]{0,4}\d+.*"
     r"(?:loss|ms|time|it/s|tps|lr|tflop)"
     r"|'loss': |\d+%\|.*(?:it/s|s/it)|[Ll]oss\b[^\w\n]{1,4}-?\d",
 )
-# The last step of all that were asked for: an end as good as words.
+# The last of all requested steps: as good as a message of a normal end.
 LAST_STEP = re.compile(r"\b(?:iter(?:ation)?|(?:global_)?step)\b\W{0,4}(\d+) ?/ ?(\d+)\b")
-# A bar of steps, not of loading or downloading.
+# A progress bar of steps, not of loading or downloading.
 BAR = re.compile(r"(?:(?:[Ee]poch|[Tt]rain|[Ss]tep|[Ii]ter)[^|%]{0,40})?\s*\d+%\|")
-# Fixed strings of which each such line has one: the expression is slow.
+# Fixed strings: each such line contains one of them. They are checked first, as the regular expression is slow.
 PROGRESS_WORDS = ("loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
-# What may stand on the same line as a step: a message that was glued to a progress bar.
+# Failures that may share a line with a step: a message that was appended to a progress bar.
 BESIDE_PROGRESS = ("rror", "CANCEL", "illed", "xcept", "ailed", "emory", "nan", "NaN", "space left", "topp")
 NAN_LOSS = re.compile(
     r"(?<![\w-])(?:(?:train|training|lm|total|avg|mean|step)[ _/])?loss['\"]?\s*[:=|]?\s*['\"]?[Nn]a[Nn]\b"
@@ -111,7 +111,7 @@ DONE = re.compile(
     r"|exiting program (?:at|after)|\bTrain(?:ing)? runtime\b|'train_runtime'|after training is done|"
     r"exits successfully"
 )
-# A new run begins here: what was before belongs to an earlier one.
+# A new run begins at this line; everything before it belongs to an earlier run.
 BEGIN = re.compile(r"^(?:\[rankzero\] job \S+ attempt \d+ on |=+ ?(?:RESTART|JOB START|START OF JOB)|Starting job \d+)")
-# Slurm takes the job back into the queue: what the program says after it is the next attempt's.
+# Slurm requeues the job: what the program logs after this belongs to the next attempt.
 REQUEUED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ DUE TO (?:JOB REQUEUE|PREEMPTION|NODE FAILURE)")

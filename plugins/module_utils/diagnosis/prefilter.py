@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where in big logs something may stand: a few fixed strings, found by ripgrep, grep or Python. One pass over a file.
+"""Find the parts of large logs that may matter: a few fixed strings, searched by ripgrep, grep or Python in one pass.
 
-Few strings with rare first bytes: grep finds these at one to two gigabytes a second, and the three hundred of all
-families at a seventh of one.
-What stands near them, and both ends of the file, is read whole (`Windows`).
+The strings are few and begin with rare bytes. grep finds them at one to two gigabytes a second, but the three hundred
+strings of all families at a seventh of a gigabyte. The text near them and both ends of the file are read completely
+(`Windows`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 
-# At least one of these is on, or within a few lines of, whatever says that something failed in the middle of a log.
-# grep looks for their first bytes: each is one that is rare in logs. One string that begins with a space, and grep
-# takes twice the time; ripgrep falls to a tenth of its speed somewhere above two dozen. What the shell says when a
-# script begins stands in the first lines, which are read anyway.
+# Every report of a failure in the middle of a log has at least one of these on its line or within a few lines of it.
+# grep searches for their first bytes, so each of these is rare in logs. A string that begins with a space doubles
+# grep's time; ripgrep drops to a tenth of its speed at somewhat more than two dozen strings. Messages of the shell at
+# the start of a script are in the first lines, which are read anyway.
 ANCHORS = (
     b"Traceback (most",
     b"rror: ",
@@ -53,16 +53,16 @@ ANCHORS = (
     b"Xid (",
     b"zero] job",
 )
-# A grep that meets a file without line ends would hold all of it.
+# The memory limit of grep (bytes): it would hold all of a file without line ends.
 GREP_MEMORY = 160 << 20
-# Of hits that look alike so many are kept from the beginning, and of all hits so many from the end.
+# Of similar hits, this many are kept from the beginning; of all hits, this many from the end.
 ALIKE = 24
 FIRST = 4000
 LAST = 400
-# After so many hits it is no longer asked which look alike.
+# After this many hits, they are no longer compared.
 ASKED = 50_000
 SHAPE = 48
-# In a line that is longer nothing is looked for: its beginning and its end are read anyway.
+# A line longer than this (bytes) is not searched: its beginning and its end are read anyway.
 ENDLESS = 16 << 20
 _DIGITS = bytes.maketrans(b"0123456789", b"##########")
 
@@ -75,7 +75,7 @@ TAIL = 5 << 10
 
 @dataclass
 class Hits:
-    """The lines of one file that hold an anchor: their numbers and offsets, bounded, in order."""
+    """The lines of one file that contain an anchor: their numbers and offsets, limited in number, in order."""
 
     first: list[tuple[int, int, bool]] = field(default_factory=list)
     last: deque[tuple[int, int, bool]] = field(default_factory=lambda: deque(maxlen=LAST))
@@ -84,7 +84,7 @@ class Hits:
     newest: int = -1
 
     def add(self, number: int, offset: int, text: bytes) -> None:
-        """Count a line; keep it if its shape is new, or it stands late. `number`: from 1, 0 where it is unknown."""
+        """Count a line; keep it if its shape is new or it comes late. `number` counts from 1; 0: unknown."""
         self.seen += 1
         self.newest = offset
         hit = (number, offset, ANCHORS[0] in text)
@@ -102,7 +102,7 @@ class Hits:
 
 
 def tool() -> list[str] | None:
-    """The command that finds fixed strings in many files: ripgrep, else grep, else None."""
+    """The command that searches fixed strings in many files: ripgrep, else grep, else None."""
     found = shutil.which("rg")
     if found:
         plain = ["--no-config", "--no-messages", "--color=never", "--no-heading", "--no-mmap", "--null"]
@@ -112,18 +112,18 @@ def tool() -> list[str] | None:
 
 
 def strings(signatures: Sequence[Signature], known: Sequence[Signature]) -> tuple[bytes, ...]:
-    """The fixed strings of a site's own families: nobody knows whether an anchor stands near them."""
+    """The fixed strings of a site's own families: there may be no anchor near them."""
     own = [signature for signature in signatures if signature not in known]
     return tuple(needle.encode() for signature in own for match in signature.matches for needle in match.needles)
 
 
 def find(paths: Sequence[str], command: Sequence[str] | None, own: Sequence[bytes] = ()) -> dict[str, Hits]:
-    """The anchors' lines in these files. What the tool could not search is searched by Python: lines of gigabytes."""
+    """The anchors' lines in these files. Python searches what the tool could not: lines of gigabytes."""
     anchors = (*ANCHORS, *own)
     found = {path: Hits() for path in paths}
     if command is None or not _by_tool(paths, command, anchors, found):
         for path in paths:
-            # One by one, so that what is odd about one file costs the others nothing.
+            # One file at a time, so that a problem with one file does not affect the others.
             alone = {path: Hits()}
             if command is None or len(paths) == 1 or not _by_tool([path], command, anchors, alone):
                 alone[path] = in_python(path, anchors)
@@ -159,7 +159,7 @@ def _limit_memory() -> None:
 
 
 def in_python(path: str, anchors: Sequence[bytes] = ANCHORS) -> Hits:
-    """The same without a tool, in memory of a few blocks, whatever the lines are."""
+    """The same search without a tool. Memory is limited to a few blocks for any length of line."""
     hits = Hits()
     number = 1
     position = 0
@@ -192,13 +192,13 @@ def in_python(path: str, anchors: Sequence[bytes] = ANCHORS) -> Hits:
             if rest:
                 line_start = base + block.rfind(b"\n") + 1
             position += len(fresh)
-            # An anchor may lie across two blocks; a line end in the carried part was counted already.
+            # An anchor may cross two blocks; a line end in the carried part was already counted.
             carried = block[max(block.rfind(b"\n") + 1, len(block) - keep) :]
     return hits
 
 
 def _places(block: bytes, anchor: bytes) -> Iterator[int]:
-    """Where the anchor is, once a line."""
+    """The positions of the anchor, once a line."""
     at = block.find(anchor)
     while at >= 0:
         yield at
@@ -207,9 +207,9 @@ def _places(block: bytes, anchor: bytes) -> Iterator[int]:
 
 
 def windows(size: int, hits: Iterable[tuple[int, int, bool]]) -> list[tuple[int, int, int, int]]:
-    """What to read of a file: (begin, end, a line's number, that line's offset), in order, without overlap.
+    """The parts of a file to read: (begin, end, a line's number, that line's offset), in order, without overlap.
 
-    The number is 0 where none is known: at the end of a file, far from any anchor.
+    The number is 0 where it is unknown: at the end of a file, far from any anchor.
     """
     found = [(0, min(size, HEAD), 1, 0)]
     for number, offset, traceback in hits:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files to events: which files are logs, and how each is read. Little is read whole, much through the prefilter."""
+"""Turn files into events: find the logs and read each, small ones completely and large ones through the prefilter."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events im
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 
-# All logs together are read whole up to MUCH, one log up to BIG where they are more, and none beyond HUGE.
+# All logs are read completely up to MUCH bytes in total; above that, each log below BIG. A log of HUGE never is.
 MUCH = 24 << 20
 BIG = 64 << 10
 HUGE = 8 << 20
-# From so many bytes on it is worth it to start processes.
+# From this many bytes on, several processes are used.
 SHARED = 4 << 20
-# The number of a line of which nobody knows yet how many are before it.
+# Added to line numbers while the number of lines before them is unknown.
 UNNUMBERED = 1 << 62
 
 
 @dataclass
 class Scan:
-    """What was read. `unreadable`: file -> why; the rest is analysed even so."""
+    """The result of reading. `unreadable`: file -> reason; all other files are still analysed."""
 
     logs: list[FileEvents] = field(default_factory=list)
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Scan:
 
 
 class _Share(NamedTuple):
-    """Files for one process: read whole, or in parts round the anchors."""
+    """Files for one process: read completely, or in parts around the anchors."""
 
     in_parts: bool
     paths: list[str]
@@ -47,7 +47,7 @@ class _Share(NamedTuple):
 
 
 def find_logs(path: str) -> list[str]:
-    """The file itself, or every regular file below a folder that may be a log, sorted by path."""
+    """The file itself, or all regular files below a folder that may be logs, sorted by path."""
     if not os.path.isdir(path):
         return [path]
     found = []
@@ -65,7 +65,7 @@ def _may_be_a_log(name: str) -> bool:
 
 
 def scan(paths: Sequence[str], processes: int = 1, signatures: Sequence[Signature] = SIGNATURES) -> Scan:
-    """Read all logs, on several processes where there is much. Files that cannot be read are named."""
+    """Read all logs, in several processes if they are large. Unreadable files are listed in the result."""
     result = Scan(signatures=signatures)
     sizes = {path: _size(path) for path in paths}
     result.bytes = sum(sizes.values())
@@ -76,7 +76,7 @@ def scan(paths: Sequence[str], processes: int = 1, signatures: Sequence[Signatur
     jobs = [_Share(False, share, signatures) for share in _shares(whole, sizes, shares * 4)]
     jobs += [_Share(True, share, signatures) for share in _shares(parts, sizes, shares * 2)]
     if shares > 1 and len(jobs) > 1:
-        # Forked: a fresh interpreter would not know the archive that a shipped module runs from.
+        # Forked: a new interpreter would not have the archive that a shipped module runs from.
         with ProcessPoolExecutor(shares, mp_context=multiprocessing.get_context("fork")) as pool:
             done = [one for answer in pool.map(_read_all, jobs) for one in answer]
     else:
@@ -99,7 +99,7 @@ def _size(path: str) -> int:
 
 
 def _shares(paths: Sequence[str], sizes: dict[str, int], count: int) -> list[list[str]]:
-    """The files in at most `count` heaps of about the same size."""
+    """Split the files into at most `count` groups of about the same size."""
     heaps: list[tuple[int, list[str]]] = [(0, []) for _number in range(min(count, len(paths)))]
     for path in sorted(paths, key=lambda path: -sizes[path]):
         place = min(range(len(heaps)), key=lambda number: heaps[number][0])
@@ -109,7 +109,7 @@ def _shares(paths: Sequence[str], sizes: dict[str, int], count: int) -> list[lis
 
 
 def _read_all(share: _Share) -> list[tuple[str, FileEvents | None, str]]:
-    """Each file of a share: its events, or why there are none."""
+    """For each file of a share: its events, or the reason why there are none."""
     reader = Reader(share.signatures)
     answers: list[tuple[str, FileEvents | None, str]] = []
     searched: list[str] = []
@@ -149,7 +149,7 @@ def _attempt(reader: Reader, path: str, hits: prefilter.Hits | None) -> tuple[st
 
 
 def _read_parts(reader: Reader, path: str, hits: prefilter.Hits) -> FileEvents:
-    """The events of what stands near the hits, and of both ends of the file."""
+    """The events near the hits and at both ends of the file."""
     with regular(path) as stream:
         stream.seek(0, os.SEEK_END)
         parts = Parts(stream, prefilter.windows(stream.tell(), hits.all()))
@@ -168,18 +168,18 @@ def _read_parts(reader: Reader, path: str, hits: prefilter.Hits) -> FileEvents:
 
 
 class Parts:
-    """The lines of some parts of a file. Those far from any hit are counted only when somebody asks for a number."""
+    """The lines of some parts of a file. Lines far from any hit are numbered only on request."""
 
     def __init__(self, stream: IO[bytes], windows: Sequence[tuple[int, int, int, int]]) -> None:
         self._stream = stream
         self._windows = windows
-        # A line's number and where it begins; and where the lines without number begin.
+        # A line number with its offset, and the offset of the lines without number.
         self._known = (1, 0)
         self._unnumbered_from = 0
         self._before: int | None = None
 
     def lines(self) -> Iterator[lines.Line]:
-        """The lines of all parts in the order of the file, GAP before each part that does not begin it."""
+        """The lines of all parts in file order, with GAP before each part that does not begin the file."""
         for begin, end, number, offset in self._windows:
             if begin:
                 yield lines.GAP
@@ -191,7 +191,7 @@ class Parts:
                 self._known = (first, start)
 
     def _start(self, begin: int, number: int, offset: int) -> tuple[int, int]:
-        """Where the first whole line of a part begins, and its number."""
+        """The offset of the first complete line of a part, and its number."""
         if not begin:
             return 0, 1
         self._stream.seek(begin)
@@ -204,7 +204,7 @@ class Parts:
         return self._unnumbered_from, UNNUMBERED
 
     def numbered(self, line: int) -> int:
-        """The number that a line has in the file."""
+        """The line's number in the file."""
         if self._before is None:
             number, position = self._known
             self._stream.seek(position)

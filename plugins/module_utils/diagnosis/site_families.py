@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A site's own families: data that its repository holds, as signatures. The controller checks and ships them.
+"""Families that a site defines itself, as data in its repository. The controller checks them and sends them along.
 
 One family as data: {"family", "what", "remedy", "says": [{"regex", "needles", "strength"}],
 "raises": [{"regex", "frames", "strength"}], "examples", "retry", "blames_node"}; see docs/diagnosis.md.
@@ -26,7 +26,7 @@ STRENGTHS = {
 
 
 def signature(data: JsonObject) -> model.Signature:
-    """The family that `data` describes. Raises `KeyError`, and `re.error` for a pattern that is none."""
+    """The family that `data` describes. Raises `KeyError`, and `re.error` for an invalid pattern."""
     says = [
         model.says(match["regex"], *match["needles"], strength=STRENGTHS[match.get("strength", "cause")])
         for match in data.get("says") or []
@@ -49,5 +49,5 @@ def signature(data: JsonObject) -> model.Signature:
 
 
 def with_own(families: Sequence[JsonObject]) -> tuple[model.Signature, ...]:
-    """A site's families before ours: of two that know a line equally well the site's is believed."""
+    """A site's families followed by ours: if two match a line equally well, the site's family is used."""
     return (*(signature(family) for family in families), *SIGNATURES)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A diagnosis with the launch that it is of, as module job_diagnosis returns it and as a screen shows it. Pure."""
+"""A diagnosis and its launch, as the result of module job_diagnosis and as text for a screen. Pure."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ _STALLED = (
     "Look at what that rank does: playbook `rankzero.slurm.shell` enters its node (`py-spy dump`, `nvidia-smi`). "
     "The others wait for it in a collective."
 )
-# What a screen is given: cause, where, evidence, remedy, the full story.
+# The lines on a screen: cause, place, evidence, remedy, path of the complete report.
 SCREEN_LINES = 15
-# So many of them are the state of a running job where its logs show a failure already.
+# The lines for the state of a running job whose logs already show a failure.
 RUNNING_LINES = 3
 SHOWN = 2
 NAMED = 8
 WIDTH = 110
 
-# What of a launch's report is repeated in its diagnosis.
+# The fields of a launch's report that its diagnosis repeats.
 _OF_LAUNCH = ("name", "key", "generation", "job_id", "state", "attempt", "message", "run_dir", "completed", "success")
 
 
 @dataclass(frozen=True)
 class DiagnosisReport:
-    """`launch`: None where only logs were read. `stall`: of a job that runs, how it stands still. `facts`: what speaks
-    besides logs, by its source, as JSON (report/evidence.py).
+    """`launch`: None where only logs were read. `stall`: the stall of a running job. `facts`: evidence besides logs.
+
+    `facts` maps each source to its data as JSON (report/evidence.py).
     """
 
     diagnosis: Diagnosis
@@ -45,7 +46,7 @@ class DiagnosisReport:
     stall: Stall | None = None
 
     def as_dict(self) -> ModuleResult:
-        """As module job_diagnosis returns it; what there is only of a launch, or of one that runs, may be missing."""
+        """The result of module job_diagnosis, without the fields that do not apply: `launch`, `facts`, `stall`."""
         told = {**self.diagnosis.as_dict(), "checklist": [answer.as_dict() for answer in self.checklist]}
         if self.launch is not None:
             told["launch"] = {name: getattr(self.launch, name) for name in _OF_LAUNCH}
@@ -56,7 +57,7 @@ class DiagnosisReport:
 
 
 def screen(told: DiagnosisReport, story: str = "") -> list[str]:
-    """A diagnosis in at most SCREEN_LINES lines. `story`: where all of it is."""
+    """A diagnosis in at most SCREEN_LINES lines. `story`: the path of the complete report."""
     found, running = told.diagnosis, _running(told)
     if running:
         running = [*running[: SCREEN_LINES - 1], *_row("story", story, 1)]
@@ -81,7 +82,7 @@ def screen(told: DiagnosisReport, story: str = "") -> list[str]:
 
 
 def _running(told: DiagnosisReport) -> list[str]:
-    """Of a job that runs: its state, the check-list, and whether it stands still."""
+    """For a running job: its state, the checklist, and whether it stalls."""
     launch = told.launch
     if launch is None or not told.running:
         return []
@@ -93,7 +94,7 @@ def _running(told: DiagnosisReport) -> list[str]:
 
 
 def _checks(told: DiagnosisReport) -> list[str]:
-    """The launch check-list, a line each."""
+    """The launch checklist, one line per answer."""
     rows = []
     for number, one in enumerate(told.checklist):
         rows += _row("" if number else "check", f"{_MARKS[one.ok]:<4}{one.question}: {one.answer}", 1)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Launches as aligned lines for people. Pure."""
+"""Launches as an aligned table for people. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ HEAD = ("name", "key", "gen", "job", "state", "time", "what")
 
 
 def listing(launches: Sequence[ModuleResult], now: float) -> list[str]:
-    """A head line and a line for each of the launches that job_info reports; none where there are none. `now` is epoch
-    seconds. Active ones come first, then the newest.
+    """A header line and one line for each launch from job_info; empty without launches. `now`: epoch seconds.
+
+    Active launches come first, then the most recent.
     """
 
     def order(one: ModuleResult) -> tuple[bool, float]:

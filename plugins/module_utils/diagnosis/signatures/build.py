@@ -64,7 +64,7 @@ SIGNATURE = Signature(
             "open requirements",
             "ERROR: ",
         ),
-        # A carrier: what it ran says more.
+        # A carrier: the output of the command it ran is more specific.
         raises(r"CalledProcessError.*(?:pip|ninja|nvcc|cmake|gcc|g\+\+)", strength=RAISED + 1),
         says("^ERROR: pip's dependency resolver does not", "ERROR: pip's", strength=WEAK),
         raises("Ninja build failed"),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A checkpoint is damaged, half written, or of another model."""
+"""A checkpoint is damaged, incomplete, or from another model."""
 
 from __future__ import annotations
 

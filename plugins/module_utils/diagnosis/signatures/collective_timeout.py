@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ranks waited for others until the watchdog ended them; why the others did not come is elsewhere."""
+"""Ranks waited for others until the watchdog ended them; the logs of the others show why they did not arrive."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A GPU is lost, broken, not visible, or was used wrongly."""
+"""A GPU is lost, broken or not visible, or was used incorrectly."""
 
 from __future__ import annotations
 

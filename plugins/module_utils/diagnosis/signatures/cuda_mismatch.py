@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Driver, CUDA, NCCL, GPU architecture and binaries that do not belong together."""
+"""Driver, CUDA, NCCL, GPU architecture and binaries are not compatible."""
 
 from __future__ import annotations
 

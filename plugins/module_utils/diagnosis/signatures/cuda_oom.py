@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The memory of a GPU is full: PyTorch, JAX, NCCL and the CUDA runtime each say it in their own words."""
+"""The memory of a GPU is full; PyTorch, JAX, NCCL and the CUDA runtime each use their own wording."""
 
 from __future__ import annotations
 

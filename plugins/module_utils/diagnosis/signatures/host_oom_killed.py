@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The host's memory, or the job's share of it, is full: the kernel kills, and Slurm tells."""
+"""The host's memory, or the job's share of it, is full: the kernel kills a process, and Slurm reports it."""
 
 from __future__ import annotations
 

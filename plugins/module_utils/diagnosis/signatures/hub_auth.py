@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A hub refuses: no token, a wrong one, or a gated repository."""
+"""A hub refuses access: no token, a wrong token, or a gated repository."""
 
 from __future__ import annotations
 

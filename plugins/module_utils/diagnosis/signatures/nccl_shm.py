@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NCCL's shared memory segment could not be made: /dev/shm is too small."""
+"""NCCL's shared memory segment could not be created: /dev/shm is too small."""
 
 from __future__ import annotations
 

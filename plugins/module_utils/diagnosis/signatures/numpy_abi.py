@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An extension that was built for numpy 1 meets numpy 2, or the other way round."""
+"""An extension that was built for numpy 1 is used with numpy 2, or the other way round."""
 
 from __future__ import annotations
 

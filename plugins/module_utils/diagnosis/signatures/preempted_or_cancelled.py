@@ -33,7 +33,7 @@ SIGNATURE = Signature(
         says(
             r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*", "CANCELLED AT", strength=WEAK + 2
         ),
-        # srun ends a step itself where one of its tasks failed.
+        # srun itself ends a step when one of its tasks fails.
         says(
             r"\*\*\* STEP \S+ ON \S+ CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*", "CANCELLED AT", strength=ECHO + 2
         ),

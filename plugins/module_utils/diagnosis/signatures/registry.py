@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All families, named one by one: Ansible ships a module what static imports name, so no folder is scanned."""
+"""All families, imported by name: Ansible ships only static imports with a module, so no folder is scanned."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ranks did not find one another."""
+"""The ranks could not connect to each other."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SIGNATURE = Signature(
             "Timed out initiali[sz]ing process group|the server socket has failed to listen",
             strength=RAISED,
         ),
-        # The first key of the default group: not every rank has come that far.
+        # The first key of the default group: not all ranks reached this point.
         raises(r"wait timeout after \d+ms, keys: /default_pg/0//\w+//\d", strength=RAISED),
         raises(r"ConnectionRefusedError: \[Errno 111\]", strength=RAISED),
     ),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The script around the program failed, before the program or instead of it."""
+"""The script that runs the program failed, before the program started or instead of it."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ SIGNATURE = Signature(
             r"--[a-z][\w-]+|[Ll]ength of \w+.*(?:does not match|must))",
             strength=RAISED + 1,
         ),
-        # What PyTorch itself raises so is mostly a slip of the program: only what speaks of settings counts.
+        # PyTorch raises this mostly for programming errors: only messages about settings count.
         raises(
             r"RuntimeError\b.*(?:"
             r"(?:does|do|is|are)(?: not|n't) (?:currently )?(?:support(?:ed)?|enabled|recogni[sz]ed)|"
