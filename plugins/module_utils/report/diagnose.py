@@ -1,10 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why a launch failed, does not start or stands still: its logs' word (room `diagnosis`) joined with its job's and
-Slurm's (room `slurm`).
+"""Explain why a launch failed, does not start or stalls, from its logs, its job and Slurm.
 
-Here and not in a room, because neither room may know the other.
+This module combines the rooms `diagnosis` and `slurm`, which may not import each other.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ def diagnose(
     check_mode: bool = False,
     clock: Callable[[], float] = time.time,
 ) -> ModuleResult:
-    """The result of module job_diagnosis for DIAGNOSIS_SPEC. Raises `RankzeroError` where there is nothing to read."""
+    """The result of module job_diagnosis for DIAGNOSIS_SPEC. Raises `RankzeroError` where nothing can be read."""
     signatures = site_families.with_own(options["_families"])
     processes = options["processes"] or min(4, os.cpu_count() or 1)
     if options.get("path"):
@@ -74,7 +73,7 @@ def _of_launch(
     check_mode: bool,
     now: float,
 ) -> ModuleResult:
-    """The diagnosis of a launch, pending, running or ended. `scan_with`: processes and families of failures."""
+    """The diagnosis of a pending, running or ended launch. `scan_with`: number of processes, families of failures."""
     launch = final_report(slurm, run)
     if states.is_pending(launch.state) and not launch.completed:
         return _of_pending(run, launch)
@@ -97,7 +96,7 @@ def _of_path(path: str, processes: int, signatures: Sequence[Signature]) -> dict
     found = scan.scan(logs, processes, signatures)
     base = path if os.path.isdir(path) else os.path.dirname(path)
     diagnosis = advice.diagnosis_of(cause.find_cause(found.logs), found, base)
-    # A log of no rank, or of all of them, answers what does not depend on which rank it is.
+    # Logs of no single rank get negative numbers; they answer the questions that do not depend on the rank.
     ranks = {
         number if number is not None else -1 - place: checklist.read_ends(log)
         for place, log in enumerate(logs)
@@ -107,7 +106,7 @@ def _of_path(path: str, processes: int, signatures: Sequence[Signature]) -> dict
 
 
 def _of_pending(run: RunDirectory, launch: LaunchReport) -> dict[str, Any]:
-    """A job that does not start: the scheduler's reason is all there is, and enough."""
+    """A job that does not start: the scheduler's reason explains it."""
     found = scan.Scan()
     told = evidence.of_pending(launch, launch.reason_code)
     diagnosis = advice.diagnosis_of(cause.find_cause(told.logs), found, run.path)
@@ -117,11 +116,11 @@ def _of_pending(run: RunDirectory, launch: LaunchReport) -> dict[str, Any]:
 def _of_running(
     run: RunDirectory, launch: LaunchReport, found: scan.Scan, options: Mapping[str, Any], now: float
 ) -> dict[str, Any]:
-    """A job that runs: the check-list, whether it stands still, and what its logs show already."""
+    """A running job: the checklist, a stall, and failures that its logs already show."""
     started = run.started() or {}
     begun = started.get("time")
     ranks = {rank: checklist.read_ends(log.file) for log in found.logs if (rank := rank_of(log.file)) is not None}
-    # The clock of the file system may be ahead of this host's.
+    # The file system's clock may be ahead of this host's clock.
     now = max([now, *(log.modified for log in ranks.values())])
     nodes = monitor.read_samples(run.file(os.path.join("monitor", str(launch.attempt))))
     steps = checklist.all_progress(ranks, begun)
@@ -150,7 +149,7 @@ def _of_end(
     answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch.success)
     told = DiagnosisReport(diagnosis, answers, launch, testimony.facts)
     changed = False
-    # What another user may write is not written here.
+    # Never write into a run directory of another user.
     write = write and not run.foreign
     if write:
         text = json.dumps(told.as_dict(), indent=1, sort_keys=True) + "\n"
@@ -164,9 +163,9 @@ def _result(told: DiagnosisReport, found: scan.Scan, *, changed: bool, story: st
 
 
 def newest_logs(logs_dir: str, attempt: int) -> list[str]:
-    """The logs of one attempt, rank by rank, then those of the whole job, which hold every attempt in a row."""
+    """The logs of one attempt by rank, then the logs of the whole job, which contain all attempts."""
     newest = os.path.join(logs_dir, str(attempt))
-    # Nothing of ours is a link; what one leads to is no log of this launch.
+    # A launch never creates links here; the target of a link is no log of this launch.
     if os.path.islink(logs_dir) or os.path.islink(newest):
         return []
     own = [path for path in scan.find_logs(newest) if _is_log(path)]

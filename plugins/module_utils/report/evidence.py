@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What speaks of a launch besides its logs: Slurm's states and reasons, accounting, exit codes, preflight, monitors.
+"""Evidence about a launch besides its logs: Slurm's states and reasons, accounting, exit codes, preflight, monitors.
 
-Each becomes events of the diagnosis, as if it were a log, with the file and line where there is one. Here and not in a
-room, because the rooms `slurm` and `diagnosis` do not know each other.
+Each becomes events of the diagnosis, like those of a log, with the file and line where there is one. This module
+combines the rooms `slurm` and `diagnosis`, which do not import each other.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report i
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, step_usage
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
-# Slurm's word for an end -> the family, and how much it proves.
+# Slurm's final state -> the family, and how much it proves.
 STATES = {
     "OUT_OF_MEMORY": ("host_oom_killed", DECISIVE),
     "NODE_FAIL": ("node_failure", DECISIVE),
@@ -50,7 +50,7 @@ STATES = {
     "CANCELLED": ("preempted_or_cancelled", LIMIT),
     "REJECTED": ("sbatch_rejected", CAUSE),
 }
-# Exit codes as a shell shows them -> what they point to where no log says more.
+# Exit codes as a shell reports them -> what they suggest where no log gives more.
 _CODES = {
     137: ("host_oom_killed", WEAK + 4),
     139: ("crash", WEAK + 4),
@@ -65,18 +65,18 @@ _CODES = {
 
 @dataclass
 class Testimony:
-    """What was found: events as logs of their own, and the facts themselves, for machines."""
+    """The evidence: each event in a separate FileEvents, and the facts as data for programs."""
 
     logs: list[FileEvents] = field(default_factory=list)
     facts: dict[str, object] = field(default_factory=dict)
 
     def say(self, event: Event) -> None:
-        """Add an event that stands in no log, as if it were the last line of a file of its own."""
+        """Add an event that is in no log, as the last line of a file of its own."""
         self.logs.append(FileEvents(event.file, [event], lines=event.line))
 
 
 def of_pending(launch: LaunchReport, code: str) -> Testimony:
-    """Why a launch does not start, and what to change."""
+    """Why a pending launch does not start, and what to change."""
     nodes = [one.node for one in launch.drained]
     reason = reasons.explain(code).of_job(launch.job_id, nodes)
     never = "it can never start: " if reason.hopeless else "it will not start by itself: " if reason.stuck else ""
@@ -89,9 +89,9 @@ def of_pending(launch: LaunchReport, code: str) -> Testimony:
 
 
 def of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, signatures: Sequence[Signature]) -> Testimony:
-    """What a launch that has failed left besides logs."""
+    """The evidence besides logs of a failed launch."""
     found = Testimony()
-    # First, since it tells why Slurm has cancelled the job.
+    # First, because it explains why Slurm cancelled the job.
     _drained(found, launch)
     _slurm_and_job(found, launch, run.rejected())
     _preflight(found, run, launch)
@@ -105,7 +105,7 @@ def of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, signatures: Se
 
 
 def _drained(found: Testimony, launch: LaunchReport) -> None:
-    """Nodes that Slurm has taken out of service for the job's sake: of an ended job that left no word, the cause."""
+    """Nodes that Slurm drained because of the job. Where an ended job left nothing else, this is the cause."""
     found.facts["drained"] = [node.as_dict() for node in launch.drained]
     for one in launch.drained:
         text = f"{one.node} is drained: {one.reason}"
@@ -114,7 +114,7 @@ def _drained(found: Testimony, launch: LaunchReport) -> None:
 
 
 def _slurm_and_job(found: Testimony, launch: LaunchReport, rejected: str | None) -> None:
-    """The state that Slurm gives the end, else the batch script's own verdict: what no log of a rank can say."""
+    """Slurm's final state, else the batch script's own outcome: no log of a rank contains them."""
     family, strength = STATES.get(launch.state, ("", 0))
     if rejected is not None:
         family, strength = STATES["REJECTED"]
@@ -131,7 +131,7 @@ def _slurm_and_job(found: Testimony, launch: LaunchReport, rejected: str | None)
 
 
 def _preflight(found: Testimony, run: RunDirectory, launch: LaunchReport) -> None:
-    """The table's lines of the nodes that were not fit."""
+    """The lines of the preflight table for nodes that were not fit."""
     outcome = launch.outcome or {}
     unfit = outcome.get("unfit_nodes") or {}
     name = os.path.join("preflight", str(launch.attempt), "table")
@@ -161,7 +161,7 @@ def _accounting(found: Testimony, ends: Sequence[step_usage.StepEnd]) -> None:
 
 
 def _exit_code(found: Testimony, launch: LaunchReport) -> None:
-    """The batch script's exit code: what is left where a site has no accounting."""
+    """The batch script's exit code, for sites without accounting."""
     code = launch.exit_code
     found.facts["exit_code"] = code
     family, strength = _CODES.get(code or 0, ("", 0))
@@ -170,7 +170,7 @@ def _exit_code(found: Testimony, launch: LaunchReport) -> None:
 
 
 def _monitors(found: Testimony, folder: str, signatures: Sequence[Signature]) -> None:
-    """Nodes whose memory was full, and what nvidia-smi complained of."""
+    """Nodes whose memory was full, and the complaints of nvidia-smi."""
     nodes = monitor.read_samples(folder)
     found.facts["samples"] = [one.as_dict() for one in nodes.values()]
     for node, one in nodes.items():

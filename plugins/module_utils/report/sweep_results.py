@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What became of the elements of a sweep, and which of them is best. Reads only."""
+"""The results of the elements of a sweep, and the best of them. Reads only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element, newest_generations
 
-# A metric below the top of its artifact is read from the file itself, where that is no larger than this (bytes).
+# A metric that is not at the artifact's top level is read from the file, if the file is no larger than this (bytes).
 MOST_BYTES = 4 * 1024 * 1024
 _NAMES_SHOWN = 20
 
@@ -45,7 +45,7 @@ ARGUMENTS: dict[str, Any] = {
     "metric": {"type": "str"},
     "goal": {"type": "str", "choices": ["min", "max"]},
 }
-# What the action on the controller does with the results; the module knows nothing of it.
+# Options of the controller's action, which processes the results; the module does not read them.
 ACTION_ARGUMENTS: dict[str, Any] = {
     **ARGUMENTS,
     "wait": {"type": "bool", "default": False},
@@ -57,7 +57,7 @@ ACTION_ARGUMENTS: dict[str, Any] = {
 
 
 def sweep_dir(options: Parameters) -> str:
-    """The folder that the options name: `sweep_dir`, else the newest sweep of `name` (with that `key`)."""
+    """The folder that the options select: `sweep_dir`, else the newest sweep of `name` (with that `key`)."""
     if options.get("sweep_dir"):
         return os.path.normpath(os.path.expanduser(str(options["sweep_dir"])))
     if not options.get("name"):
@@ -76,7 +76,7 @@ def sweep_dir(options: Parameters) -> str:
 
 
 def results(slurm: Slurm, options: Parameters) -> ModuleResult:
-    """The result of module job_sweep_info."""
+    """The result of module job_sweep_info. Raises `RankzeroError`."""
     folder = sweep_dir(options)
     record = state_files.record_of_sweep(folder)
     if record is None:
@@ -158,7 +158,7 @@ def _metric(run: RunDirectory, values: Mapping[str, Any], artifact: str | None, 
 
 
 def _looked_up(run: RunDirectory, artifact: str, dotted: str) -> Any:
-    """The value under a dotted key of an artifact; None where there is none."""
+    """The value of a dotted key in an artifact; None if it is missing."""
     try:
         document: Any = json_object(run.text(os.path.join("work", artifact), MOST_BYTES))
     except Untrusted:
@@ -171,9 +171,9 @@ def _looked_up(run: RunDirectory, artifact: str, dotted: str) -> Any:
 
 
 def best(rows: Sequence[ModuleResult], metric: str | None, goal: str) -> ModuleResult | None:
-    """The row with the best metric; None where none is asked for, or none has succeeded yet. Of equals the first one.
+    """The row with the best metric, the first of equal ones; None without a metric or a successful element.
 
-    Raises `RankzeroError` where elements have succeeded and none of their artifacts has such a number.
+    Raises `RankzeroError` where elements succeeded but none of their artifacts has such a number.
     """
     proven = [row for row in rows if row["standing"] == SUCCEEDED]
     if not metric or not proven:

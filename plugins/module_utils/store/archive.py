@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A packed tree becomes a read-only folder of the store, verified against its digest.
+"""Unpack a packed tree into a read-only folder of the store, verified against its digest.
 
-Nothing in an archive is believed: `extraction` looks at all of it before it writes, and the digest of what was written
+No archive is trusted: `extraction` checks all of it before anything is written, and the digest of the written files
 decides.
 """
 
@@ -28,17 +28,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry, digest, read_tree
 
-# A link of a code tree is content, wherever it leads; and git knows names of every kind.
+# In a code tree, a link is content, wherever it points; and git allows names of every kind.
 _ANY = extraction.Rules(links="any", control=True)
 
 
 def unpack(archive: str, target: str, expected: str, base: str | None = None, kept: Sequence[Entry] = ()) -> bool:
     """Unpack the tar.gz `archive` as the folder `target`, if its tree has the digest `expected`.
 
-    The entries `kept` do not travel: they come from the folder `base`, wherever in it their content lies, by hard links
-    where the file system has them.
-    False when `target` is there already. Raises RankzeroError for a damaged, dishonest or different archive and for
-    storage that cannot be written; then nothing is left behind.
+    The entries `kept` are not in the archive: their content is taken from the folder `base`, under any name there, by
+    hard links where the file system supports them. Returns False if `target` exists already. Raises RankzeroError for a
+    damaged, unsafe or different archive and for storage that cannot be written; nothing is left behind then.
     """
     if os.path.isdir(target):
         return False
@@ -51,7 +50,7 @@ def unpack(archive: str, target: str, expected: str, base: str | None = None, ke
                 f"digest: the archive contains the tree {found[:16]}, but {expected[:16]} was announced. "
                 "A file changed while it was packed, or the transfer was damaged: run again."
             )
-        # In a second pass: by now most of it is written, and one wait for the disk serves many files.
+        # In a second pass: by now most data is written, and one wait for the disk serves many files.
         for entry in written:
             if entry.kind != "l":
                 _sync(os.path.join(folder, entry.path))
@@ -61,14 +60,14 @@ def unpack(archive: str, target: str, expected: str, base: str | None = None, ke
 
 
 def untar(archive: str, folder: str) -> list[Entry]:
-    """Unpack files and links of the tar (packed or not) `archive` into `folder`. Raises RankzeroError and OSError."""
+    """Unpack files and links of the tar `archive` (compressed or not) into `folder`. Raises RankzeroError, OSError."""
     with said_of(f"archive: {archive}", "Run again to transfer it again."):
         found = extraction.untar(archive, folder, _ANY)
     return [Entry(one.name, _kind(one), one.sha256, one.size) for one in found]
 
 
 def unzip(archive: str, folder: str, only: str | None = None) -> None:
-    """Unpack the files of a zip (`only`: this one alone) into an empty folder. Raises Refused, Damaged and OSError."""
+    """Unpack the files of a zip (or the file `only`) into an empty folder. Raises Refused, Damaged and OSError."""
     try:
         with extraction.damage(), zipfile.ZipFile(archive) as packed:
             found = [one for one in packed.infolist() if only in (None, one.filename)]
@@ -94,7 +93,7 @@ def _kind(one: extraction.Written) -> str:
 
 @contextlib.contextmanager
 def said_of(what: str, advice: str) -> Iterator[None]:
-    """What is wrong with an archive as a RankzeroError. `what`: the option and the archive's path."""
+    """Turn a defect of an archive into a RankzeroError. `what`: the option and the archive's path."""
     try:
         yield
     except extraction.Damaged as error:
@@ -111,7 +110,7 @@ def _plain(path: str) -> str:
 
 
 def _take_over(base: str, kept: Sequence[Entry], folder: str) -> list[Entry]:
-    """Bring files of an older snapshot. Each is believed only after its content was read there just now."""
+    """Link or copy files from an older snapshot. Each is used only after its content was read there again."""
     places = contents(base)
     taken = []
     for entry in kept:
@@ -127,7 +126,7 @@ def _take_over(base: str, kept: Sequence[Entry], folder: str) -> list[Entry]:
             if not is_own(source.path):
                 raise PermissionError(f"{source.path} can be written by others: by that name the new one could, too")
             os.link(source.path, target, follow_symlinks=False)
-        except OSError:  # no hard links here, or too many of this one
+        except OSError:  # hard links are unsupported, or this file has too many
             shutil.copy2(source.path, target, follow_symlinks=False)
             if entry.kind != "l":
                 _sync(target)
@@ -136,7 +135,7 @@ def _take_over(base: str, kept: Sequence[Entry], folder: str) -> list[Entry]:
 
 
 def contents(base: str) -> dict[tuple[str, str], Entry]:
-    """What a tree holds, by kind and sha256; `path` is absolute. Raises OSError."""
+    """The entries of a tree by kind and sha256; `path` is absolute. Raises OSError."""
     return {(one.kind, one.sha256): replace(one, path=os.path.join(base, one.path)) for one in read_tree(base)}
 
 

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Folders of the store that are there whole or not at all.
+"""Folders of the store that appear complete or not at all.
 
-What is made grows in a fresh folder beside its place and gets its name by one rename, also when two make the same at
-once: the first rename wins and the other's work is thrown away. What a killed maker left has no usable name, and is
-swept by the next one.
+A folder is filled under a temporary name next to its final path and published by one rename. If two processes make the
+same folder, the first rename wins and the other result is deleted. What a killed process left has no usable name; the
+next process deletes it.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from contextlib import contextmanager
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
-# A leftover of another machine may belong to a living process that cannot be seen from here. Nothing takes this long.
+# A leftover from another machine may belong to a process that cannot be checked from here. No process takes this long
+# (seconds).
 ABANDONED_AFTER = 24 * 3600.0
 _SUFFIX = ".tmp"
 
 
 def root_of(store_root: str) -> str:
-    """store_root as an absolute path of this host (`~` and `$NAME` are this host's). Raises RankzeroError."""
+    """store_root as an absolute path; `~` and `$NAME` are expanded on this host. Raises RankzeroError."""
     path = os.path.expanduser(os.path.expandvars(store_root))
     if not os.path.isabs(path) or "$" in path:
         raise RankzeroError(
@@ -42,10 +43,10 @@ def root_of(store_root: str) -> str:
 
 @contextmanager
 def fresh_folder(target: str) -> Iterator[str]:
-    """A new, empty folder beside `target`, removed at the end unless `publish` has given it the name.
+    """A new, empty folder next to `target`, removed at the end unless `publish` renamed it.
 
-    Nobody else gets into it while it grows, whatever the umask. OSErrors that happen inside leave as RankzeroErrors
-    that say what to do.
+    Only the user can enter it until then, for any umask. An OSError inside becomes a RankzeroError that says what to
+    do.
     """
     parent, name = os.path.split(target)
     folder = os.path.join(parent, f".{name}.{place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
@@ -61,11 +62,12 @@ def fresh_folder(target: str) -> Iterator[str]:
 
 
 def publish(folder: str, target: str) -> bool:
-    """Give what is finished its name: everybody may read it, only its owner may write it. False when another is there
-    already. Raises OSError.
+    """Give a finished folder its name: everybody may read it, only its owner may write it.
+
+    Returns False if `target` exists already. Raises OSError.
     """
     if not os.path.islink(folder):
-        # A folder without the owner's right to write could not move to another one.
+        # A folder that its owner may not write could not be moved to another folder.
         mode = os.lstat(folder).st_mode
         os.chmod(folder, open_mode(folder) if stat.S_ISDIR(mode) else _read_only(mode))
     try:
@@ -79,7 +81,7 @@ def publish(folder: str, target: str) -> bool:
 
 
 def remove(path: str) -> bool:
-    """Remove a folder (or a file) of the store, read-only or not; it loses its name first. False when it was not there.
+    """Remove a folder (or a file) of the store, read-only or not. It is renamed first. False if it did not exist.
 
     Raises OSError.
     """
@@ -91,8 +93,9 @@ def remove(path: str) -> bool:
 
 
 def open_folders(path: str) -> None:
-    """Make a folder of a store and those above it: 0755 whatever the umask. What is there keeps its mode. Raises
-    OSError.
+    """Make a folder of a store and its parents, with mode 0755 for any umask. Existing folders keep their mode.
+
+    Raises OSError.
     """
     if not path or os.path.isdir(path):
         return
@@ -103,13 +106,14 @@ def open_folders(path: str) -> None:
 
 
 def open_mode(folder: str) -> int:
-    """The mode of a folder of a store. The bit that hands on the group stays: quotas may count by it."""
+    """The mode of a folder of a store. The setgid bit is kept, as quotas may count by group."""
     return 0o755 | os.lstat(folder).st_mode & stat.S_ISGID
 
 
 def folders_as_above(path: str) -> None:
-    """Make a folder and those above it, whatever the umask: open to a group where the folder above is, and to nobody
-    else. Raises OSError.
+    """Make a folder and its parents, for any umask: group-writable if the parent is, else writable only by the owner.
+
+    Raises OSError.
     """
     if not path or os.path.isdir(path):
         return
@@ -121,12 +125,12 @@ def folders_as_above(path: str) -> None:
 
 
 def group_writes(folder: str) -> int:
-    """The bit that lets a folder's group write, where it is set."""
+    """The group write bit of a folder's mode, where it is set."""
     return os.stat(folder or ".").st_mode & stat.S_IWGRP
 
 
 def make_folders(path: str) -> None:
-    """A prune may remove the empty folders above at any moment. Raises OSError."""
+    """Make a folder and its parents; retries, as a prune may remove empty parents at any time. Raises OSError."""
     for _turn in range(5):
         with contextlib.suppress(FileNotFoundError):
             os.makedirs(path)
@@ -135,46 +139,47 @@ def make_folders(path: str) -> None:
 
 
 def set_aside(path: str) -> str | None:
-    """Take the name from a thing: the new one is swept one day, whatever becomes of us. None when it was not there."""
+    """Rename a path to a temporary name, which a later sweep removes in any case. None if it did not exist."""
     parent, name = os.path.split(path)
     doomed = os.path.join(parent, f".{name}.{place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
     try:
         os.rename(path, doomed)
     except FileNotFoundError:
         return None
-    # From now on it counts as being deleted: another host sweeps by time.
+    # The deletion begins now: another host decides by this time whether the folder is abandoned.
     with contextlib.suppress(OSError):
         os.utime(doomed, follow_symlinks=False)
     return doomed
 
 
 def delete(doomed: str) -> None:
-    """Delete what has lost its name. Raises OSError."""
+    """Delete a path that was renamed to a temporary name. Raises OSError."""
     if not os.path.isdir(doomed) or os.path.islink(doomed):
         os.unlink(doomed)
         return
     while os.path.isdir(doomed):
-        # Two may sweep the same at once.
+        # Two processes may delete the same folder at once.
         with contextlib.suppress(FileNotFoundError):
             remove_tree(doomed)
 
 
 def sweep(parent: str) -> list[str]:
-    """Remove what killed makers left in `parent`; returns the names. What may still be growing stays."""
+    """Remove what killed processes left in `parent`; returns the names. Folders that may still be in use are kept."""
     swept = []
     for name in sorted(os.listdir(parent)):
         if name.startswith(".") and name.endswith(_SUFFIX) and _abandoned(os.path.join(parent, name)):
             try:
                 remove(os.path.join(parent, name))
-            except OSError:  # another one sweeps it, or it belongs to another user
+            except OSError:  # another process deletes it, or it belongs to another user
                 continue
             swept.append(name)
     return swept
 
 
 def make_read_only(folder: str) -> None:
-    """Let everybody read what lies below `folder`, and nobody write it, whatever the umask it was made under. Links are
-    left alone, and `folder` itself is seen to by `publish`. Raises OSError.
+    """Make everything below `folder` readable by all and writable by nobody, for any umask.
+
+    Links are left alone; `publish` sets the mode of `folder` itself. Raises OSError.
     """
     for place, folders, files in os.walk(folder):
         for name in files + folders:
@@ -189,7 +194,7 @@ def _read_only(mode: int) -> int:
 
 
 def sync_folder(path: str) -> None:
-    """Make the names in a folder durable; file systems that cannot do it are left to their own ways."""
+    """Make the names in a folder durable, where the file system supports fsync on folders."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -200,7 +205,7 @@ def sync_folder(path: str) -> None:
 
 
 def trouble(error: OSError, path: str) -> RankzeroError:
-    """The sentence for a failure of the storage below `path`."""
+    """The error message for a failure of the storage below `path`."""
     reason = error.strerror or str(error)
     where = error.filename or path
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -215,7 +220,7 @@ def trouble(error: OSError, path: str) -> RankzeroError:
 
 
 def free_space(path: str) -> str:
-    """Free bytes and files of the file system under `path`, in words; the nearest existing folder counts."""
+    """Free bytes and files of the file system of `path`, as text; the nearest existing parent is checked."""
     while path != "/" and not os.path.isdir(path):
         path = os.path.dirname(path) or "/"
     try:
@@ -226,19 +231,19 @@ def free_space(path: str) -> str:
 
 
 def place() -> str:
-    """Where process numbers mean what they mean here: this host, this boot, this process namespace."""
+    """A short id of the scope of process ids: this host, this boot, this process namespace."""
     parts = [socket.gethostname()]
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
             parts.append(stream.read())
         parts.append(os.readlink("/proc/self/ns/pid"))
     except OSError:
-        parts.append("")  # another system than Linux, or a /proc that hides it
+        parts.append("")  # not Linux, or /proc does not show it
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:8]
 
 
 def lives(pid: int | str) -> bool:
-    """Whether a process of this host runs. One that has ended, and of which its parent has not heard, does not."""
+    """Whether a process of this host runs. A zombie does not."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stream:
             return stream.read().rpartition(b")")[2].split()[:1] not in ([b"Z"], [b"X"])

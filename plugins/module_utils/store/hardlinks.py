@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One content, one file: what lies in several places of the store under its digest's name, by hard links."""
+"""Store each content once: the places of a store that hold it are hard links to the file named after its digest."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 
 
 def share(target: str, known: str) -> None:
-    """Make `target` the same file as `known`, the place of its content, whichever was there first.
+    """Make `target` and `known`, the file named after the content's digest, the same file, whichever existed first.
 
-    On a file system without hard links each place has its own file, and so it does where `known` can be written by
-    anybody else: its name would be all that speaks for its content.
+    On a file system without hard links each place has its own file. The same holds if others can write `known`: then
+    its name does not guarantee its content.
     """
     with contextlib.suppress(OSError):
         open_folders(os.path.dirname(known))
@@ -29,11 +29,11 @@ def share(target: str, known: str) -> None:
 
 
 def drop_unshared(folder: str) -> list[str]:
-    """Remove the files of `folder` that are in no other place any more; their paths. Others' files stay."""
+    """Remove this user's files in `folder` that have no other hard link; returns their paths. Others' files stay."""
     dropped = []
     with contextlib.suppress(OSError), os.scandir(folder) as found:
         for item in found:
-            status = os.lstat(item.path)  # a DirEntry's own lacks the links on some systems
+            status = os.lstat(item.path)  # DirEntry.stat() gives no link count on some systems
             if item.is_file(follow_symlinks=False) and status.st_nlink == 1 and status.st_uid == os.geteuid():
                 os.unlink(item.path)
                 dropped.append(item.path)

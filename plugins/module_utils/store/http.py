@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Open a URL with the proxies, certificates and logins of a machine. Standard library only."""
+"""Open URLs with the proxies, certificates and logins of a host. Standard library only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _AGENT = "rankzero.slurm"
 
 
 class _Guarded(urllib.request.HTTPRedirectHandler):
-    """What proves who we are stays with the host that it is for."""
+    """Drops the Authorization header on a redirect to another host."""
 
     def redirect_request(self, req: urllib.request.Request, *details: Any) -> urllib.request.Request | None:
         made = super().redirect_request(req, *details)
@@ -37,8 +37,9 @@ def open_url(
     method: str = "GET",
     timeout: float = 60.0,
 ) -> Any:
-    """The answer, to be closed. `trusted`: a host whose certificate is not checked. Raises OSError (URLError, HTTPError
-    and time-outs are some) and http.client.HTTPException.
+    """The open response; the caller closes it. `trusted`: the host's certificate is not checked.
+
+    Raises OSError (this includes URLError, HTTPError and time-outs) and http.client.HTTPException.
     """
     request = urllib.request.Request(
         url.partition("#")[0], headers={"User-Agent": _AGENT, **(headers or {})}, method=method
@@ -58,7 +59,7 @@ def open_url(
 
 @functools.lru_cache(maxsize=4)
 def _context(certificates: str | None, trusted: bool) -> ssl.SSLContext:
-    """Made once: to read a system's certificates takes longer than a small file."""
+    """Cached: loading a system's certificates takes longer than fetching a small file."""
     context = ssl.create_default_context(cafile=certificates)
     if trusted:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -66,7 +67,7 @@ def _context(certificates: str | None, trusted: bool) -> ssl.SSLContext:
 
 
 def login_of(host: str, environment: Mapping[str, str]) -> tuple[str, str] | None:
-    """User and password that ~/.netrc (or $NETRC) has for a host."""
+    """User and password for a host from ~/.netrc (or $NETRC); None without an entry."""
     try:
         found = netrc.netrc(environment.get("NETRC")).authenticators(host)
     except (OSError, netrc.NetrcParseError):

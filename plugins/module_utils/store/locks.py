@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Locks on shared storage: one file whose presence is the lock, whose content is its owner.
+"""Locks on shared storage: a file that exists while the lock is held and whose content names the owner.
 
-link(2) makes it, because its outcome can be read back (the link count) also when an NFS server's reply was lost;
-flock is local to a node on many file systems. An owner that was killed is recognised: on its own host by its process,
-on another one by a file that it no longer touches. Of several that find the same dead owner one removes the file.
+link(2) creates it, because its result can be verified (by reading the file) even if an NFS server's reply was lost;
+flock is local to a node on many file systems. A killed owner is detected by its process on the same host, and on other
+hosts by a file that is no longer touched. If several processes find the same dead owner, only one removes the file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import folders_as_above, lives, place, trouble
 
-# An owner touches its file this often; on another host one that has not been touched for STALE_SECONDS is nobody's.
+# An owner touches its file this often (seconds). On another host, a lock that was not touched for STALE_SECONDS is
+# stale.
 TOUCH_SECONDS = 20.0
 STALE_SECONDS = 300.0
 _LOOK_SECONDS = 0.1
@@ -33,7 +34,7 @@ _MOST_BYTES = 1 << 16
 
 
 class Busy(RankzeroError):
-    """Somebody else has the lock, and kept it for as long as we would wait."""
+    """Another process holds the lock and kept it for the maximum wait."""
 
 
 @contextmanager
@@ -44,7 +45,7 @@ def hold(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[None]:
-    """Have the lock `path` while inside. Raises Busy after `wait` seconds, RankzeroError where it cannot be written."""
+    """Hold the lock `path` inside. Raises Busy after `wait` seconds, RankzeroError if it cannot be written."""
     own = _own_file(path)
     until = clock() + wait
     try:
@@ -69,14 +70,14 @@ def hold(
     finally:
         over.set()
         toucher.join()
-        # The name goes only while it is still ours: one that was taken for stale belongs to another by now.
+        # Remove the name only if the lock is still ours: one that was taken for stale belongs to another process.
         if _same(own, path):
             _unlink(path)
         _unlink(own)
 
 
 def is_held(path: str) -> bool:
-    """Whether the lock's folder names it: a network file system may remember that a name was missing."""
+    """Whether the lock's folder lists it. A direct stat could be wrong: network file systems cache missing names."""
     try:
         return os.path.basename(path) in os.listdir(os.path.dirname(path))
     except OSError:
@@ -84,7 +85,7 @@ def is_held(path: str) -> bool:
 
 
 def _own_file(path: str) -> str:
-    """A file of this process alone beside the lock, holding who it is."""
+    """Write a file next to the lock, unique to this thread, with its owner's data. Returns its path."""
     own = f"{path}.{place()}-{os.getpid()}-{threading.get_ident()}-{time.time_ns()}"
     name = os.path.basename(own)
     owner = {"host": socket.gethostname(), "place": place(), "pid": os.getpid(), "time": time.time(), "own": name}
@@ -101,20 +102,22 @@ def _own_file(path: str) -> str:
 
 
 def _link(own: str, path: str) -> bool:
-    # A server that did it and lost its answer says the same, when it is asked again.
+    # link(2) fails with EEXIST when it is retried after a lost reply, although it succeeded.
     with contextlib.suppress(FileExistsError):
         os.link(own, path)
     return _same(own, path)
 
 
 def _same(own: str, path: str) -> bool:
-    """Whether the lock is ours: by content, which names its owner. Inode numbers are none on some shares (sshfs)."""
+    """Whether the lock is ours, by its content, which names the owner. Inode numbers are unreliable on some shares
+    (sshfs).
+    """
     content = _read(own)
     return content != b"" and _read(path) == content
 
 
 def _break_stale(path: str) -> None:
-    """Remove the lock of a dead owner. Only the winner of a second link, named after that very owner, may."""
+    """Remove the lock of a dead owner. Only the winner of a second lock, named after that owner, may do so."""
     found = _read(path)
     if not _stale(path, found):
         return
@@ -122,7 +125,7 @@ def _break_stale(path: str) -> None:
     own = _own_file(path)
     try:
         if _link(own, breaker):
-            # By now another may have done it, and a living owner may have come.
+            # Meanwhile another process may have removed it, and a living owner may hold it.
             if _read(path) == found:
                 _unlink(path)
                 _unlink(_beside(path, found))
@@ -134,8 +137,9 @@ def _break_stale(path: str) -> None:
 
 
 def _beside(path: str, content: bytes) -> str:
-    """The owner's own file beside a lock, by what the lock says; empty where that is no file of this lock. Anybody who
-    may write there has had a say in it.
+    """The path of the owner's own file next to a lock, as the lock names it; empty if that is no file of this lock.
+
+    The content is not trusted: everybody who may write in the folder may have written it.
     """
     folder, lock = os.path.split(path)
     name = os.path.basename(str(_document(content).get("own", "")))
@@ -151,7 +155,7 @@ def _stale(path: str, content: bytes) -> bool:
 
 
 def _age(path: str) -> float:
-    """Seconds since a file was touched, by the file system's own clock; 0 where there is none."""
+    """Seconds since a file was touched, by the file system's clock; 0 if that is unknown."""
     probe = f"{path}.{place()}-{os.getpid()}-{time.time_ns()}"
     try:
         touched = os.stat(path).st_mtime
@@ -171,7 +175,7 @@ def _touch(own: str, over: threading.Event) -> None:
 
 
 def _read(path: str) -> bytes:
-    """The content of a lock; nothing where it is no file that we would write: a link, a pipe, or far too large."""
+    """The content of a lock; empty for anything but a regular file. Reads at most _MOST_BYTES."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(descriptor, "rb") as stream:

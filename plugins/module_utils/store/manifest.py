@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files by name, sha256 and size: what must be there, and whether it is. Needs no network."""
+"""Lists of files with sha256 and size, and checks of files against them. Needs no network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import f
 
 @dataclass(frozen=True)
 class File:
-    """One file that is staged; `seen` is its time of change in ns when its content was last read."""
+    """One staged file. `size`: bytes; `seen`: its modification time in ns when its content was last read."""
 
     path: str
     sha256: str
@@ -26,7 +26,7 @@ class File:
 
 
 def tree_digest(files: Iterable[File]) -> str:
-    """sha256 over names and contents, whatever the order."""
+    """sha256 over names and contents, independent of the order."""
     total = hashlib.sha256(b"rankzero hub 1\n")
     for file in sorted(files, key=lambda one: one.path):
         total.update(f"{file.sha256} {len(file.path.encode())} {file.path}\n".encode())
@@ -34,23 +34,23 @@ def tree_digest(files: Iterable[File]) -> str:
 
 
 class FileSet:
-    """What a record of `files` says of all of them."""
+    """Properties of all `files` of a record."""
 
     files: tuple[File, ...]
 
     @property
     def digest(self) -> str:
-        """Over the paths, sizes and contents of all files."""
+        """sha256 over the paths and contents of all files."""
         return tree_digest(self.files)
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Total bytes of all files."""
         return sum(file.size for file in self.files)
 
 
 def selected(names: Iterable[str], include: Sequence[str], exclude: Sequence[str]) -> list[str]:
-    """Names that a selection takes: all where `include` is empty. As in the shell, but '*' also takes '/'."""
+    """The names that match a selection; an empty `include` matches all. Shell patterns, but '*' also matches '/'."""
     return [
         name
         for name in names
@@ -60,19 +60,19 @@ def selected(names: Iterable[str], include: Sequence[str], exclude: Sequence[str
 
 
 def plain(name: str) -> str:
-    """The name of a file, if it leads nowhere else. Raises RankzeroError."""
+    """`name`, if it is a plain relative path. Raises RankzeroError."""
     if name.startswith("/") or "\\" in name or any(part in ("", ".", "..") for part in name.split("/")):
         raise RankzeroError(f"src: {name!r} is not a plain relative path of a file")
     return name
 
 
 def rows_of(files: Iterable[File]) -> list[list[str | int]]:
-    """Path, sha256 and size of files, as JSON."""
+    """Rows of path, sha256 and size, for JSON."""
     return [[file.path, file.sha256, file.size] for file in files]
 
 
 def files_of(rows: Iterable[Sequence[str | int]]) -> tuple[File, ...]:
-    """The files of `rows_of`. Raises RankzeroError for what is no row, and for a name that leads elsewhere."""
+    """The files from rows as `rows_of` makes them. Raises RankzeroError for invalid rows and unsafe names."""
     try:
         return tuple(File(plain(str(path)), str(sha256), int(size)) for path, sha256, size in rows)
     except (TypeError, ValueError) as error:
@@ -80,9 +80,9 @@ def files_of(rows: Iterable[Sequence[str | int]]) -> tuple[File, ...]:
 
 
 def look_at(path: str, file: File, *, thorough: bool) -> tuple[File, str | None]:
-    """The file as it is at `path`, and what is wrong with it.
+    """The file as it is at `path`, and a description of a defect or None.
 
-    Its content is read where its time changed, or when `thorough`. Raises OSError.
+    The content is read if its modification time changed, or if `thorough`. Raises OSError.
     """
     found = os.stat(path)
     seen = replace(file, seen=found.st_mtime_ns)
@@ -94,5 +94,5 @@ def look_at(path: str, file: File, *, thorough: bool) -> tuple[File, str | None]
 
 
 def listing(files: Iterable[File]) -> str:
-    """A line for each file, for diffs."""
+    """One line for each file, for diffs."""
     return "".join(f"{file.sha256[:16]} {file.size} {file.path}\n" for file in files)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Put a small set of text files in place as one directory, whole or not at all."""
+"""Publish a small set of text files as one directory that appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
     set_aside,
 )
 
-# No file of a bundle is as large: what is, is not ours and not read.
+# No file of a bundle is as large (bytes): larger files are not ours and are not read.
 _LARGEST = 1 << 20
 
 
 def bundle_key(files: Mapping[str, str]) -> str:
-    """The name of a folder of text files that is its content: as a job's script computes it, with sha256sum(1) over the
-    output of sha256sum(1) for all files in the order of their names. Names may be FOLDER/FILE; what lies in the folder
-    and in its folders is listed first then, and every file has a dot in its name.
+    """The name of a folder of text files, computed from its content, as a job's script computes it.
+
+    It is sha256sum(1) over the output of sha256sum(1) for all files in the order of their names. Names may be
+    FOLDER/FILE; then a listing of the folder and its folders comes first, and every file has a dot in its name.
     """
     inner = sorted(name for name in files if "/" in name)
     outer = sorted(name for name in files if "/" not in name)
@@ -43,9 +44,9 @@ def bundle_key(files: Mapping[str, str]) -> str:
 
 
 def read_bundle(directory: str, inner: str = "") -> dict[str, str]:
-    """The files of a folder that `publish_files` has made, and whatever else lies in it. Raises OSError.
+    """The files of a folder made by `publish_files`, and any other entries in it. Raises OSError.
 
-    `inner`: what stands before the names of the files of a folder in it.
+    `inner`: the prefix for the names of the files when a subfolder is read.
     """
     found = {}
     with os.scandir(directory) as items:
@@ -62,22 +63,23 @@ def read_bundle(directory: str, inner: str = "") -> dict[str, str]:
 
 
 def _holds(directory: str, files: Mapping[str, str]) -> bool:
-    """Whether this user's own folder holds exactly these files; False also where it cannot be read."""
+    """Whether the folder is this user's own and contains exactly these files; False if it cannot be read."""
     with contextlib.suppress(OSError):
         return is_own(directory) and read_bundle(directory) == files
     return False
 
 
 def publish_files(directory: str, files: Mapping[str, str]) -> bool:
-    """Make `directory` hold `files` (name or folder/name -> text) and nothing else: folders 0755 and files 0644,
-    whatever the umask. False when it does so already.
+    """Make `directory` contain exactly `files` (name or folder/name -> text).
+
+    Folders get mode 0755 and files 0644, for any umask. Returns False if it already does. Raises RankzeroError.
     """
     temporary = f"{directory}.{socket.gethostname()}-{os.getpid()}-{time.time_ns()}.tmp"
     try:
         if os.path.isdir(directory):
             if _holds(directory, files):
                 return False
-            # Another user's is not ours to delete, but its name is.
+            # A folder of another user cannot be deleted, but it can be renamed.
             aside = set_aside(directory)
             with contextlib.suppress(OSError):
                 delete(aside or "")
@@ -98,7 +100,7 @@ def publish_files(directory: str, files: Mapping[str, str]) -> bool:
     except OSError as error:
         with contextlib.suppress(OSError):
             remove_tree(temporary)
-        # Somebody was first: over sftp a rename onto a folder fails as if it were forbidden.
+        # Another process was first: over sftp, a rename onto a folder fails with a permission error.
         if _holds(directory, files):
             return False
         raise RankzeroError(
@@ -109,8 +111,9 @@ def publish_files(directory: str, files: Mapping[str, str]) -> bool:
 
 
 def write_text(path: str, text: str, *, check_mode: bool = False) -> dict[str, object]:
-    """Make the file `path` hold `text`, by rename; nobody else may write it. Returns changed, path and diff as a module
-    does.
+    """Make the file `path` contain `text`, by rename; nobody else may write it. Returns changed, path and diff.
+
+    Raises RankzeroError.
     """
     try:
         with open(path, encoding="utf-8") as stream:
@@ -137,7 +140,7 @@ def write_text(path: str, text: str, *, check_mode: bool = False) -> dict[str, o
 
 
 def write_durably(path: str, content: str) -> None:
-    """Make the file `path` hold `content`, also after a crash, by rename; its folder is made. Raises OSError."""
+    """Write `content` to the file `path` so that it survives a crash, by rename; makes its folder. Raises OSError."""
     folder = os.path.dirname(path)
     folders_as_above(folder)
     own = f"{path}.{place()}-{os.getpid()}.incomplete"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Code snapshots in the store: present or absent, by digest."""
+"""Code snapshots in the store by digest: present or absent."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import E
 
 
 def snapshot_path(store_root: str, digest: str) -> str:
-    """Where the snapshot of the tree with this digest lies."""
+    """The path of the snapshot with this digest."""
     return f"{store_root.rstrip('/')}/code/{digest}"
 
 
 def newest_base(store_root: str) -> str | None:
-    """The key of this user's newest snapshot, from which the next one can take what is the same."""
+    """The key of this user's newest snapshot, whose unchanged files the next one can use. None without one."""
     folder = os.path.dirname(snapshot_path(store_root, ""))
     found = []
     with contextlib.suppress(OSError), os.scandir(folder) as items:
@@ -38,10 +38,10 @@ def newest_base(store_root: str) -> str | None:
 
 
 def lacking(store_root: str, base: str, tree: Sequence[Sequence[str]]) -> list[int]:
-    """Numbers of the entries (kind, sha256 ...) of `tree` whose content the snapshot `base` does not hold."""
+    """Indices of the entries (kind, sha256 ...) of `tree` whose content the snapshot `base` does not contain."""
     path = snapshot_path(root_of(store_root), base)
     try:
-        uses.use(path)  # no prune may take it before it was used
+        uses.use(path)  # prevents a prune from removing it before it is used
         there = contents(path)
     except OSError:
         there = {}
@@ -58,12 +58,11 @@ def ensure_snapshot(
     absent: bool = False,
     check_mode: bool = False,
 ) -> ModuleResult:
-    """Bring one snapshot into its state; returns `changed` and `ref`.
+    """Make one snapshot present or absent; returns `changed` and `ref`. Raises RankzeroError.
 
-    `where` is the store, or a map of store_root, stores and store_group_writable.
-    `kept` are the entries that are not in the archive and come from the snapshot `base`. Without `archive` a snapshot
-    that is not there stays away (`ref.present` says so), and `changed` says what bringing it would do.
-    Raises RankzeroError.
+    `where` is the store, or a map of store_root, stores and store_group_writable. `kept` are the entries that are not
+    in the archive but come from the snapshot `base`. Without `archive`, a missing snapshot stays missing (see
+    `ref.present`), and `changed` tells whether it would have to be sent.
     """
     if not re.fullmatch(r"[0-9a-f]{64}", digest):
         raise RankzeroError(f"key: {digest!r} is not a sha256 in hex. Give ref.key of a snapshot, or src.")
@@ -97,7 +96,7 @@ def ensure_snapshot(
 
 
 def _use(path: str) -> bool:
-    """Note that the snapshot is wanted now; whether it is there, which a prune can have changed until just now."""
-    with contextlib.suppress(OSError):  # somebody else's store, which we only read
+    """Mark the snapshot as used. Returns whether it exists: a prune may have removed it before the mark."""
+    with contextlib.suppress(OSError):  # a store of another user, which is read-only for us
         uses.use(path)
     return os.path.isdir(path)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Folder -> squashfs file, the same bytes for the same content: names, contents, execute bits and links alone decide.
+"""Make squashfs files from folders. Only names, contents, execute bits and links decide their bytes.
 
-Source: mksquashfs(1) of squashfs-tools 4.4 and newer, the first that sets the times of all inodes.
+Source: mksquashfs(1) of squashfs-tools 4.4 and newer, the first version that sets the times of all inodes.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from collections.abc import Mapping
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 MINIMUM = (4, 4)
-# The beginning of 1980: some tools make zip files of what they find, and those know no earlier time.
+# The start of 1980 (epoch seconds): zip files, which some tools make from the tree, know no earlier time.
 TIME = "315532800"
 COMPRESSIONS: Mapping[str, tuple[str, ...]] = {
-    # Level 3: a tenth of the default's time for 2 % more bytes.
+    # Level 3: a tenth of the default level's time for 2 % more bytes.
     "zstd": ("-comp", "zstd", "-Xcompression-level", "3"),
     "lz4": ("-comp", "lz4"),
 }
@@ -29,11 +29,11 @@ _INSTALL = "Install the package squashfs-tools (it has that name in Debian, Ubun
 
 
 def mksquashfs(wanted: str = "environment.mode: sealed") -> tuple[str, str]:
-    """(path, version) of mksquashfs. Raises RankzeroError that names the package, and the option that `wanted` it."""
+    """(path, version) of mksquashfs. Raises RankzeroError that names the package and `wanted`, the option."""
     path = shutil.which("mksquashfs", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin:/usr/local/bin")
     if path is None:
         raise RankzeroError(f"{wanted} needs mksquashfs, which is not installed on this host. {_INSTALL}.")
-    # Some versions end with 1 after they have said it.
+    # Some versions exit with status 1 after printing their version.
     done = subprocess.run([path, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     match = re.search(r"version (\d+)\.(\d+)\S*", done.stdout)
     if not match or (int(match[1]), int(match[2])) < MINIMUM:
@@ -46,11 +46,11 @@ def mksquashfs(wanted: str = "environment.mode: sealed") -> tuple[str, str]:
 
 
 def squash(tree: str, target: str, compression: str, wanted: str = "environment.mode: sealed") -> None:
-    """Write the file `target`, which must not be there, from the folder `tree`. Raises OSError and RankzeroError."""
+    """Write the new file `target` from the folder `tree`. Raises OSError and RankzeroError."""
     path, _version = mksquashfs(wanted)
     command = [path, tree, target, *COMPRESSIONS[compression], "-b", "131072", "-noappend", "-all-root", "-no-xattrs"]
     command += ["-mkfs-time", TIME, "-all-time", TIME, "-no-progress", "-quiet"]
-    # mksquashfs takes this variable for a second opinion on times, and refuses to have two.
+    # mksquashfs refuses SOURCE_DATE_EPOCH together with its own options for times.
     environ = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
     done = subprocess.run(
         command,
@@ -88,7 +88,7 @@ def _failure(code: int, output: str, folder: str, section: str) -> RankzeroError
 
 
 def normalise(tree: str) -> None:
-    """Give every file and folder one of two modes: the builder's umask is no content. Raises OSError."""
+    """Give each file and folder one of two modes, so that the builder's umask does not matter. Raises OSError."""
     for folder, folders, files in os.walk(tree):
         for name in folders + files:
             path = os.path.join(folder, name)

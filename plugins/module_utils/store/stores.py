@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stores of a user: one of his own that is written, and those of trusted owners that are looked at before it.
+"""The stores of a user: the user's own, which is written, and stores of trusted owners, which are searched first.
 
-What a store holds counts by its owner and mode, a code tree by its digest besides. A user may have left folders of his
-own store open to his group: they are closed here. What others have put there meanwhile is refused, not mended.
+An entry of a store is trusted by its owner and mode, a code tree also by its digest. Folders of the user's own store
+that are open to a group are closed here. Entries that others put there meanwhile are refused, not repaired.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PLACE = {
     "image": "images",
     "dataset": "datasets",
 }
-# Folders that the members of a group write in a store that they share.
+# Folders that all members of a group write in a shared store.
 _SHARED = (
     *PLACE.values(),
     *(f"{USED}/{place}" for place in (*PLACES, STATE_ROOTS)),
@@ -47,7 +47,7 @@ _SHARED = (
 
 @dataclass(frozen=True)
 class Store:
-    """`own`: it is the one that is written. `owners`: names of those whose things count in another one."""
+    """A store. `own`: it is the one that is written. `owners`: names of the trusted owners of another store."""
 
     path: str
     trust: Trust
@@ -55,23 +55,20 @@ class Store:
     owners: tuple[str, ...] = ()
 
     def place(self, kind: str, key: str) -> str:
-        """The path of one thing in this store, whether or not it exists. `kind`: a key of PLACE."""
+        """The path of an entry in this store, whether or not it exists. `kind`: a key of PLACE."""
         return os.path.join(self.path, PLACE[kind], key)
 
 
 @dataclass(frozen=True)
 class Content:
-    """How the content of a thing in another's store is judged: `complaint` reads the files `names` of a path."""
+    """How to judge the content of an entry in another user's store: `complaint` reads the files `names` of a path."""
 
     names: tuple[str, ...]
     complaint: Callable[[str], str]
 
 
 def stores_of(options: Parameters) -> list[Store]:
-    """The stores in the order in which they are looked at, from `store_root`, `stores` and `store_group_writable`.
-
-    Raises RankzeroError.
-    """
+    """The stores in search order, from `store_root`, `stores` and `store_group_writable`. Raises RankzeroError."""
     shared = bool(options.get("store_group_writable"))
     own = Store(root_of(str(options["store_root"])), Trust.own(group_writes=shared), True)
     return [*trusted_stores(options), own]
@@ -101,7 +98,7 @@ def _uid(name: str, path: str) -> int:
 
 
 def keep_own(store: Store, *, check_mode: bool = False) -> None:
-    """See that one's own store can be written by nobody else; folders of one's own in it are closed without a word.
+    """Make sure that nobody else can write the user's own store; its own folders are closed without a message.
 
     With `store_group_writable` they are opened to the group instead. Raises Untrusted and RankzeroError.
     """
@@ -128,7 +125,7 @@ def keep_own(store: Store, *, check_mode: bool = False) -> None:
             [one for one in _own_folders(real, 2) if ownership.tighten(one)] if not shared and not check_mode else []
         )
         for folder in closed:
-            # A Python that was fetched there keeps what it was unpacked with.
+            # A downloaded Python keeps the modes from its archive.
             for one in _own_folders(folder, 99) if folder == os.path.join(real, "tools", "python") else ():
                 ownership.tighten(one)
         for name in _SHARED if shared and not check_mode else ():
@@ -154,7 +151,7 @@ def _not_own(store: Store, real: str) -> Untrusted:
 
 
 def _own_folders(path: str, levels: int) -> Iterator[str]:
-    """The folders of a store that are this user's own: itself, its places, and the things in them."""
+    """The folders of a store that this user owns: the store itself, its places, and their entries."""
     with contextlib.suppress(FileNotFoundError, PermissionError):
         status = os.lstat(path)
         if not stat.S_ISDIR(status.st_mode) or (status.st_uid != os.geteuid() and levels < 2):
@@ -175,7 +172,7 @@ def _open_to_group(folder: str, gid: int) -> None:
 
 
 def ready(options: Parameters, *, check_mode: bool = False) -> list[Store]:
-    """The stores of a producer's options, one's own the last and seen to. Raises RankzeroError."""
+    """The stores from a producer's options; the user's own store is last and checked. Raises RankzeroError."""
     found = stores_of(options)
     keep_own(found[-1], check_mode=check_mode)
     return found
@@ -184,8 +181,9 @@ def ready(options: Parameters, *, check_mode: bool = False) -> list[Store]:
 def borrowed(
     stores: Sequence[Store], kind: str, key: str, whole: Callable[[str], bool], warnings: list[str]
 ) -> str | None:
-    """The path of a thing in a trusted store: a producer has nothing to make then. Raises Untrusted where another user
-    has put something in its place in one's own store.
+    """The path of an entry in a trusted store, so that a producer need not make it; None if there is none.
+
+    Raises Untrusted if another user has put something at its path in the user's own store.
     """
     found = locate(stores[:-1], kind, key, whole, note=warnings.append)
     if found:
@@ -196,7 +194,7 @@ def borrowed(
             check(stores[-1], kind, path, Memory(None), deep=False)
         except Untrusted as error:
             raise _planted(kind, path, error.message) from error
-        except FileNotFoundError:  # it is being made anew in this moment
+        except FileNotFoundError:  # another process is replacing it
             pass
     return None
 
@@ -204,9 +202,10 @@ def borrowed(
 def check(
     store: Store, kind: str, path: str, memory: Memory, *, deep: bool = True, content: Content | None = None
 ) -> None:
-    """Raise Untrusted unless everything on the way to a thing, and the thing itself, is by a trusted owner and can be
-    written by nobody else; a code tree besides holds what its name says, and in another's store `content` has no
-    complaint. Not `deep`: of the thing only its folder is looked at. Raises OSError.
+    """Check that only trusted owners can write an entry and the folders above it. Raises Untrusted and OSError.
+
+    A code tree must also match the digest in its name, and in another user's store `content` must have no complaint.
+    Without `deep`, only the entry's folder is checked.
     """
     real = os.path.realpath(store.path)
     above = "" if store.own else ownership.exposed_above(real)
@@ -252,8 +251,10 @@ def locate(
     content: Content | None = None,
     note: Callable[[str], None] = lambda text: None,
 ) -> tuple[Store, str] | None:
-    """The first store that has a thing, and its path there. What does not count in another's store is said and passed
-    over; in one's own it is an error. `whole`: whether what lies there is finished. Raises Untrusted and RankzeroError.
+    """The first store with a trusted entry, and its path there; None without one. Raises Untrusted and RankzeroError.
+
+    An untrusted entry in another user's store is reported by `note` and skipped; in the user's own store it is an
+    error. `whole`: whether the entry at a path is complete.
     """
     for store in stores:
         path = store.place(kind, key)
@@ -263,7 +264,7 @@ def locate(
             check(store, kind, path, memory or Memory(None), content=content)
             if whole(path):
                 return store, path
-        except FileNotFoundError:  # it is being made, or removed, in this moment
+        except FileNotFoundError:  # another process is making or removing it
             continue
         except (Untrusted, OSError) as error:
             why = error.message if isinstance(error, Untrusted) else f"{error.filename}: {error.strerror}"

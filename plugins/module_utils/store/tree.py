@@ -1,11 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A folder as content: which files it holds and one digest over them.
+"""A folder as content: its files and one digest over them.
 
-Both sides use it: the controller before it packs, the cluster after it unpacked. The digest depends on names,
-contents, the execute bit and link targets, and on nothing else: not on times, owners, umask, empty folders or where
-the tree lies.
+Both sides use it: the controller before packing, the cluster after unpacking. The digest depends only on names,
+contents, the execute bit and link targets; not on times, owners, umask, empty folders or the location of the tree.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Entry:
 
 
 def digest(entries: Iterable[Entry]) -> str:
-    """The tree's digest: sha256 over the entries sorted by the bytes of their path. No path can imitate a separator."""
+    """The tree's digest: sha256 over the entries sorted by the bytes of their path. Paths cannot contain separators."""
     total = hashlib.sha256(FORMAT)
     for entry in sorted(entries, key=lambda item: os.fsencode(item.path)):
         total.update(f"{entry.kind} {entry.sha256} ".encode("ascii") + os.fsencode(entry.path) + b"\0")
@@ -49,7 +48,10 @@ def file_sha256(path: str, *, start: int = 0) -> str:
 
 
 def read_entry(root: str, path: str) -> Entry | None:
-    """The entry for `path` below `root`; None for what is no file (a folder, a socket, a device). Raises OSError."""
+    """The entry for `path` below `root`; None for anything but a file or link (a folder, socket, device).
+
+    Raises OSError.
+    """
     full = os.path.join(root, path)
     status = os.lstat(full)
     if stat.S_ISLNK(status.st_mode):
@@ -65,9 +67,9 @@ def _keep_all(folder: str) -> bool:
 
 
 def walk(root: str, skip: Callable[[str], bool] = _keep_all) -> Iterator[str]:
-    """Relative paths of everything below `root` that is no folder; links are named, never followed.
+    """Relative paths of everything below `root` except folders; links are returned, never followed.
 
-    A folder for which `skip` says True is not entered.
+    A folder for which `skip` returns True is not entered. Raises OSError.
     """
     pending = [""]
     while pending:
@@ -83,6 +85,6 @@ def walk(root: str, skip: Callable[[str], bool] = _keep_all) -> Iterator[str]:
 
 
 def read_tree(root: str) -> list[Entry]:
-    """Every file of the tree at `root`, in no particular order. Raises OSError."""
+    """All files of the tree at `root`, in no particular order. Raises OSError."""
     entries = (read_entry(root, path) for path in walk(root))
     return [entry for entry in entries if entry is not None]

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When a thing of a store was last wanted, and who launches from that store: what keeps a prune from taking it.
+"""Record when an entry of a store was last used, and which state roots use a store, to protect entries from a prune.
 
-ROOT/used/PLACE/NAME is the mark of ROOT/PLACE/NAME: its time, by the file system's own clock, is that of the last use.
-A launch marks first and looks afterwards whether the thing is there; a prune locks it, looks at the mark, and renames
-the thing away under the lock. So either the prune sees the mark, or the launch sees that the thing is gone.
+ROOT/used/PLACE/NAME is the mark of ROOT/PLACE/NAME. Its modification time, by the file system's clock, is that of the
+last use. A launch sets the mark first and then checks that the entry exists. A prune locks the entry, reads the mark
+and renames the entry under the lock. So either the prune sees the mark, or the launch sees that the entry is gone.
 ROOT/used/state_roots/ names the state roots whose runs use the store.
 """
 
@@ -24,13 +24,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import 
 PLACES = ("code", "environments", "packages", "images", "datasets", "runtime", "archives")
 USED = "used"
 STATE_ROOTS = "state_roots"
-# How long a launch waits for a prune that looks at the same thing; it needs milliseconds.
+# How long (seconds) a launch waits for a prune that holds the same entry; a prune needs milliseconds.
 _WAIT = 60.0
 
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of a thing in a store: ROOT/PLACE/NAME."""
+    """The slot of an entry in a store: ROOT/PLACE/NAME."""
 
     root: str
     place: str
@@ -38,32 +38,32 @@ class Slot:
 
     @property
     def path(self) -> str:
-        """The thing itself."""
+        """The path of the entry."""
         return os.path.join(self.root, self.place, self.name)
 
     @property
     def mark(self) -> str:
-        """The file whose time says when the thing was last wanted."""
+        """The file whose modification time is that of the entry's last use."""
         return os.path.join(self.root, USED, self.place, self.name)
 
     @property
     def lock(self) -> str:
-        """The lock that uses share and that a prune takes alone."""
+        """The lock that a prune takes, and for which a launch waits."""
         return f"{self.mark}.lock"
 
 
 def slot_of(path: str) -> Slot | None:
-    """The slot of a path; None for what is in no store, so that nobody prunes it."""
+    """The slot of a path; None for a path in no store, which is never pruned."""
     above, name = os.path.split(os.path.normpath(path))
     root, kind = os.path.split(above)
     return Slot(root, kind, name) if kind in PLACES else None
 
 
 def use(path: str, state_root: str | None = None) -> None:
-    """Mark the thing at `path` as wanted now, by a launch of `state_root`; returns when no prune looks at it any more.
+    """Mark the entry at `path` as used now, by a launch of `state_root`; waits until no prune holds it.
 
-    Whether it is there has to be asked afterwards. Raises OSError where the store cannot be written, RankzeroError
-    where a prune that hangs has the thing.
+    The caller checks afterwards that the entry exists. Raises OSError if the store cannot be written, RankzeroError if
+    a hanging prune holds the entry.
     """
     slot = slot_of(path)
     if slot is None:
@@ -77,7 +77,7 @@ def use(path: str, state_root: str | None = None) -> None:
 
 
 def touch(slot: Slot) -> None:
-    """Set the mark to now. Raises OSError."""
+    """Set the time of the mark to now. Raises OSError."""
     try:
         os.utime(slot.mark)
     except FileNotFoundError:
@@ -86,7 +86,7 @@ def touch(slot: Slot) -> None:
 
 
 def register(root: str, state_root: str) -> None:
-    """Leave word in a store that runs of `state_root` use it. Raises OSError."""
+    """Record in a store that runs of `state_root` use it. Raises OSError."""
     folder = os.path.join(root, USED, STATE_ROOTS)
     target = os.path.join(folder, hashlib.sha256(os.fsencode(state_root)).hexdigest()[:16])
     if os.path.exists(target):
@@ -98,7 +98,7 @@ def register(root: str, state_root: str) -> None:
 
 
 def _new_file(path: str, content: str = "") -> None:
-    """A file that a group may write only where it may write the folder. A file that is there is left as it is."""
+    """Make a file that is group-writable only if its folder is. An existing file is left as it is."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with contextlib.suppress(FileExistsError), os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8") as stream:
         os.fchmod(stream.fileno(), 0o644 | group_writes(os.path.dirname(path)))
@@ -106,7 +106,7 @@ def _new_file(path: str, content: str = "") -> None:
 
 
 def registered(root: str) -> dict[str, str]:
-    """State root -> the file that names it. Raises OSError and ValueError where they cannot be read."""
+    """State root -> the file that names it. Raises OSError and ValueError if they cannot be read."""
     folder = os.path.join(root, USED, STATE_ROOTS)
     try:
         names = sorted(os.listdir(folder))

@@ -1,13 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a store was found to be sound already, so that the next launch reads it no more.
+"""Remember which entries of a store were verified, so that the next launch need not read them again.
 
-A thing is known by what the file system alone says of it: inode numbers, owners, modes, sizes, and times of change,
-which no user can set. Of a code tree each file is looked at, of an image the file that a launch uses. Of anything else
-the folder is: where the walk has found
-that only trusted owners can write below it, only they can have changed it since. The memory lies in the user's own
-state_root; a memory that another user could have written is none.
+An entry is identified by its file status: inode numbers, owners, modes, sizes and change times, which no user can set.
+For a code tree this covers each file, for an image the file that a launch uses. For all other entries it covers the
+folder: once the walk has shown that only trusted owners can write below it, only they can have changed it since. The
+records are in the user's own state_root; a record that another user could have written is ignored.
 """
 
 from __future__ import annotations
@@ -22,19 +21,20 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import open_folders, place
 
-# A file that was changed in the very moment in which it was read may bear the same time before and after.
+# A file that changes while it is read may have the same time before and after. Wait this long (seconds).
 SETTLED_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Memory:
-    """`folder`: where it is kept; without one nothing is remembered."""
+    """`folder`: where the records are kept; None: nothing is remembered."""
 
     folder: str | None
 
     def identity(self, path: str, names: Iterable[str] = ()) -> str:
-        """What a thing is known by: its folder and the files `names` in it. Empty where it is not to be remembered, or
-        where a change is too young. Raises OSError.
+        """The identity of an entry: a sha256 over the status of its folder and the files `names` in it.
+
+        Empty where nothing is remembered, or where the last change is too recent. Raises OSError.
         """
         if self.folder is None:
             return ""
@@ -48,7 +48,7 @@ class Memory:
         return total.hexdigest() if newest < time.time() - SETTLED_SECONDS else ""
 
     def knows(self, path: str, identity: str) -> bool:
-        """Whether this thing was verified with this identity before. Only a record of one's own counts."""
+        """Whether the entry was verified with this identity before. Only a record that the user owns counts."""
         name = self._name(path)
         try:
             if not name or not is_own(name) or os.path.islink(name):
@@ -59,7 +59,7 @@ class Memory:
             return False
 
     def learn(self, path: str, identity: str) -> None:
-        """Best effort: what is not remembered is looked at again."""
+        """Remember the identity, on a best-effort basis: an entry without a record is checked again."""
         name = self._name(path)
         with contextlib.suppress(OSError):
             open_folders(os.path.dirname(name))
@@ -70,5 +70,5 @@ class Memory:
             os.replace(own, name)
 
     def _name(self, path: str) -> str:
-        """The thing's file in the folder."""
+        """The record file of the entry."""
         return os.path.join(self.folder or "", hashlib.sha256(os.fsencode(path)).hexdigest()[:32])
