@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A dataset that a store of a trusted owner has already, under the same name and made of the same source."""
+"""Find a dataset of the same name and source in the store of a trusted owner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import
 def borrowed(
     stores: Sequence[Store], wanted: Place, options: Parameters, digest: str | None, notes: list[str]
 ) -> tuple[Place, Manifest] | None:
-    """The first trusted store that has it whole. `digest`: that of the files, where the controller has them."""
+    """The first trusted store with the complete dataset. `digest`: of the files, where the controller has them."""
     if options["dest"] is not None or options["update"]:
         return None
     for store in stores:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A list of checksums as sha256sum(1) writes it: what each file must be. Pure."""
+"""Parse a list of checksums in the format of sha256sum(1). Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BSD = re.compile(r"SHA256 ?\((.+)\) ?= ?([0-9a-fA-F]{64})")
 
 
 def parse(text: str, said: str) -> dict[str, str]:
-    """Name -> sha256. Raises RankzeroError for a line that is none, an unsafe name, and two sums of one file."""
+    """Name -> sha256. Raises RankzeroError for an invalid line, an unsafe name, and two sums of one file."""
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):

@@ -43,19 +43,19 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, listing, tree_digest
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import ready
 
-#: How long another one that stages the same is waited for.
+#: How long (seconds) to wait for another process that stages the same dataset.
 _WAIT = 3600.0
-#: What makes it another dataset, besides its name: where it comes from, and what of it.
+#: The options that, besides the name, identify a dataset: its source and selection.
 RECIPE = ("source", "src", "files", "sha256", "checksums", "revision", "include", "exclude")
 
 
 def place_for(options: Parameters) -> Place:
-    """The place that the options of module `dataset` mean."""
+    """The place of the dataset that the options of module `dataset` describe."""
     return place_of(options["store_root"], options["name"], {name: options[name] for name in RECIPE})
 
 
 def run(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
-    """The module: all at once, or as its action plugin asks for it. `given`: its request. Raises RankzeroError."""
+    """Run the module: in one call, or in steps for its action plugin. `given`: its request. Raises RankzeroError."""
     check(options)
     request = DatasetRequest.of(given)
     place = place_for(options)
@@ -89,10 +89,10 @@ def ensure_dataset(
     check_mode: bool = False,
     meter: Meter | None = None,
 ) -> ModuleResult:
-    """Bring the dataset of the module's options into its state.
+    """Make the dataset of the module's options present or absent.
 
-    Returns `changed`, `ref`, `dataset`, `repaired`, `moved`, `notes`, `diff`; `lacking` instead where the
-    controller must send bytes. Raises RankzeroError.
+    Returns `changed`, `ref`, `dataset`, `repaired`, `moved`, `notes`, `diff`; `lacking` instead where the controller
+    must send bytes. Raises RankzeroError.
     """
     meter, request = meter or Meter(), request or DatasetRequest()
     place = place_for(options)
@@ -147,13 +147,13 @@ class _Run:
         self.fits = self.record is not None and self.record.key == place.key
 
     def _settled(self) -> Manifest | None:
-        """What is there already, if that is what is wanted: then only what is damaged is brought."""
+        """The staged dataset if it is the wanted one, None otherwise. Only its damaged files are transferred then."""
         if self.before and self.files is not None:
             return self.before if tree_digest(self.files) == self.before.digest else None
         return self.before if self.fits and not self.options["update"] else None
 
     def look(self) -> ModuleResult:
-        """What would be done. Asks no network, so that what only the source knows stays unknown."""
+        """Predict the changes. Uses no network, so what only the source knows stays unknown."""
         settled = self._settled()
         if settled:
             ready = self._ready(settled)
@@ -174,7 +174,7 @@ class _Run:
         return Manifest(tuple(stage.read_source(source, items, self.meter)))
 
     def go(self) -> ModuleResult:
-        """Raises OSError and RankzeroError."""
+        """Stage the dataset. Raises OSError and RankzeroError."""
         settled = self._settled()
         if settled and not self.broken:
             self._use(self.place.tree(settled.digest))
@@ -208,7 +208,7 @@ class _Run:
         return result
 
     def _to_mend(self, source: Source, settled: Manifest) -> list[Item]:
-        """What the source has of the damaged files; each must be what was staged. Raises RankzeroError."""
+        """The damaged files at the source; each must have the staged content. Raises RankzeroError."""
         known = {file.path: file for file in settled.files}
         source.expect(sorted(self.broken))
         items = {item.path: item for item in source.listing(lambda name: name in self.broken)}
@@ -221,7 +221,7 @@ class _Run:
         return [replace(items[path], sha256=known[path].sha256) for path in sorted(items)]
 
     def _wrong(self, made: Manifest) -> dict[str, str]:
-        """What is wrong in a tree that is there already: another name's, or one whose manifest is gone."""
+        """Defects of a tree that exists already: it belongs to another name, or its manifest is missing."""
         if not os.path.isdir(self.place.tree(made.digest)):
             return {}
         return stage.verify(self.place, made, thorough=True, meter=self.meter)[1]
@@ -238,7 +238,7 @@ class _Run:
                 os.unlink(slot.mark)
 
     def _ready(self, manifest: Manifest) -> bool:
-        """Whether files, names, copies and the packed file are as wanted."""
+        """Whether files, names, copies and the packed file are as requested."""
         return (
             not self.broken
             and expose.named(self.place, manifest.digest)
@@ -247,7 +247,7 @@ class _Run:
         )
 
     def _finish(self, manifest: Manifest, stamps: Mapping[str, str], *, changed: bool) -> dict[str, Any]:
-        """All that follows once the files are there, and whole."""
+        """Do all remaining steps after the files are complete: pack, name, and copy or link."""
         place, dest = self.place, self.dest
         if self.options["pack"] and not packing.sound(place, manifest, thorough=self.options["verify"]):
             self.meter.begin("packing")
@@ -264,7 +264,7 @@ class _Run:
         return self._result(manifest, changed=changed)
 
     def _lacking(self, wanted: stage.Need) -> list[tuple[str, int]]:
-        """What has to come, each with the bytes that are here already."""
+        """The files to transfer, each with the number of its bytes that are already here."""
         begun = {path: part.size for path, part in wanted.found.items()}
         whole = {path for path, part in wanted.found.items() if part.sha256}
         return [(item.path, begun.get(item.path, 0)) for item in wanted.lacking if item.path not in whole]
@@ -291,7 +291,7 @@ class _Run:
 def _described(
     options: Parameters, request: DatasetRequest, place: Place, manifest: Manifest, notes: list[str]
 ) -> dict[str, Any]:
-    """The result for a dataset that is there, whole."""
+    """The result for a dataset that is present and complete."""
     digest = manifest.digest
     return {
         "changed": False,
@@ -310,7 +310,7 @@ def _described(
 
 
 def reference(place: Place, dest: expose.Dest | None, digest: str | None, *, present: bool) -> ModuleResult:
-    """The dataset as an entry of a launch's refs. `digest`: None while it is not staged."""
+    """The dataset as an entry of a launch's refs. `digest`: None until it is staged."""
     return {
         "kind": "dataset",
         "key": place.key,
@@ -321,7 +321,7 @@ def reference(place: Place, dest: expose.Dest | None, digest: str | None, *, pre
 
 
 def _absent(place: Place, dest: expose.Dest | None, *, check_mode: bool) -> dict[str, Any]:
-    """Take the name away, and what has it unless another name has the same."""
+    """Remove the name, and its files unless another name has the same content."""
     record = read_record(place)
     known = read_manifest(place, record.digest) if record else None
     there = record is not None or os.path.lexists(place.link) or os.path.isdir(place.partial)
@@ -345,7 +345,7 @@ def _absent(place: Place, dest: expose.Dest | None, *, check_mode: bool) -> dict
 
 
 def _others(place: Place, digest: str) -> bool:
-    """Whether another name stands for the digest."""
+    """Whether another name refers to the digest."""
     folder = os.path.dirname(place.record)
     names = [name[: -len(".json")] for name in os.listdir(folder) if name.endswith(".json")]
     return any(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The names by which jobs find a dataset: the one in the store, and the path that a job expects."""
+"""The paths by which jobs find a dataset: its name in the store, and the path that a job expects."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import place as this_place
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File
 
-#: In a copy: whose it is.
+#: In a copy: the file that names its dataset.
 MARK = ".rankzero-dataset.json"
 
 
 def name(place: Place, digest: str, stamps: Mapping[str, str]) -> None:
-    """Let the name stand for a digest, by one rename. Raises OSError."""
+    """Let the name refer to a digest, by one rename. Raises OSError."""
     record = Record(digest, place.key, stamps)
     os.makedirs(os.path.dirname(place.record), exist_ok=True)
     own = f"{place.record}.{this_place()}-{os.getpid()}"
@@ -44,7 +44,7 @@ def name(place: Place, digest: str, stamps: Mapping[str, str]) -> None:
 
 
 def named(place: Place, digest: str) -> bool:
-    """Whether the name stands for the digest."""
+    """Whether the name refers to the digest."""
     wanted = os.path.relpath(place.data(digest), os.path.dirname(place.link))
     record = read_record(place)
     return _leads(place.link, wanted) and record is not None and (record.digest, record.key) == (digest, place.key)
@@ -76,13 +76,13 @@ def _leads(link: str, target: str) -> bool:
 
 @dataclass(frozen=True)
 class Dest:
-    """The path that a job expects, as a link to the dataset or as a copy of it."""
+    """The path that a job expects: a link to the dataset or a copy of it."""
 
     path: str
     copy: bool
 
     def ready(self, place: Place, manifest: Manifest) -> bool:
-        """Whether it is what it should be. Raises RankzeroError where something of somebody else's is there."""
+        """Whether the path is up to date. Raises RankzeroError if it belongs to something else."""
         if not self.copy:
             if _leads(self.path, place.link):
                 return True
@@ -93,27 +93,27 @@ class Dest:
         return all(self._copied(place, manifest, file) for file in manifest.files)
 
     def make(self, place: Place, manifest: Manifest) -> None:
-        """Raises OSError and RankzeroError."""
+        """Make the link or the copy. Raises OSError and RankzeroError."""
         if self.copy:
             self._bring(place, manifest)
             return
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
         if os.path.isdir(self.path) and not os.path.islink(self.path):
-            remove(self.path)  # a copy of ours
+            remove(self.path)  # a copy that this module made
         _lead(self.path, place.link)
 
     def drop(self, place: Place) -> bool:
-        """Whether something of ours was there; it is away."""
+        """Remove the link or copy. Returns whether there was one. Raises RankzeroError if the path is not ours."""
         if not os.path.lexists(self.path) or not self._ours(place):
             return False
         return remove(self.path)
 
     def present(self, place: Place) -> bool:
-        """Whether the dataset is there. Raises RankzeroError if something else is."""
+        """Whether the dataset exists at the path. Raises RankzeroError if something else does."""
         return os.path.lexists(self.path) and self._ours(place)
 
     def _ours(self, place: Place) -> bool:
-        """Whether what is there is this dataset's, or nothing is. Raises RankzeroError."""
+        """Whether the path belongs to this dataset or does not exist. Raises RankzeroError otherwise."""
         if not os.path.lexists(self.path) or _leads(self.path, place.link):
             return True
         with contextlib.suppress(OSError, ValueError), open(os.path.join(self.path, MARK), encoding="utf-8") as stream:
@@ -125,7 +125,7 @@ class Dest:
         )
 
     def _copied(self, place: Place, manifest: Manifest, file: File) -> bool:
-        """As cp -p leaves it: the same size and time."""
+        """Whether the copy of a file has the size and time of the original, as cp -p makes it."""
         try:
             there, here = (
                 os.stat(os.path.join(folder, file.path)) for folder in (self.path, place.data(manifest.digest))
@@ -135,7 +135,7 @@ class Dest:
         return there.st_size == here.st_size and abs(there.st_mtime - here.st_mtime) < 0.001
 
     def _bring(self, place: Place, manifest: Manifest) -> None:
-        """Another whole copy beside it, then the name: a job never sees half of one."""
+        """Make a complete copy next to the path and rename it, so that a job never sees half of a copy."""
         require_free(os.path.dirname(self.path), manifest.size, len(manifest.files), "dest")
         with fresh_folder(self.path) as folder:
             for file in manifest.files:

@@ -1,14 +1,14 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where datasets lie in a store. Pure but for the reading of records.
+"""The layout of datasets in a store. Pure except for reading records.
 
-datasets/DIGEST/data/...        the files, never written again; DIGEST is that of their names and contents
-datasets/DIGEST/dataset.json    what they must be
-datasets/DIGEST/dataset.sqsh    the same in one file, where it was packed
-datasets/KEY.partial/           what is growing; KEY is that of the name and where it comes from
-datasets/by-name/NAME           a link to DIGEST/data: what jobs read
-datasets/records/NAME.json      which DIGEST that is, and of which KEY
+datasets/DIGEST/data/...        the files, never written again; DIGEST covers their names and contents
+datasets/DIGEST/dataset.json    the manifest of the files
+datasets/DIGEST/dataset.sqsh    the same files packed into one, if requested
+datasets/KEY.partial/           an incomplete dataset; KEY covers the name and the source
+datasets/by-name/NAME           a link to DIGEST/data: the path that jobs read
+datasets/records/NAME.json      the DIGEST that the name refers to, and its KEY
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 @dataclass(frozen=True)
 class Place:
-    """One dataset in a store. `key` is that of its recipe."""
+    """One dataset in a store. `key`: the key of its recipe."""
 
     root: str
     name: str
@@ -58,23 +58,23 @@ class Place:
 
     @property
     def record(self) -> str:
-        """What is staged under the name, and from which recipe."""
+        """The file that records what is staged under the name, and from which recipe."""
         return f"{self.home}/records/{self.name}.json"
 
     @property
     def lock(self) -> str:
-        """Held by whoever changes what the name means."""
+        """The lock for changes of what the name refers to."""
         return f"{self.home}/records/{self.name}.lock"
 
     @property
     def partial(self) -> str:
-        """Where the files arrive until they are complete."""
+        """The folder for files until the dataset is complete."""
         return f"{self.home}/{self.key}.partial"
 
 
 @dataclass(frozen=True)
 class Record:
-    """What a name stands for. `stamps`: file -> what its source said of it (an ETag, a time)."""
+    """What a name refers to. `stamps`: file -> its version at the source (an ETag, a time)."""
 
     digest: str
     key: str
@@ -83,14 +83,14 @@ class Record:
 
 @dataclass(frozen=True)
 class Manifest(FileSet):
-    """What lies at a digest. `packed`: the squashfs file's bytes and sha256, and the bytes and number of its files."""
+    """The files of a digest. `packed`: bytes and sha256 of the squashfs file, and bytes and number of its files."""
 
     files: tuple[File, ...]
     packed: Mapping[str, Any] | None = None
 
 
 def place_of(store_root: str, name: str, recipe: Mapping[str, object]) -> Place:
-    """The place of a dataset of that name. `recipe`: where it comes from, and what of it. Raises RankzeroError."""
+    """The place of a dataset of that name. `recipe`: its source and selection. Raises RankzeroError."""
     if not _NAME.fullmatch(name):
         raise RankzeroError(
             f"name: {name!r} cannot name a dataset; use letters, digits, '.', '_' and '-', at most 64, beginning with "
@@ -101,7 +101,7 @@ def place_of(store_root: str, name: str, recipe: Mapping[str, object]) -> Place:
 
 
 def read_record(place: Place) -> Record | None:
-    """What has the name; None where nothing has."""
+    """The record of the name; None without a valid one."""
     try:
         with open(place.record, encoding="utf-8") as stream:
             found = json.load(stream)
@@ -112,7 +112,7 @@ def read_record(place: Place) -> Record | None:
 
 
 def read_manifest(place: Place, digest: str) -> Manifest | None:
-    """The manifest of a digest; None where there is none that can be read and is its own."""
+    """The manifest of a digest; None if it is missing, unreadable or of another digest."""
     try:
         with open(os.path.join(place.tree(digest), MANIFEST), encoding="utf-8") as stream:
             found = json.load(stream)
@@ -123,6 +123,6 @@ def read_manifest(place: Place, digest: str) -> Manifest | None:
 
 
 def text(manifest: Manifest) -> str:
-    """`sealed` is the name under which the runtime looks for what is true of a squashfs file."""
+    """The manifest as JSON. The runtime looks for the data of a squashfs file under `sealed`."""
     packed = {"sealed": {"file": PACKED, **manifest.packed}} if manifest.packed else {}
     return json.dumps({"format": 1, "digest": manifest.digest, **asdict(manifest), **packed}, sort_keys=True) + "\n"

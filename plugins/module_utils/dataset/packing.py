@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A dataset as one squashfs file: one open a node instead of one for each file."""
+"""Pack a dataset into one squashfs file: each node opens one file instead of one per data file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import f
 
 
 def sound(place: Place, manifest: Manifest, *, thorough: bool) -> bool:
-    """Whether the packed file is there, and as long as it was made (or what it was made, when `thorough`)."""
+    """Whether the packed file exists and has its recorded size (and, if `thorough`, its recorded sha256)."""
     path = os.path.join(place.tree(manifest.digest), PACKED)
     try:
         if manifest.packed is None or os.path.getsize(path) != manifest.packed["bytes"] or squashfs.cut_off(path):
@@ -28,7 +28,7 @@ def sound(place: Place, manifest: Manifest, *, thorough: bool) -> bool:
 
 
 def pack(place: Place, manifest: Manifest, compression: str) -> Manifest:
-    """Make the file anew; the manifest that knows of it. Raises OSError and RankzeroError."""
+    """Make the packed file again; returns the manifest with its data. Raises OSError and RankzeroError."""
     folder = place.tree(manifest.digest)
     require_free(folder, manifest.size, 1, "store_root")
     own = os.path.join(folder, f".{PACKED}.{this_place()}-{os.getpid()}")

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What has come of a dataset that is still growing: PARTIAL/parts/, a file each, named after what it will be.
+"""The transferred parts of an incomplete dataset: PARTIAL/parts/, one file for each file of the dataset.
 
-A part's name holds the file's name and what its source said of it (both as digests). So a run that was killed finds
-what it had, and bytes of a file that was replaced at its source are never taken for the beginning of the new one. A
-part that is whole has the sha256 of its content in its name, too.
+A part's name contains digests of the file's name and of its version at the source. So a killed run finds its parts
+again, and bytes of a file that was replaced at the source are never used as the beginning of the new one. The name of a
+complete part also contains the sha256 of its content.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WHOLE = ".whole-"
 
 @dataclass(frozen=True)
 class Item:
-    """One file that a source offers. `stamp`: what says that it is still the same there; `size` in bytes, if known."""
+    """One file that a source offers. `stamp`: identifies its version there; `size`: bytes, if known."""
 
     path: str
     size: int | None = None
@@ -31,7 +31,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Part:
-    """A file below `folder` that grows, or is whole (then with its sha256)."""
+    """A file below `folder` that is incomplete, or complete (then with its sha256)."""
 
     path: str
     size: int
@@ -39,25 +39,25 @@ class Part:
 
 
 class Parts:
-    """The parts in one folder, which is made where it is missing."""
+    """The parts in one folder, which is created if it is missing."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         os.makedirs(folder, exist_ok=True)
 
     def stem(self, item: Item) -> str:
-        """A name for the item's part that changes when the file at the source does."""
+        """A name for the item's part that changes when the file changes at the source."""
         said = f"{item.stamp}|{item.sha256 or ''}"
         return f"{_short(item.path)}-{_short(said)}"
 
     def growing(self, item: Item) -> str:
-        """Where the bytes of an item go."""
+        """The path that the bytes of an item are written to."""
         return os.path.join(self.folder, self.stem(item))
 
     def find(self, items: Iterable[Item]) -> tuple[dict[str, Part], list[str]]:
-        """What is there of the items, by path, and the paths of those of which something older lies here.
+        """The parts of the items, by path, and the paths of items with a part of an older version.
 
-        What belongs to none of the items, or to an older one, is removed.
+        Parts of no item, or of an older version, are removed.
         """
         wanted = {self.stem(item): item for item in items}
         names = {stem.partition("-")[0]: item.path for stem, item in wanted.items()}
@@ -75,7 +75,7 @@ class Parts:
         return found, sorted(changed)
 
     def finish(self, item: Item, sha256: str) -> Part:
-        """The part of an item is whole, and that is its content."""
+        """Mark the part of an item as complete, with the sha256 of its content."""
         path = self.growing(item)
         with open(path, "rb") as stream:
             os.fsync(stream.fileno())
@@ -84,14 +84,14 @@ class Parts:
         return Part(whole, os.path.getsize(whole), sha256)
 
     def put_aside(self, item: Item, folder: str) -> str:
-        """Move the part of an item, which is not what it should be, into `folder`; its new path."""
+        """Move the part of an item with wrong content into `folder`; returns its new path."""
         os.makedirs(folder, exist_ok=True)
         target = os.path.join(folder, item.path.replace("/", "--"))
         os.replace(self.growing(item), target)
         return target
 
     def drop(self, item: Item) -> None:
-        """Forget what there is of an item."""
+        """Remove the incomplete part of an item."""
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.growing(item))
 

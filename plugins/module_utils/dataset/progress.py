@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far the bringing of a dataset is: counted by several threads, read by another."""
+"""The progress of staging a dataset: counted by several threads, read by another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BRINGING = "bringing"
 
 
 class Meter:
-    """Bytes and files of a phase, bytes that came from the source in all of them, and what a user should know."""
+    """Bytes and files of a phase, bytes from the source in all phases, and notes for the user."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -24,37 +24,37 @@ class Meter:
         self._phase = "looking"
         self._size = self._there = self._done = 0
         self._files = self._files_done = 0
-        #: Bytes that came from the source.
+        #: Bytes transferred from the source.
         self.moved = 0
         self.notes: list[str] = []
 
     def begin(self, phase: str, *, size: int = 0, there: int = 0, files: int = 0, files_done: int = 0) -> None:
-        """A phase of so many bytes and files, of which some are there."""
+        """Begin a phase with this many bytes and files, some of which are already present."""
         with self._lock:
             self._phase, self._size, self._there, self._done = phase, size, there, 0
             self._files, self._files_done = files, files_done
             self._began = self._clock()
 
     def count(self, size: int, files: int = 0) -> None:
-        """So much more has come."""
+        """Count more bytes and files."""
         with self._lock:
             self._done += size
             self._files_done += files
             self.moved += size if self._phase == BRINGING else 0
 
     def lose(self, size: int) -> None:
-        """So much of what was there is of no use."""
+        """Subtract bytes that were present but cannot be used."""
         with self._lock:
             self._there -= size
 
     def note(self, sentence: str) -> None:
-        """Keep a sentence for the user; the same sentence once."""
+        """Add a note for the user; each note is kept once."""
         with self._lock:
             if sentence not in self.notes:
                 self.notes.append(sentence)
 
     def known(self) -> JsonObject:
-        """What a screen shows. `bytes` of `size` are there; `done` of them came in `seconds`."""
+        """The data for a display: `bytes` of `size` are present; `done` of them were counted in `seconds`."""
         with self._lock:
             return {
                 "phase": self._phase,

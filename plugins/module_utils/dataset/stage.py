@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring the files of a dataset, verify them, and give them their name: whole or not at all."""
+"""Transfer the files of a dataset, verify them and publish them, completely or not at all."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, look_at, selected
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_durably
 
-#: Left free besides what is needed: the store is not ours alone.
+#: Bytes left free in addition to what is needed, as others use the store too.
 _MARGIN = 64 << 20
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What of a source is to be there: patterns, and the sums that its files must have (`sums`: where they stand)."""
+    """The selection from a source: patterns, and the expected sums (`sums`: the file that lists them)."""
 
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -59,8 +59,9 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Known:
-    """What is there already: a manifest, which of its files are not what they should be, and what its source said of
-    them; `stamps` is empty where that was another source.
+    """What is staged already: a manifest, its files with defects, and the versions of its files at the source.
+
+    `stamps` is empty if that was another source.
     """
 
     manifest: Manifest
@@ -68,12 +69,12 @@ class Known:
     stamps: Mapping[str, str]
 
     def sound(self) -> dict[str, File]:
-        """The files that are here already and whole, by path."""
+        """The staged files without defects, by path."""
         return {file.path: file for file in self.manifest.files if file.path not in self.broken}
 
 
 def verify(place: Place, manifest: Manifest, *, thorough: bool, meter: Meter) -> tuple[Manifest, dict[str, str]]:
-    """The manifest as last seen, and {file: what is wrong with it}."""
+    """The manifest with the files' current times, and {file: its defect}."""
     data = place.data(manifest.digest)
     meter.begin("verifying", size=manifest.size, files=len(manifest.files))
 
@@ -93,9 +94,9 @@ def verify(place: Place, manifest: Manifest, *, thorough: bool, meter: Meter) ->
 
 
 def wanted_items(source: Source, wanted: Wanted, parts: Parts | None, meter: Meter) -> list[Item]:
-    """The files of a source that are to be there, with the sums that they must have. Raises RankzeroError.
+    """The selected files of a source, with their expected sums. Raises RankzeroError.
 
-    Without `parts` nothing is brought, so that the sums of a list are not known.
+    Without `parts` nothing is transferred, so that the sums of a list are unknown.
     """
     sums = sums_of(source, wanted.sums, parts) if wanted.sums and parts else None
     if sums is not None:
@@ -120,7 +121,7 @@ def wanted_items(source: Source, wanted: Wanted, parts: Parts | None, meter: Met
 
 
 def sums_of(source: Source, name: str, parts: Parts) -> dict[str, str]:
-    """The list of checksums `name` of a source. Raises RankzeroError."""
+    """The checksums in the file `name` of a source. Raises RankzeroError."""
     here = Parts(f"{parts.folder}.sums")
     offered = source.listing(lambda one: one == name)
     if not offered:
@@ -133,8 +134,9 @@ def sums_of(source: Source, name: str, parts: Parts) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Need:
-    """What has to come: `lacking`, of which `found` has parts, and `there` says how many bytes are here already; `kept`
-    is there as a whole.
+    """The files to transfer: `lacking`; `found` has parts of them, and `there` the number of bytes already here.
+
+    `kept`: files that are already complete.
     """
 
     lacking: tuple[Item, ...]
@@ -143,13 +145,13 @@ class Need:
     kept: Mapping[str, File]
 
     def size(self) -> int:
-        """Bytes that are lacking, as far as the source tells sizes."""
+        """Bytes to transfer, as far as the source gives sizes."""
         return sum(item.size or 0 for item in self.lacking)
 
 
 @dataclass(frozen=True)
 class Staging:
-    """One run: from where to where, what has come in earlier runs, and whether what is broken is repaired."""
+    """One run: source and target, what earlier runs transferred, and whether damaged files are repaired."""
 
     place: Place
     source: Source
@@ -160,7 +162,7 @@ class Staging:
 
 
 def need(staging: Staging, items: Sequence[Item]) -> Need:
-    """What of the items has to come. Raises RankzeroError where there is no room for it."""
+    """The files to transfer for these items. Raises RankzeroError if there is not enough space."""
     source, parts, known, repair = staging.source, staging.parts, staging.known, staging.repair
     kept = {item.path: file for item in items for file in [_same(item, known, repair=repair)] if file}
     lacking = tuple(item for item in items if item.path not in kept)
@@ -174,7 +176,7 @@ def need(staging: Staging, items: Sequence[Item]) -> Need:
 
 
 def bring(staging: Staging, wanted: Need) -> tuple[list[File], dict[str, str], dict[str, str]]:
-    """Bring what is needed: (all files, where each is, stamps). Raises RankzeroError; what has come stays."""
+    """Transfer what is needed: (all files, the path of each, stamps). Raises RankzeroError; complete parts are kept."""
     place, parts, known, meter, repair = staging.place, staging.parts, staging.known, staging.meter, staging.repair
     whole = {path: part for path, part in wanted.found.items() if part.sha256}
     meter.begin(
@@ -195,7 +197,7 @@ def bring(staging: Staging, wanted: Need) -> tuple[list[File], dict[str, str], d
 
 
 def _same(item: Item, known: Known | None, *, repair: bool) -> File | None:
-    """The file that is there already, if it is what the source has."""
+    """The staged file, if it is the one that the source has."""
     file = known.sound().get(item.path) if known else None
     if known is None or file is None:
         return None
@@ -224,7 +226,7 @@ def _checked(item: Item, parts: Parts, aside: str, repair: bool, meter: Meter) -
 
 
 def require_free(folder: str, size: int, files: int, option: str) -> None:
-    """Raises RankzeroError where a file system has no room for so many bytes in so many files."""
+    """Raise RankzeroError if a file system has no space for this many bytes in this many files."""
     there = folder
     while not os.path.isdir(there):
         there = os.path.dirname(there)
@@ -243,9 +245,9 @@ def require_free(folder: str, size: int, files: int, option: str) -> None:
 
 
 def put_in_place(place: Place, manifest: Manifest, where: Mapping[str, str], broken: Collection[str]) -> Manifest:
-    """Make the tree of a manifest of the files `where`; of one that is there already mend what is `broken`.
+    """Make the tree of a manifest from the files `where`; in an existing tree, repair the files `broken`.
 
-    Returns the manifest as it is written there.
+    Returns the manifest as it was written. Raises OSError and RankzeroError.
     """
     target = place.tree(manifest.digest)
     if os.path.isdir(target):
@@ -292,14 +294,14 @@ def mend(place: Place, manifest: Manifest, where: Mapping[str, str]) -> None:
 def _link_or_copy(source: str, target: str) -> None:
     try:
         os.link(source, target)
-    except OSError:  # no hard links here, or too many of this one
+    except OSError:  # hard links are unsupported, or this file has too many
         shutil.copyfile(source, target)
         with open(target, "rb") as stream:
             os.fsync(stream.fileno())
 
 
 def write_manifest(place: Place, manifest: Manifest) -> Manifest:
-    """Write down what is there now; the manifest with the times of its files. Raises OSError."""
+    """Write the manifest; returns it with the current times of its files. Raises OSError."""
     data = place.data(manifest.digest)
     made = replace(manifest, files=tuple(_seen(data, file) for file in manifest.files))
     write_durably(os.path.join(place.tree(manifest.digest), MANIFEST), text(made))
@@ -307,7 +309,7 @@ def write_manifest(place: Place, manifest: Manifest) -> Manifest:
 
 
 def read_source(source: Streams, items: Iterable[Item], meter: Meter) -> list[File]:
-    """What a source of streams holds, read without keeping it. Raises RankzeroError."""
+    """The files of a source of streams, read without storing them. Raises RankzeroError."""
 
     def one(item: Item) -> File:
         total, size = hashlib.sha256(), 0

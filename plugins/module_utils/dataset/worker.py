@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A staging that goes on while the controller asks how far it is.
+"""Stage a dataset in the background while the controller asks for progress.
 
-A process of its own does the work, so that no call of the module is longer than a few seconds. It lives as long as
-somebody asks: what nobody waits for any more is killed, and the next run goes on where it was.
+A separate process does the work, so that no call of the module takes more than a few seconds. It runs as long as the
+controller asks: without a caller it is killed, and the next run resumes the transfer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import lives, place
 
-#: Seconds without a question after which nobody waits.
+#: Seconds without a call after which the work is abandoned.
 LEASE = 120.0
 _TICK = 0.5
 _LOOK = 0.05
@@ -36,37 +36,37 @@ Work = Callable[[Meter], "dict[str, Any]"]
 
 @dataclass(frozen=True)
 class Desk:
-    """The folder in which a worker and those who ask it leave word. Only for this host."""
+    """The folder through which a worker and its callers communicate. Only for this host."""
 
     folder: str
 
     @property
     def owner(self) -> str:
-        """Who is working: host and process."""
+        """The file with the worker's process id."""
         return os.path.join(self.folder, "owner")
 
     @property
     def lease(self) -> str:
-        """Its time says when somebody last waited for the result."""
+        """The file whose modification time is that of the last call."""
         return os.path.join(self.folder, "lease")
 
     @property
     def progress(self) -> str:
-        """How far the work is, rewritten as it goes on."""
+        """The progress of the work, rewritten regularly."""
         return os.path.join(self.folder, "progress.json")
 
     @property
     def result(self) -> str:
-        """What the work ended with."""
+        """The result of the work."""
         return os.path.join(self.folder, "result.json")
 
 
 def follow(records: str, asked: JsonObject, seconds: float, work: Work, *, again: bool) -> ModuleResult:
-    """The result of `work`, or `going` with what is known of it after so many seconds; it is started where it is not.
+    """The result of `work`, or `going` with its progress after this many seconds. Starts the work if it does not run.
 
-    `asked` tells this work from others; `records`: folder for words between this host's processes; `again`: whoever
-    asks has asked before, so that it must be there. Raises RankzeroError: that of the work, or that its process was
-    ended from outside.
+    `asked` identifies the work; `records`: the folder for files shared by this host's processes; `again`: this is not
+    the first call, so the work must be running. Raises RankzeroError: the one of the work, or one that its process was
+    killed.
     """
     name = hashlib.sha256(json.dumps([place(), dict(asked)], sort_keys=True).encode()).hexdigest()[:32]
     desk = Desk(os.path.join(records, f"{name}.work"))
@@ -95,7 +95,7 @@ def follow(records: str, asked: JsonObject, seconds: float, work: Work, *, again
 
 
 def _start(desk: Desk, work: Work) -> None:
-    """A process that is nobody's child and in no terminal."""
+    """Start a process that is detached from its parent and from any terminal."""
     ready, said = os.pipe()
     middle = os.fork()
     if middle == 0:
@@ -117,7 +117,7 @@ def _become(desk: Desk, work: Work) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)
-    # The pipes of whoever started us.
+    # The pipes of the parent process.
     os.closerange(3, 256)
     os.chdir("/")
     meter = Meter()
@@ -132,12 +132,12 @@ def _become(desk: Desk, work: Work) -> None:
 
 
 def _watch(desk: Desk, meter: Meter) -> None:
-    """Says how far it is. Once nobody asks, it ends this process and all that it has started."""
+    """Write the progress. When nobody calls any more, kill this process and all that it started."""
     while True:
         try:
             _write(desk.progress, json.dumps(meter.known()))
             idle = os.stat(desk.progress).st_mtime - os.stat(desk.lease).st_mtime
-        except OSError:  # the desk is gone: whoever asked has what he wanted
+        except OSError:  # the folder is gone: the caller has read the result
             return
         if idle > LEASE:
             with contextlib.suppress(OSError):

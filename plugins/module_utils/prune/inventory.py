@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What lies in the roots, and which launches are over. Changes nothing.
+"""List the contents of the roots, and which launches are over. Changes nothing.
 
-Only names of the expected form count, only below folders that are no links, and only what this user owns.
+Only entries with names of the expected form count, only in folders that are no links, and only if this user owns them.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, base_id, query_squeue
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 
-# Kind -> the root it lies in (store or state), its folder there, and the form of its names.
+# Kind -> the root that contains it (store or state), its folder there, and the form of its names.
 _SLOTS = {
     "code": ("store", "code", re.compile(r"[0-9a-f]{64}")),
     "environment": ("store", "environments", re.compile(r"[0-9a-f]{32,64}")),
     "packages": ("store", "packages", re.compile(r"[0-9a-f]{32}")),
     "image": ("store", "images", re.compile(r"[0-9a-f]{32}")),
-    # With what is growing, which nobody has gone on with.
+    # Includes partial downloads that no run resumed.
     "dataset": ("store", "datasets", re.compile(r"([0-9a-f]{64})(?:\.partial)?")),
     "runtime": ("state", "runtime", re.compile(r"[0-9a-f]{32}")),
     "archive": ("state", "archives", re.compile(r"[a-z]+-([0-9a-f]{32,64})\.tar")),
@@ -63,14 +63,14 @@ _SHORT_KEY = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True)
 class Queue:
-    """The jobs that are not over. `silent`: Slurm's complaint where it does not say."""
+    """The jobs that are not over. `silent`: Slurm's error message where it does not answer."""
 
     jobs: tuple[JobRecord, ...] = ()
     silent: str = ""
 
 
 def queue(slurm: Slurm) -> Queue:
-    """One question for all jobs of everybody that this user may see."""
+    """Query squeue once for all jobs of all users that this user may see."""
     try:
         return Queue(tuple(record for record in query_squeue(slurm, []) if record.active))
     except (SlurmUnavailable, SlurmMissing) as error:
@@ -78,7 +78,7 @@ def queue(slurm: Slurm) -> Queue:
 
 
 def slots(kind: str, store_root: str, state_root: str) -> Iterator[Thing]:
-    """The things of one kind in a root, with the time of their last use."""
+    """The entries of one kind in a root, with the time of their last use."""
     where, folder, form = _SLOTS[kind]
     root = {"store": store_root, "state": state_root}[where]
     for item in _entries(os.path.join(root, folder)):
@@ -89,7 +89,7 @@ def slots(kind: str, store_root: str, state_root: str) -> Iterator[Thing]:
 
 
 def last_use(slot: uses.Slot, otherwise: float) -> float:
-    """The time of a thing's mark, else that of its making. The mark's folder is listed: it may be new."""
+    """The time of an entry's mark, else of its creation. Lists the mark's folder, as the mark may be new."""
     try:
         if slot.name in os.listdir(os.path.dirname(slot.mark)):
             return os.stat(slot.mark).st_mtime
@@ -99,7 +99,7 @@ def last_use(slot: uses.Slot, otherwise: float) -> float:
 
 
 def shells(state_root: str) -> Iterator[Thing]:
-    """The folders of interactive sessions. The user works in them: any file in them is a sign of life."""
+    """The folders of interactive sessions. The user works in them, so any newer file counts as use."""
     for name in _entries(os.path.join(state_root, "shells")):
         for item in _entries(name.path) if _NAME.fullmatch(name.name) else ():
             if _SHORT_KEY.fullmatch(item.name) and _is_thing(item, folder=True):
@@ -107,7 +107,7 @@ def shells(state_root: str) -> Iterator[Thing]:
 
 
 def caches(state_root: str) -> Iterator[Thing]:
-    """What is kept of the cluster's answers, a file each."""
+    """The cached answers of the cluster, one file each."""
     for place, _folders, files in os.walk(os.path.join(state_root, "cache")):
         for name in files:
             path = os.path.join(place, name)
@@ -120,7 +120,7 @@ def caches(state_root: str) -> Iterator[Thing]:
 
 
 def sweeps(state_root: str) -> Iterator[Thing]:
-    """The folders of sweeps of whose elements no run directory is left."""
+    """The folders of sweeps whose elements have no run directory left."""
     for name in _entries(os.path.join(state_root, "runs")):
         listed = _entries(name.path) if _NAME.fullmatch(name.name) else []
         there = {item.name for item in listed if _SHORT_KEY.fullmatch(item.name)}
@@ -128,14 +128,14 @@ def sweeps(state_root: str) -> Iterator[Thing]:
             key = item.name.removeprefix(SWEEP_PREFIX)
             if item.name.startswith(SWEEP_PREFIX) and _SHORT_KEY.fullmatch(key) and _is_thing(item, folder=True):
                 known = record_of_sweep(item.path) or {}
-                # One that was never launched to its end does not say which they are.
+                # The record of a sweep whose launch did not complete may not list the elements.
                 elements = {str(one.get("key"))[:16] for one in known.get("elements", [])} or there
                 if not elements & there:
                     yield Thing("run", item.path, f"{name.name}/{item.name}", newest(item.path))
 
 
 def newest(path: str) -> float:
-    """The newest change of anything in a folder."""
+    """The newest modification time of anything in a folder, epoch seconds."""
     times = [os.lstat(path).st_mtime]
     for place, folders, files in bounded_walk(path):
         for name in [*folders, *files]:
@@ -147,7 +147,7 @@ def newest(path: str) -> float:
 
 
 def size(path: str, owner: int | None = None) -> int:
-    """Bytes of all files of a thing, or of those of one user; a file with several names counts once."""
+    """Bytes of all files of an entry, or of one user's files in it; a file with several hard links counts once."""
     total, seen = 0, set()
     pending = [path]
     while pending:
@@ -165,7 +165,7 @@ def size(path: str, owner: int | None = None) -> int:
 
 
 def run_directories(state_root: str) -> list[RunDirectory]:
-    """Every run directory below a state root. Raises OSError where it cannot be read."""
+    """All run directories below a state root. Raises OSError where it cannot be read."""
     found = []
     folder = os.path.join(state_root, "runs")
     if not os.path.isdir(folder):
@@ -179,7 +179,7 @@ def run_directories(state_root: str) -> list[RunDirectory]:
 
 
 def runs(slurm: Slurm, known: Queue, directories: Sequence[RunDirectory], now: float, days: float) -> list[Run]:
-    """Each launch: over since when, or why not. What neither says of itself nor Slurm knows to be over is not over."""
+    """Each launch: when it ended, or why it is not over. It is over only if its own files or Slurm say so."""
     names = {record.name: record for record in known.jobs}
     ids = {each: record for record in known.jobs for each in (base_id(record.job_id), record.job_id)}
     found, open_ones = [], []
@@ -201,7 +201,7 @@ def runs(slurm: Slurm, known: Queue, directories: Sequence[RunDirectory], now: f
 def _asked(
     slurm: Slurm, known: Queue, directories: Sequence[RunDirectory], ids: dict[str, JobRecord], horizon: float
 ) -> Iterator[Run]:
-    """Launches without a last word of their own: whether Slurm knows their end."""
+    """Launches without an outcome: whether Slurm knows their end."""
     answer = ask_slurm(slurm, directories) if not known.silent else None
     here = _cluster_name(slurm) if answer and any(directory.claim() for directory in directories) else ""
     for directory in directories:
@@ -209,7 +209,7 @@ def _asked(
             yield _run(directory, None, "it has no outcome, and Slurm does not answer")
             continue
         claim = directory.claim()
-        if claim and here and claim.cluster not in ("cluster", here):  # "cluster": the job was not told its name
+        if claim and here and claim.cluster not in ("cluster", here):  # "cluster": the job did not know its cluster
             yield _run(directory, None, f"it has no outcome, and its job is cluster {claim.cluster}'s")
             continue
         status = answer.status(directory)
@@ -248,7 +248,7 @@ def _last(directory: RunDirectory) -> float:
 
 
 def names_of(folder: str, files: Sequence[str]) -> Names:
-    """What these files name; a file that is not there names nothing."""
+    """The keys and run directories that these files name; a missing file names nothing. Raises RankzeroError."""
     names = Names()
     for name in files:
         root, place = of_run(folder)
@@ -265,7 +265,7 @@ def names_of(folder: str, files: Sequence[str]) -> Names:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """What lies in a folder that is there and no link."""
+    """The entries of a folder; none where it is missing or a link."""
     if os.path.islink(folder):
         return []
     try:
@@ -279,5 +279,5 @@ def _is_thing(item: os.DirEntry[str], *, folder: bool) -> bool:
     right = item.is_dir(follow_symlinks=False) if folder else item.is_file(follow_symlinks=False)
     try:
         return right and item.stat(follow_symlinks=False).st_uid == os.geteuid()
-    except FileNotFoundError:  # another prune has taken it since the folder was read
+    except FileNotFoundError:  # another prune removed it after the folder was read
         return False

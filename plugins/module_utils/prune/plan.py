@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a store may go, and why the rest stays. Pure.
+"""Decide what can be removed from a store, and why the rest is kept. Pure.
 
-A launch uses whatever its files name: every long hexadecimal word in its manifest and script counts as a key, so that
-what a later release adds to a store is protected by the runs of that release without a list of kinds.
+A launch uses everything that its files name: every long hexadecimal word in its manifest and script counts as a key.
+So entries that a later release adds to a store are protected by the runs of that release, without a list of kinds.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 KINDS = ("code", "environment", "packages", "image", "dataset", "runtime", "archive", "run", "shell", "cache")
-# What launches of other state roots may use as well.
+# Kinds that launches of other state roots may use as well.
 SHARED = ("code", "environment", "packages", "image", "dataset")
-# A thing that was used this recently stays whatever the user says: a launch may be about to submit. Seconds.
+# An entry that was used this recently (seconds) is always kept: a launch may be about to submit.
 SHORTEST = 3600.0
 DAY = 86400.0
 _KEY = re.compile(r"(?<![0-9a-f])[0-9a-f]{32,64}(?![0-9a-f])")
@@ -25,7 +25,7 @@ _RUN = re.compile(r"/runs/([^/\s\"']+/[0-9a-f]{16}/[0-9]+)(?![0-9])")
 
 @dataclass(frozen=True)
 class Names:
-    """What some files name: keys of things, and run directories as NAME/KEY/GENERATION."""
+    """What some files name: keys of entries, and run directories as NAME/KEY/GENERATION."""
 
     keys: frozenset[str] = frozenset()
     runs: frozenset[str] = frozenset()
@@ -35,14 +35,16 @@ class Names:
 
 
 def named_in(text: str) -> Names:
-    """Every key and run directory in the files of a launch."""
+    """All keys and run directories in the text of a launch's files."""
     return Names(frozenset(_KEY.findall(text)), frozenset(_RUN.findall(text)))
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory. `end` is why it is over, None while it is not (or nobody knows); `last` is its last sign of
-    life, epoch seconds; `why` says who still needs one that is not over; `names` is what its files name.
+    """A run directory. `end`: why it is over, None while it is not (or that is unknown).
+
+    `last`: the time of its last activity, epoch seconds; `why`: who still needs a run that is not over; `names`: what
+    its files name.
     """
 
     path: str
@@ -54,7 +56,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Thing:
-    """Anything that may go: a thing of a store, a shell's folder, a file of a cache. `used` as `Run.last`."""
+    """An entry that may be removed: of a store, a shell's folder, or a cache file. `used`: like `Run.last`."""
 
     kind: str
     path: str
@@ -64,7 +66,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Removal:
-    """What goes, and why."""
+    """An entry to remove, and the reason."""
 
     kind: str
     path: str
@@ -75,7 +77,7 @@ class Removal:
 
 @dataclass
 class Plan:
-    """`going`, and for what stays a reason by path. `over`: run directories that stay, of launches that have ended."""
+    """`going`: what to remove; `staying`: path -> reason; `over`: kept run directories of launches that ended."""
 
     going: list[Removal] = field(default_factory=list)
     staying: dict[str, str] = field(default_factory=dict)
@@ -91,10 +93,10 @@ def decide(
     shells_since: float,
     blind: str = "",
 ) -> Plan:
-    """What goes when everything stays that was used in the last `days` days or is needed by a launch that does.
+    """Decide what to remove. Kept is what was used in the last `days` days or is needed by a launch that was.
 
-    `shells_since`: the earliest moment at which a job began that may hold a session now. `blind`: why not all
-    launches that use the store are known; then nothing of SHARED goes.
+    `shells_since`: the earliest start of a job that may run a session now. `blind`: why some launches that use the
+    store are unknown; if it is not empty, nothing of SHARED is removed.
     """
     plan = Plan()
     horizon = now - days * DAY

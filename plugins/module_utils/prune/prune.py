@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Remove what no launch needs any more. See `plan.py` for what that is, and store/uses.py for launches meanwhile.
+"""Remove what no launch needs any more. See `plan.py` for the rules, and store/uses.py for concurrent launches.
 
-Each thing loses its name first and is deleted afterwards, so that a prune that is killed leaves nothing half there
-under a name; the next one sweeps what it left. Two prunes at once share the work.
+Each entry is renamed first and deleted afterwards, so that a killed prune leaves no incomplete entry under its name;
+the next prune deletes what it left. Two concurrent prunes share the work.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def prune(
 ) -> ModuleResult:
     """Remove what was not used for `days` days; returns the module's result. Raises RankzeroError.
 
-    Everything is looked at before anything is removed. `kinds` narrows what goes, never what is looked at. `max_size`:
-    of what could go the longest unused goes first, and no more once this user's files in both roots are no more bytes.
+    Everything is examined before anything is removed. `kinds` limits what is removed, not what is examined.
+    `max_size`: remove the longest unused first, and stop when this user's files in both roots fit into this many bytes.
     """
     if days < 0:
         raise RankzeroError(f"older_than: {days:g} is negative; give 0 or more days.")
@@ -78,7 +78,7 @@ def prune(
             bytes_ += weight
     if not check_mode:
         swept = _sweep(store, state)
-        for path in plan.over:  # nobody may have looked at it since Slurm ended it
+        for path in plan.over:  # no command may have read it since Slurm ended it
             RunDirectory(path).forget_secrets()
     lines = "".join(f"{one['kind']:<12}{one['bytes']:>15}  {one['path']}  ({one['reason']})\n" for one in removed)
     return {
@@ -92,7 +92,7 @@ def prune(
 
 
 def _check_own(store: str) -> None:
-    """A store of another owner is his to prune, also where root could. Raises RankzeroError."""
+    """Refuse to prune another owner's store, even as root. Raises RankzeroError."""
     if os.path.isdir(store):
         status = os.stat(store)
         if status.st_uid != os.geteuid() and not status.st_mode & 0o020:
@@ -103,14 +103,14 @@ def _check_own(store: str) -> None:
 
 
 def _held(store: str, state: str) -> int:
-    """Bytes of this user's files in both roots, one of which may lie in the other."""
+    """Bytes of this user's files in both roots; one root may contain the other."""
     roots = sorted({os.path.realpath(store), os.path.realpath(state)})
     outer = [root for root in roots if not any(root.startswith(f"{other}/") for other in roots)]
     return sum(inventory.size(root, os.geteuid()) for root in outer)
 
 
 def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Plan:
-    """Look at everything and decide. Raises RankzeroError where what a launch uses cannot be read."""
+    """Examine everything and decide. Raises RankzeroError where the files that a launch uses cannot be read."""
     blind = ""
     try:
         others = [root for root in uses.registered(store) if os.path.realpath(root) != os.path.realpath(state)]
@@ -129,7 +129,7 @@ def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Pla
     found = inventory.runs(slurm, known, directories, now, days)
     for root in others:
         try:
-            # Of other users Slurm may hide the jobs: not to be listed means nothing then.
+            # Slurm may hide other users' jobs: a job that is not listed may still run.
             listed = known if os.stat(root).st_uid == os.geteuid() else replace(known, silent="it may hide them")
             elsewhere = inventory.runs(slurm, listed, inventory.run_directories(root), now, days)
         except (OSError, RankzeroError) as error:
@@ -140,7 +140,7 @@ def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Pla
                 f"{blind}: no code, environment, image, dataset or packages go. If it is gone for good, remove {where}."
             )
             continue
-        # Not ours to remove, but what they use stays.
+        # These are not ours to remove, but what they use is kept.
         found += [
             Run(run.path, run.last, None, f"a launch of {root}", run.names) for run in _current(elsewhere, now, days)
         ]
@@ -172,7 +172,7 @@ def _current(runs: Iterable[Run], now: float, days: float) -> list[Run]:
 
 
 def _remove(one: Removal, store: str, state: str, days: float, note: Callable[[str], None]) -> bool:
-    """Take one thing away. False where it is needed after all, or another prune has it."""
+    """Remove one entry. Returns False if it is needed after all, or another prune removed it."""
     roots = {os.path.realpath(store), os.path.realpath(state)}
     real = os.path.join(os.path.realpath(os.path.dirname(one.path)), os.path.basename(one.path))
     if not any(real.startswith(f"{root}/") for root in roots):
@@ -198,14 +198,14 @@ def _remove(one: Removal, store: str, state: str, days: float, note: Callable[[s
 
 
 def _claimed(slot: uses.Slot, days: float) -> str | None:
-    """Take the name of a thing unless somebody wants it by now; returns its new name."""
+    """Rename an entry unless it was used meanwhile; returns its new name or None."""
     try:
         with hold(slot.lock, 0.0):
             made = os.stat(slot.path).st_mtime
             if _wanted(slot, made, days):
                 return None
             doomed = atomic.set_aside(slot.path)
-            # Once more: an owner of the lock that was stopped for minutes may have lost it meanwhile.
+            # Check again: an owner of the lock that was stopped for minutes may have lost it meanwhile.
             if doomed is not None and _wanted(slot, made, days):
                 os.rename(doomed, slot.path)
                 return None
@@ -217,7 +217,7 @@ def _claimed(slot: uses.Slot, days: float) -> str | None:
 
 
 def _wanted(slot: uses.Slot, made: float, days: float) -> bool:
-    """Whether the mark is young, by the clock of the file system that keeps it. `made`: when the thing was made."""
+    """Whether the mark is recent, by the clock of the file system. `made`: when the entry was made."""
     atomic.folders_as_above(os.path.dirname(slot.mark))
     probe = f"{slot.mark}.{atomic.place()}-{os.getpid()}-{time.time_ns()}"
     with open(probe, "x", encoding="ascii"):
@@ -234,7 +234,7 @@ def _remove_empty(folder: str, levels: int) -> None:
 
 
 def _sweep(store: str, state: str) -> list[str]:
-    """Delete what killed prunes and makers have left without a name."""
+    """Delete the unnamed remains of killed prunes and makers."""
     places = [
         *(f"{store}/{name}" for name in ("code", "environments", "packages", "images", "datasets")),
         f"{state}/runtime",

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A prune for several users by an administrator: each user's is done by a process that is that user.
+"""Prune for several users as an administrator: a separate process for each user switches to that user.
 
-Root follows whatever a user has put in root's way, and root has no rights on a file system with root_squash. A process
-that has become the user can do no more than the user, wherever a link leads.
+Root would follow any link that a user has placed, and root has no rights on a file system with root_squash. A process
+that has switched to the user has only that user's rights, wherever a link points.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Prune = Callable[[], dict[str, Any]]
 
 
 def accounts(names: Sequence[str]) -> list[pwd.struct_passwd]:
-    """The users of these names. Raises RankzeroError."""
+    """The accounts of these users. Raises RankzeroError."""
     if os.geteuid() != 0:
         raise RankzeroError("owners: requires root (become: true); omit it to prune your own files.")
     found = []
@@ -39,7 +39,7 @@ def accounts(names: Sequence[str]) -> list[pwd.struct_passwd]:
 
 
 def as_user(account: pwd.struct_passwd, work: Prune) -> ModuleResult:
-    """What `work` returns in a process that is this user for good. Raises RankzeroError with what it raised."""
+    """The result of `work` in a process that has switched to this user for good. Raises its RankzeroError."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -76,7 +76,7 @@ def _become(account: pwd.struct_passwd) -> None:
 
 
 def for_each(names: Sequence[str], work: Callable[[str], ModuleResult], note: Callable[[str], None]) -> ModuleResult:
-    """The prunes of several users as one result. A user whose prune fails is a warning, and the others go on."""
+    """The prunes of several users as one result. If some fail, the others still run; then raises RankzeroError."""
     whole: dict[str, Any] = {"changed": False, "removed": [], "bytes": 0, "swept": [], "kept": [], "diff": []}
     failed = []
     for account in accounts(names):

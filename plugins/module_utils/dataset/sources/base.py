@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every source of a dataset can do: say which files it has, and bring some of them, going on where it was cut off.
+"""The interface of dataset sources: list the files, and transfer some of them, resuming interrupted transfers.
 
-A source of streams (a folder, http, an object store) opens one file at an offset; the rest is the same for all.
+A source of streams (a folder, http, an object store) opens one file at an offset; the rest is common to all.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
 
 BLOCK = 1 << 20
-#: So often a file is asked for again without a single new byte of it.
+#: The number of tries for a file without a single new byte.
 ATTEMPTS = 4
 _Given = TypeVar("_Given")
 _Made = TypeVar("_Made")
 
 
 class Changed(Exception):
-    """The source has another file under the same name by now: `item`."""
+    """The source now has another file of the same name: `item`."""
 
     def __init__(self, item: Item) -> None:
         super().__init__(item.path)
@@ -38,31 +38,31 @@ class Changed(Exception):
 
 
 class Failed(RankzeroError):
-    """A file that cannot be had, for a reason that trying again will not mend."""
+    """A file cannot be transferred, and another try would not help."""
 
 
 class Source(ABC):
-    """Where a dataset comes from. `said` names it in messages; no secret is in it."""
+    """A source of a dataset. `said` names it in messages and contains no secret."""
 
     said = ""
     parallel = 4
 
     @abstractmethod
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
-        """The files that it offers and whose names are wanted. Raises RankzeroError."""
+        """The files of the source whose names are wanted. Raises RankzeroError."""
 
     def expect(self, names: Iterable[str]) -> None:  # noqa: B027
-        """These files are known to be there. Only sources that cannot list what they have need to be told."""
+        """Tell the source which files exist. Only sources that cannot list their files use this."""
 
     def begun(self, item: Item, parts: Parts) -> int:
-        """Bytes of an item that a killed run has left elsewhere than in `parts`."""
+        """Bytes of an item that a killed run left elsewhere than in `parts`."""
         return 0
 
     @abstractmethod
     def bring(self, items: Sequence[Item], parts: Parts, meter: Meter) -> list[Item]:
-        """Bring the contents of these items into `parts`, each from where its part ends; the items as they came.
+        """Transfer the contents of these items into `parts`, each from the end of its part; returns the items received.
 
-        Raises RankzeroError that names what could not be brought; what has come stays.
+        Raises RankzeroError that names what could not be transferred; complete parts are kept.
         """
 
 
@@ -71,10 +71,10 @@ class Streams(Source):
 
     @abstractmethod
     def open(self, item: Item, offset: int) -> AbstractContextManager[tuple[int, Iterable[bytes]]]:
-        """(where the blocks really begin, the blocks). Raises Changed, Failed, OSError and HTTPException."""
+        """(the offset of the first block, the blocks). Raises Changed, Failed, OSError and HTTPException."""
 
     def bring(self, items: Sequence[Item], parts: Parts, meter: Meter) -> list[Item]:
-        """With up to `parallel` streams. A stream that breaks off is opened again where it ended."""
+        """Use up to `parallel` streams. An interrupted stream is opened again at its end."""
         return together(lambda item: self._one(item, parts, meter), items, self.parallel)
 
     def _one(self, item: Item, parts: Parts, meter: Meter) -> Item:
@@ -111,7 +111,7 @@ class Streams(Source):
                 meter.lose(offset - begins)
                 if offset:
                     meter.note(f"{item.path}: the source cannot resume a file; its transfer starts again")
-            # Unbuffered: what has come is on disk when we are killed.
+            # Unbuffered: received bytes are written even if this process is killed.
             with open(path, "r+b" if begins else "wb", buffering=0) as stream:
                 stream.truncate(begins)
                 stream.seek(begins)
@@ -121,7 +121,7 @@ class Streams(Source):
 
 
 def together(work: Callable[[_Given], _Made], items: Iterable[_Given], parallel: int, wanted: int = 12) -> list[_Made]:
-    """`work` on all items by some threads. Raises RankzeroError with the first `wanted` complaints, Stopped at once."""
+    """`work` on all items in threads. Raises RankzeroError with up to `wanted` errors; others are raised at once."""
     made, complaints = [], []
     with ThreadPoolExecutor(max_workers=max(1, parallel)) as pool:
         running = [pool.submit(work, item) for item in items]
@@ -141,7 +141,7 @@ def together(work: Callable[[_Given], _Made], items: Iterable[_Given], parallel:
 
 
 def hashed(path: str, meter: Meter) -> str:
-    """sha256 of a file, counted. Raises OSError and Stopped."""
+    """sha256 of a file, counted in `meter`. Raises OSError."""
     total = hashlib.sha256()
     with open(path, "rb") as stream:
         for block in iter(lambda: stream.read(BLOCK), b""):
@@ -151,7 +151,7 @@ def hashed(path: str, meter: Meter) -> str:
 
 
 def read_blocks(stream: Any) -> Iterator[bytes]:
-    """The rest of a stream, as it comes."""
+    """The rest of a stream, in blocks as they arrive."""
     read = getattr(stream, "read1", stream.read)
     return iter(lambda: read(BLOCK), b"")
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A dataset from a file or folder that the host sees."""
+"""A dataset from a file or folder on the host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MEND = "replace it by a file, or exclude it"
 
 
 class Local(Streams):
-    """`src` is absolute. A link is what it leads to; one that leads out of the folder is an error."""
+    """`src` is absolute. A link counts as its target; a link out of the folder is an error."""
 
     def __init__(self, src: str) -> None:
         self.src = os.path.realpath(src)
@@ -34,7 +34,7 @@ class Local(Streams):
         return [self._item(name) for name in names if wanted(name)]
 
     def path(self, name: str) -> str:
-        """Where a listed file lies on this host."""
+        """The path of a listed file on this host."""
         return self.src if self.single else os.path.join(self.src, name)
 
     def _item(self, name: str) -> Item:
@@ -56,7 +56,7 @@ class Local(Streams):
 
 
 def names_below(folder: str, wanted: Callable[[str], bool]) -> list[str]:
-    """The wanted files below a folder; links to files inside are files. Raises RankzeroError."""
+    """The wanted files below a folder, including links to files inside it. Raises RankzeroError."""
     names = []
     root = os.path.realpath(folder).rstrip("/") + "/"
     try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which source the options mean."""
+"""Select the source that the options describe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.upl
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.web import Web
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import read_token
 
-#: Option -> the sources that know it.
+#: Option -> the sources that support it.
 GO_WITH = {
     "files": ("http",),
     "revision": ("hub",),
@@ -27,7 +27,7 @@ GO_WITH = {
 
 
 def check(options: Parameters) -> None:
-    """Options that do not go together. Raises RankzeroError."""
+    """Check that the options are compatible. Raises RankzeroError."""
     source = options["source"]
     if options["state"] == "absent":
         return
@@ -48,7 +48,7 @@ def check(options: Parameters) -> None:
 
 
 def source_of(options: Parameters, request: DatasetRequest) -> Source:
-    """Raises RankzeroError."""
+    """The source of the options. Raises RankzeroError."""
     kind, src = options["source"], options["src"]
     made: Source
     if kind == "controller":
@@ -78,5 +78,5 @@ def local_path(src: str) -> str:
 
 
 def said(options: Parameters) -> str:
-    """Where it comes from, without what a URL may hide in its query."""
+    """The source as text, without the query of a URL, which may contain secrets."""
     return str(options["src"]).partition("?")[0]

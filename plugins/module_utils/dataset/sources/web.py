@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A dataset from a web server: one file, or files below a folder. It goes on by Range where it can (RFC 9110)."""
+"""A dataset from a web server: one file, or files below a folder. Resumes with Range where possible (RFC 9110)."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ _ADVICE = {
 
 
 class Web(Streams):
-    """`src`: a URL; that of a folder ends in / and has `files` below it, or those that the list of checksums `sums`
-    names. `token`: sent as Bearer to that host.
+    """`src`: a URL. That of a folder ends in /, with `files` below it or those that the list of checksums `sums` names.
+
+    `token`: sent as a Bearer token to that host.
     """
 
     def __init__(
@@ -73,26 +74,26 @@ class Web(Streams):
         self.token = token
 
     def expect(self, names: Iterable[str]) -> None:
-        """Set which files there are below a folder, for which HTTP has no listing."""
+        """Set the files below a folder, as HTTP cannot list them."""
         self.names = self.names or [plain(name) for name in names]
 
     def url(self, path: str) -> str:
-        """The address of one file."""
+        """The URL of one file."""
         return urljoin(self.src, quote(path)) if self.folder else self.src
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
-        """Ask for size and validator of each wanted file, several at a time."""
+        """Request size and validator of each wanted file, several at a time."""
         offered = [*self.names, *([self.sums] if self.sums else [])]
         return together(self.item, filter(wanted, offered), max(8, self.parallel))
 
     def item(self, path: str) -> Item:
-        """What the server says of a file, without reading it. Raises RankzeroError."""
+        """The server's data about a file, without its content. Raises RankzeroError."""
         for method in ("HEAD", "GET"):
             try:
                 with self._asked(path, {}, method) as answer:
                     return _item(path, answer)
             except urllib.error.HTTPError as error:
-                # Some servers, and URLs that were signed for GET, know no HEAD.
+                # Some servers do not support HEAD, and neither do URLs that were signed for GET.
                 if method == "HEAD" and error.code in (400, 403, 405, 501):
                     continue
                 raise self._refused(path, error) from error
@@ -155,7 +156,7 @@ def _item(path: str, answer: Any) -> Item:
 
 
 def _validator(stamp: str) -> str | None:
-    """What may stand in If-Range: a strong ETag or a time."""
+    """The value for If-Range: a strong ETag or a time, else None."""
     return None if not stamp or stamp.startswith("W/") else stamp
 
 
