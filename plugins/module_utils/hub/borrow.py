@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A repository that the cache in a store of a trusted owner has already.
+"""Find a repository in the cache of a trusted owner's store.
 
-It is copied, not linked: a job finds it by name in its own HF_HOME. A container has that folder mounted, not the store.
+It is copied, not linked: a job finds it by name in its own HF_HOME, and a container mounts that folder, not the store.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import Store, check
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.verified import Memory
 
-#: The folder of a store that is an HF_HOME.
+#: The folder of a store that serves as HF_HOME.
 FOLDER = "huggingface"
 
 
@@ -29,12 +29,14 @@ def borrowed(
     fits: Callable[[Manifest], bool],
     notes: list[str],
 ) -> tuple[Repository, Manifest] | None:
-    """The first trusted store that has the repository whole, as a repository there. `commit`: None for the one that the
-    revision stands for there. `fits`: whether it has the files that are wanted.
+    """The first trusted store with the complete repository, as a repository in that store; None without one.
+
+    `commit`: None selects the commit that the revision refers to in that store. `fits`: whether a manifest has the
+    wanted files.
     """
     for store in stores:
         there = replace(where, home=os.path.join(store.path, FOLDER))
-        if there.home == where.home:  # its owner fills it
+        if there.home == where.home:  # the store's owner fills it
             continue
         try:
             _check(store, there)
@@ -56,12 +58,12 @@ def borrowed(
 
 
 def _check(store: Store, there: Repository) -> None:
-    """Raise Untrusted where others could have written what is read. Raises OSError."""
+    """Raise Untrusted if others could have written what is read. Raises OSError."""
     check(store, "hub", there.home, Memory(None), deep=False)
     for folder in (there.ours, there.path):
         check(store, "hub", folder, Memory(None))
 
 
 def not_taken(there: Repository, why: str) -> str:
-    """The warning about a store that has the repository, and cannot be used."""
+    """The warning about a store whose copy of the repository cannot be used."""
     return f"stores: {there.name} is not taken from {there.home}: {why}"

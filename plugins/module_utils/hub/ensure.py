@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A repository of the hub in the cache of a cluster: present, verified and repaired, or absent."""
+"""Make a repository of the hub in the cache of a cluster present, verified and repaired, or absent."""
 
 from __future__ import annotations
 
@@ -42,28 +42,26 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, listing, selected, tree_digest
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import trusted_stores
 
-#: How long another one that stages the same is waited for: as long as a large model takes.
+#: How long (seconds) to wait for another process that stages the same repository: enough for a large model.
 _WAIT = 3600.0
 
 
 @dataclass(frozen=True)
 class Source:
-    """Files that are to be a snapshot: which commit, which files, and where they come from in words."""
+    """Files for a snapshot: the commit, the files, and their source as text."""
 
     commit: str
     files: tuple[File, ...]
     said: str
-    #: Where they lie on this host; None where they come from the controller.
+    #: Their folder on this host; None where they come from the controller.
     folder: str | None = None
 
 
 def ensure_cache(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
-    """Bring the repository of the module's options into its state.
+    """Make the repository of the module's options present or absent. Raises RankzeroError.
 
-    `given`: the module's request, a `HubRequest`.
-    Returns `changed`, `ref`, `snapshot`, `repaired`, `diff`; `lacking` or `needs` instead where the controller must
-    send something.
-    Raises RankzeroError.
+    `given`: the module's request, a `HubRequest`. Returns `changed`, `ref`, `snapshot`, `repaired`, `diff`; `lacking`
+    or `needs` instead where the controller must send something.
     """
     where = repository(home_of(options["path"]), options["repo"], options["repo_type"], options["revision"])
     request = HubRequest.of(given)
@@ -78,7 +76,7 @@ def ensure_cache(options: Parameters, given: JsonObject, *, check_mode: bool = F
 
 
 def home_of(path: str) -> str:
-    """The option `path` as an absolute path of this host."""
+    """The option `path` as an absolute path of this host. Raises RankzeroError."""
     home = os.path.expanduser(os.path.expandvars(path))
     if not os.path.isabs(home) or "$" in home:
         raise RankzeroError(
@@ -115,7 +113,7 @@ def _present(
             where, _manifest(where, source, wanted), changed=True, present=False, before=known, broken=broken
         )
     if source.commit == (known.commit if known else None) and not broken:
-        name(where, source.commit)  # another revision of the same files
+        name(where, source.commit)  # another revision with the same files
         return _result(where, known, changed=True)
     return _install(where, options, request, source, known, broken)
 
@@ -123,7 +121,7 @@ def _present(
 def _given(
     where: Repository, options: Mapping[str, Any], request: HubRequest, wanted: tuple[tuple[str, ...], ...]
 ) -> Source | None:
-    """The files of `src`, here or on the controller; None where the hub is asked by this host."""
+    """The files of `src`, here or on the controller; None if this host fetches from the hub. Raises RankzeroError."""
     if request.files is not None:
         files = request.files
         said, here = request.said, None
@@ -137,7 +135,7 @@ def _given(
     else:
         return None
     require_files((file.path for file in files), options["require"], where.name)
-    # A folder has no commit: its content stands for one, and the same content is the same one.
+    # A folder has no commit. Its content digest serves as one, so that the same content gets the same commit.
     commit = request.commit or tree_digest(files)[:40]
     if COMMIT.fullmatch(where.revision) and where.revision != commit:
         raise RankzeroError(
@@ -156,8 +154,9 @@ def _from_store(
     *,
     check_mode: bool,
 ) -> dict[str, Any] | None:
-    """Copy it from a trusted store that has it; None where none has. `source`: the files, where they are known already.
-    `known`: what is there and broken.
+    """Copy the repository from a trusted store; None if no store has it.
+
+    `source`: the files, if they are known already; `known`: the manifest of a damaged snapshot that is present.
     """
     if options["update"] or (source is not None and source.folder is not None):
         return None
@@ -181,7 +180,7 @@ def _from_store(
         return _result(where, after, changed=True, present=False, before=known, broken=broken)
     try:
         return _install(where, options, HubRequest(), taken, known, broken)
-    except RankzeroError as error:  # a file there is not what its owner's record says
+    except RankzeroError as error:  # a file there differs from its owner's manifest
         notes.append(not_taken(there, error.message))
         return None
 
@@ -218,7 +217,7 @@ def _from_hub(
     *,
     check_mode: bool,
 ) -> dict[str, Any]:
-    """This host asks the hub. What is broken comes again from the commit that it was of."""
+    """Fetch from the hub on this host. Damaged files are fetched again from their commit."""
     wanted = (tuple(options["include"]), tuple(options["exclude"]))
     if check_mode:
         return _result(where, known, changed=True, present=False, broken=broken)
@@ -229,12 +228,12 @@ def _from_hub(
     commit = commit or _looked_up(hub, where, options)
     before = read(where, commit)
     if before and before.wanted == wanted and not verify(where, before, thorough=options["verify"])[1]:
-        changed = current(where) != commit  # asked for an update, and there was none
+        changed = current(where) != commit  # an update was requested, and there was none
         name(where, commit)
         return _result(where, before, changed=changed)
     os.makedirs(where.ours, exist_ok=True)
     with hold(where.lock, _WAIT):
-        # It keeps its name when we are killed: the library goes on with the files that are missing.
+        # The folder's name is fixed, so that after a kill the library resumes with the missing files.
         folder = os.path.join(where.ours, f"{commit}.partial")
         hub.download(where, commit, folder, *((tuple(broken), ()) if known else wanted))
         files = known.files if known else tuple(sorted(read_folder(folder), key=lambda file: file.path))
@@ -246,7 +245,7 @@ def _from_hub(
 
 
 def _looked_up(hub: Hub, where: Repository, options: Mapping[str, Any]) -> str:
-    """The commit of the revision, which has what is required."""
+    """The commit of the revision, if it has the required files. Raises RankzeroError."""
     commit, names = hub.look(where)
     require_files(selected(names, options["include"], options["exclude"]), options["require"], where.name)
     return commit

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fetch a snapshot from the hub with the hub's own library, in a Python that has it. Files that have arrived stay."""
+"""Fetch a snapshot from the hub with the hub's own library, in a Python that has it. Fetched files are kept."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import Repository
 
-# Runs in the other Python. What it is asked comes on standard input: a token is in no argument that `ps` shows.
+# Runs in the other Python. The request comes on standard input, so that no token appears in the arguments (`ps`).
 PROGRAM = """
 import json, os, sys
 asked = json.load(sys.stdin)
@@ -36,16 +36,16 @@ except Exception as error:
     told = {"error": [kind.__name__ for kind in type(error).__mro__], "text": str(error)}
 print(json.dumps(told))
 """
-# A download is no use of what is cached; the progress bars have no reader here.
+# Progress bars would not be shown to anybody here.
 _ENVIRONMENT = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
 @dataclass(frozen=True)
 class Hub:
-    """How the hub is asked: by which Python, with the token of which file (None: what the library itself finds).
+    """Access to the hub: the Python to use and the file of the token (None: the one that the library finds).
 
-    `otherwise`: what to do where it cannot be reached.
+    `otherwise`: the advice for when the hub cannot be reached.
     """
 
     python: str
@@ -60,7 +60,7 @@ class Hub:
     def download(
         self, repository: Repository, commit: str, folder: str, include: Sequence[str], exclude: Sequence[str]
     ) -> None:
-        """Bring the selected files of a commit into `folder`, which may hold a part of them. Raises RankzeroError."""
+        """Fetch the selected files of a commit into `folder`, which may contain some. Raises RankzeroError."""
         pinned = Repository(repository.home, repository.name, repository.kind, commit)
         self._ask(pinned, folder, include, exclude)
 
@@ -99,7 +99,7 @@ class Hub:
 
 
 def read_token(file: str | None) -> str | None:
-    """The token in a file; None where no file is named. Raises RankzeroError."""
+    """The token in a file; None without a file. Raises RankzeroError."""
     if file is None:
         return None
     path = os.path.expanduser(file)
@@ -115,7 +115,7 @@ def read_token(file: str | None) -> str | None:
 
 
 def explained(repository: Repository, python: str, kinds: Sequence[str], text: str, otherwise: str) -> RankzeroError:
-    """What went wrong, in words of the option that mends it. `kinds`: the names of the exception and its bases."""
+    """The error with the option that fixes it. `kinds`: the class names of the exception and its bases."""
     name, revision = repository.name, repository.revision
     if "ImportError" in kinds:
         return RankzeroError(

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The layout of the cache of the Hugging Face libraries below HF_HOME, by repository. Pure.
 
-    hub/models--ORG--NAME/refs/REVISION            the commit that a branch or tag stands for
+    hub/models--ORG--NAME/refs/REVISION            the commit that a branch or tag refers to
     hub/models--ORG--NAME/snapshots/COMMIT/FILE    a link to the blob
     hub/models--ORG--NAME/blobs/ID                 the content
-    rankzero/models--ORG--NAME/COMMIT.json         ours: what must be there (not in hub/, which the libraries list)
+    rankzero/models--ORG--NAME/COMMIT.json         our manifest (not in hub/, which the libraries list)
 
 Source: the hub client's documentation of its cache; spec/environments, Tokenizers and data.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
-#: Kind of repository -> how its folder's name begins.
+#: Kind of repository -> the prefix of its folder's name.
 KINDS = {"model": "models", "dataset": "datasets", "space": "spaces"}
 COMMIT = re.compile(r"[0-9a-f]{40}")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,95}")
@@ -27,7 +27,7 @@ _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,254}")
 
 @dataclass(frozen=True)
 class Repository:
-    """One repository at one revision, and where it lies below `home` (HF_HOME, absolute)."""
+    """One repository at one revision, and its location below `home` (HF_HOME, absolute)."""
 
     home: str
     name: str
@@ -41,17 +41,17 @@ class Repository:
 
     @property
     def path(self) -> str:
-        """Where the hub library looks for the repository."""
+        """The path at which the hub library looks for the repository."""
         return f"{self.home}/hub/{self.folder}"
 
     @property
     def blobs(self) -> str:
-        """The files by content, to which snapshots link."""
+        """The folder of files by content, to which snapshots link."""
         return f"{self.path}/blobs"
 
     @property
     def ref(self) -> str:
-        """The file that says which commit the revision is. A commit stands for itself and has none."""
+        """The file that names the commit of the revision. A revision that is a commit has no such file."""
         return f"{self.path}/refs/{self.revision}"
 
     def snapshot(self, commit: str) -> str:
@@ -60,7 +60,7 @@ class Repository:
 
     @property
     def ours(self) -> str:
-        """Where this collection keeps what the hub library does not know."""
+        """The folder for this collection's own data about the repository."""
         return f"{self.home}/rankzero/{self.folder}"
 
     def manifest(self, commit: str) -> str:
@@ -69,12 +69,12 @@ class Repository:
 
     @property
     def lock(self) -> str:
-        """Held by whoever changes the repository."""
+        """The lock for changes of the repository."""
         return f"{self.ours}/lock"
 
 
 def repository(home: str, name: str, kind: str, revision: str) -> Repository:
-    """A repository of valid names. Raises RankzeroError that names the option."""
+    """The repository with these names, if they are valid. Raises RankzeroError that names the option."""
     parts = name.split("/")
     wrong = [
         part for part in parts if not _PART.fullmatch(part) or "--" in part or ".." in part or part.endswith(".git")

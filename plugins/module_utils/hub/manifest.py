@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a snapshot must hold, and whether it does. The hub's own check needs a network; this one needs none."""
+"""The required files of a snapshot, and a check of them. Unlike the hub's own check, it needs no network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest impo
 
 @dataclass(frozen=True)
 class Manifest(FileSet):
-    """What is staged of one commit. `wanted` are the patterns it was made with: others make another selection."""
+    """The staged files of one commit. `wanted`: the patterns that selected them; other patterns need a new manifest."""
 
     repo: str
     kind: str
@@ -33,7 +33,7 @@ class Manifest(FileSet):
 
 
 def read(repository: Repository, commit: str) -> Manifest | None:
-    """The manifest of a commit; None where there is none that can be read."""
+    """The manifest of a commit; None if it is missing or unreadable."""
     try:
         with open(repository.manifest(commit), encoding="utf-8") as stream:
             found = json.load(stream)
@@ -45,12 +45,12 @@ def read(repository: Repository, commit: str) -> Manifest | None:
 
 
 def text(manifest: Manifest) -> str:
-    """The manifest as JSON, the same bytes for the same manifest."""
+    """The manifest as JSON; equal manifests give equal bytes."""
     return json.dumps({"format": 1, **asdict(manifest)}, indent=1, sort_keys=True) + "\n"
 
 
 def current(repository: Repository) -> str | None:
-    """The commit that the revision stands for in the cache, or None."""
+    """The commit that the revision refers to in the cache, or None."""
     if COMMIT.fullmatch(repository.revision):
         return repository.revision
     try:
@@ -62,9 +62,9 @@ def current(repository: Repository) -> str | None:
 
 
 def verify(repository: Repository, manifest: Manifest, *, thorough: bool) -> tuple[Manifest, dict[str, str]]:
-    """The manifest as last seen, and {file: what is wrong with it}.
+    """The manifest with the files' current times, and {file: its defect}.
 
-    A content is read again where its time or size changed, and of every file when `thorough`.
+    The content of a file is read if its modification time changed, and of every file if `thorough`.
     """
     wrong: dict[str, str] = {}
     files = []
@@ -83,7 +83,7 @@ def verify(repository: Repository, manifest: Manifest, *, thorough: bool) -> tup
 
 
 def facts(manifest: Manifest, repository: Repository) -> ModuleResult:
-    """What module `hub` returns of it."""
+    """The data about it that module `hub` returns."""
     return {
         "repo": manifest.repo,
         "revision": repository.revision,
@@ -96,8 +96,9 @@ def facts(manifest: Manifest, repository: Repository) -> ModuleResult:
 
 @dataclass(frozen=True)
 class HubRequest:
-    """What the controller has of the repository: `commit` (None for a folder), `files`, `said`, where
-    they are from, and once the host has said what is lacking the `archive` with it, on this host.
+    """What the controller has of the repository: `commit` (None for a folder), `files`, and `said`, their source.
+
+    `archive`: the lacking files, on this host, after the host has reported what it lacks.
     """
 
     files: tuple[File, ...] | None = None
@@ -107,12 +108,12 @@ class HubRequest:
 
     @classmethod
     def of(cls, given: JsonObject) -> HubRequest:
-        """From the module's argument. Raises RankzeroError."""
+        """The request from the module's argument. Raises RankzeroError."""
         files = given.get("files")
         return made_of(cls, given if files is None else {**given, "files": files_of(files)})
 
     def arguments(self) -> JsonObject:
-        """As it is sent to the module."""
+        """The request as it is sent to the module."""
         sent = {name: value for name, value in vars(self).items() if value is not None}
         if self.files is not None:
             sent["files"] = rows_of(self.files)

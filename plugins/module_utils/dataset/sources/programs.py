@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Datasets that other programs bring: rsync and the hub's library files into a folder, rclone a stream of each."""
+"""Datasets through other programs: rsync and the hub's library fill a folder, rclone streams each file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PLACES = f"{os.environ.get('PATH', os.defpath)}:/usr/local/bin:/usr/bin:/bin"
 
 
 def program(name: str, source: str) -> str:
-    """The path of a program of this host. Raises RankzeroError that names the package."""
+    """The path of a program on this host. Raises RankzeroError that names the package."""
     found = shutil.which(name, path=_PLACES)
     if found is None:
         raise RankzeroError(
@@ -49,25 +49,25 @@ def program(name: str, source: str) -> str:
 
 
 class Folders(Source):
-    """A source that brings files into a folder of its own, where a killed run leaves them under their names."""
+    """A source that transfers files into a separate folder, where a killed run leaves them under their names."""
 
     @abstractmethod
     def fetch(self, items: Sequence[Item], folder: str) -> int | None:
-        """Bring these files; how many bytes moved, where the program says so. Raises RankzeroError and OSError."""
+        """Transfer these files; returns the bytes moved, if the program reports them. Raises RankzeroError, OSError."""
 
     @abstractmethod
     def landing(self, parts: Parts) -> str:
-        """The folder."""
+        """The folder that files are transferred into."""
 
     def begun(self, item: Item, parts: Parts) -> int:
-        """Bytes of the item that an earlier run has left in the landing folder."""
+        """Bytes of the item that an earlier run left in the landing folder."""
         try:
             return os.path.getsize(os.path.join(self.landing(parts), item.path))
         except OSError:
             return 0
 
     def bring(self, items: Sequence[Item], parts: Parts, meter: Meter) -> list[Item]:
-        """Let the program bring all items into the landing folder, then move each into `parts`."""
+        """Transfer all items into the landing folder, then move each into `parts`. Raises RankzeroError and OSError."""
         if not items:
             return []
         folder = self.landing(parts)
@@ -90,7 +90,7 @@ class Folders(Source):
 
     @staticmethod
     def _watch(running: Future[Any], folder: str, meter: Meter) -> None:
-        """Count how the folder grows."""
+        """Count the growth of the folder."""
         last = _total(folder)
         while not wait([running], timeout=_TICK).done:
             now = _total(folder)
@@ -105,13 +105,13 @@ def _total(folder: str) -> int:
         for name in files:
             try:
                 total += os.lstat(os.path.join(place, name)).st_blocks * 512
-            except OSError:  # it has just got its name
+            except OSError:  # the file was renamed meanwhile
                 continue
     return total
 
 
 class HubFiles(Folders):
-    """A dataset of the Hugging Face hub, by the hub's own library. A commit does not change."""
+    """A dataset of the Hugging Face hub, through the hub's own library. A commit never changes."""
 
     def __init__(self, src: str, revision: str | None, python: str | None, token_file: str | None) -> None:
         self.where = repository("", src, "dataset", revision or "main")
@@ -120,27 +120,27 @@ class HubFiles(Folders):
         self.commit = ""
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
-        """The files of the revision, which is pinned to its commit here."""
+        """The files of the revision, which is resolved to its commit here."""
         self.commit, names = self.hub.look(self.where)
         return [Item(plain(name), None, None, self.commit) for name in names if wanted(name)]
 
     def landing(self, parts: Parts) -> str:
-        """One folder for each commit, so that files of two commits never mix."""
+        """One folder per commit, so that files of two commits never mix."""
         return f"{parts.folder}.hub-{self.commit}"
 
     def fetch(self, items: Sequence[Item], folder: str) -> int | None:
-        """Through the hub library, which does not say how many bytes moved."""
-        # A pattern of the library: what is special in it stands for itself.
+        """Transfer through the hub library, which does not report the bytes moved."""
+        # The library expects patterns: escape their special characters.
         names = [re.sub(r"([*?[])", r"[\1]", item.path) for item in items]
         self.hub.download(self.where, self.commit, folder, names, ())
         return None
 
 
 class Rsync(Folders):
-    """A file or folder of another host. The part of a file that is here is not sent again (--inplace, rsync(1))."""
+    """A file or folder of another host. Parts that are already here are not sent again (--inplace, rsync(1))."""
 
     def __init__(self, src: str, environment: dict[str, str] | None = None) -> None:
-        # ssh would take a user or a host that begins with - for an option of its own.
+        # ssh would interpret a user or host that begins with - as an option.
         if not re.fullmatch(r"rsync://[^/]+/.+|(?:[^-@/:][^@/:]*@)?[^-@/:][^@/:]*::?.+", src, re.DOTALL):
             raise RankzeroError(
                 f"src: {src!r} is not an rsync source; give host:/path, user@host:/path or rsync://host/module/path"
@@ -150,11 +150,11 @@ class Rsync(Folders):
         self.environment = {**(os.environ if environment is None else environment), "LC_ALL": "C.UTF-8"}
         self.words = [program("rsync", "rsync"), "--timeout=300"]
         if not re.match("rsync://|[^/:]+::", src) and "RSYNC_RSH" not in self.environment:
-            # Nobody is there to type a password.
+            # Nobody can type a password.
             self.words += ["-e", "ssh -o BatchMode=yes"]
 
     def landing(self, parts: Parts) -> str:
-        """One folder, where rsync resumes what it began."""
+        """One folder, in which rsync resumes its transfers."""
         return f"{parts.folder}.rsync"
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
@@ -180,13 +180,13 @@ class Rsync(Folders):
                     f"src: {self.said}/{name} is a link to a path outside of the folder, {target}; put what is meant "
                     "in its place, or leave it out (exclude)"
                 )
-            # Of what a link leads to neither size nor time is listed.
+            # For the target of a link, neither size nor time is listed.
             known = (int(match[2]), None, f"{match[3]} {match[2]}") if match[1] == "-" else (None, None, "")
             items.append(Item(plain(name), *known))
         return items
 
     def fetch(self, items: Sequence[Item], folder: str) -> int | None:
-        """With up to `parallel` rsyncs, each with a share of the items."""
+        """Run up to `parallel` rsync processes, each with a share of the items."""
         shares = [items[start :: self.parallel] for start in range(min(self.parallel, len(items)))]
         return sum(together(lambda share: self._share(share, folder), shares, self.parallel))
 
@@ -228,10 +228,10 @@ class Rsync(Folders):
 
 
 class Objects(Streams):
-    """A bucket, or whatever else rclone knows by `remote:path`, with the settings that this host's user has for it."""
+    """A bucket, or any other `remote:path` of rclone, with this host user's settings for it."""
 
     def __init__(self, src: str) -> None:
-        # What follows a comma are settings of the remote, and some of them are commands.
+        # The text after a comma holds settings of the remote, and some settings run commands.
         if not re.match(r"(?:[^-/:,][^/:,]*|:[a-z0-9]+):", src):
             raise RankzeroError(
                 f"src: {src!r} is not an rclone path; give remote:path without settings, with the remote as "
@@ -244,7 +244,7 @@ class Objects(Streams):
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
         """The objects below `src`, or `src` itself if it is an object."""
         found = self._json(self.src, "--recursive", "--files-only")
-        # A file lists as itself.
+        # The listing of a file contains the file itself.
         self.single = len(found) == 1 and self.src.rsplit(":", 1)[-1].rsplit("/", 1)[-1] == found[0]["Path"]
         if self.single:
             self.single = not self._json(self.src, "--stat").get("IsDir", False)

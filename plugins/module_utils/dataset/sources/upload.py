@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A dataset that the controller sends, in pieces: what has come is found again after any interruption."""
+"""A dataset that the controller sends in pieces, so that an interrupted transfer can resume."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest impo
 
 
 class Sent(Source):
-    """All pieces have come."""
+    """The source of a dataset whose pieces have all arrived."""
 
     def __init__(self, files: Iterable[File], said: str) -> None:
         self.items = [Item(file.path, file.size, file.sha256) for file in files]
         self.said = said
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
-        """The files that the controller announced, as far as they are wanted."""
+        """The wanted files among those that the controller announced."""
         return [item for item in self.items if wanted(item.path)]
 
     def bring(self, items: Sequence[Item], parts: Parts, meter: Meter) -> list[Item]:
-        """Check that every file has arrived whole. Raises RankzeroError for one that has not."""
+        """Check that every file has arrived completely. Raises RankzeroError if one has not."""
         for item in items:
-            # An empty one travels in no piece.
+            # An empty file is in no piece.
             with open(parts.growing(item), "ab") as stream:
                 if stream.tell() != item.size:
                     raise RankzeroError(
@@ -40,9 +40,10 @@ class Sent(Source):
 
 
 def take(place: Place, piece: str, entries: Sequence[tuple[str, str | None, int, int, int]]) -> int:
-    """Append a piece, which holds for each entry (path, sha256, size, offset, length) so many bytes; how many in all.
+    """Append a piece to the parts. Returns the bytes appended.
 
-    Raises RankzeroError where the files here have grown otherwise meanwhile, and OSError.
+    `entries`: (path, sha256, size, offset, length); the piece contains `length` bytes for each. Raises RankzeroError if
+    the files here changed meanwhile or the piece is incomplete, and OSError.
     """
     parts = Parts(os.path.join(place.partial, "parts"))
     total = 0
