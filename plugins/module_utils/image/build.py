@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build an image on the host that owns the store: fresh folder, locked, squashed, read back, renamed.
+"""Build an image on the host that owns the store: under a lock, in a fresh folder, verified, then renamed.
 
-The same content under another key is the same file: ROOT/images/sha256/DIGEST.sqsh, by hard links where the file system
-has them.
+Equal content under another key shares one file, ROOT/images/sha256/DIGEST.sqsh, by hard links where the file system
+supports them.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.hardlinks imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
-# How long a second builder of the same image waits for the first.
+# How long (seconds) a second builder of the same image waits for the first.
 LOCK_SECONDS = 3600.0
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Wish:
-    """A recipe with the means: `context` the folder of its files on this host, `secrets` files by id."""
+    """A recipe and what its build needs: `context`: the folder of its files on this host, `secrets`: files by id."""
 
     made: Recipe
     named: Mapping[str, str]
@@ -72,20 +72,20 @@ class Wish:
 
     @property
     def key(self) -> str:
-        """The key of the image, known before it is built."""
+        """The key of the image, known before the build."""
         return key_of(self.named)
 
     @property
     def folder(self) -> str:
-        """Where the image lies in the store once it is built."""
+        """The path of the image in the store once it is built."""
         return image_folder(self.root, self.key)
 
 
 def build(wish: Wish, way: Way) -> ImageRecord:
-    """Make the image and publish it; returns its record."""
+    """Build the image and publish it; returns its record. Raises RankzeroError and OSError."""
     began = time.monotonic()
     if os.path.lexists(wish.folder):
-        remove(wish.folder)  # it is not whole
+        remove(wish.folder)  # it is incomplete
     with fresh_folder(wish.folder) as fresh, _work_folder(wish.work_dir, wish.key) as work:
         target = os.path.join(fresh, IMAGE)
         record: ImageRecord = {"format": FORMAT, "key": wish.key, "name": wish.name, "inputs": dict(wish.named)}
@@ -108,7 +108,7 @@ def build(wish: Wish, way: Way) -> ImageRecord:
             record["way"] = way.shown()
         with open(target, "rb") as stream:
             os.fsync(stream.fileno())
-        # Read back: this is what lies in the store.
+        # Read the file again, so that the record describes what was written.
         record["digest"] = file_sha256(target)
         record["bytes"] = os.path.getsize(target)
         record["machine"] = platform.machine()
@@ -124,7 +124,7 @@ def build(wish: Wish, way: Way) -> ImageRecord:
 
 
 def _tree(wish: Wish, builder: Builder) -> layers.Tree:
-    """The layers of the image, as one tree."""
+    """The merged layers of the image."""
     made = wish.made
     if made.text is None:
         return _source(wish, builder)
@@ -145,7 +145,7 @@ def _tree(wish: Wish, builder: Builder) -> layers.Tree:
 
 
 def _base(wish: Wish, builder: Builder) -> layers.Tree:
-    """What a Containerfile calls `base`. One that takes long to make is kept as an image of its own."""
+    """The tree that a Containerfile calls `base`. A base that takes long to make is kept as a separate image."""
     made = Recipe(
         suite=wish.made.suite,
         packages=wish.made.packages,
@@ -172,7 +172,7 @@ def _source(wish: Wish, builder: Builder) -> layers.Tree:
     if made.rootfs is not None:
         rootfs = path or made.rootfs
         return layers.of_folder(rootfs) if os.path.isdir(rootfs) else layers.of_archives([rootfs], builder.work)
-    reference = made.reference or ""  # recipe() has asked for one of them
+    reference = made.reference or ""  # recipe() has ensured that a source is given
     if path is not None:
         return layers.of_image(path, builder.work, layout_tag(reference))
     fetched = builder.fetch(reference)
@@ -180,7 +180,7 @@ def _source(wish: Wish, builder: Builder) -> layers.Tree:
 
 
 def _copy_context(source: str, target: str, files: Sequence[tuple[str, str]]) -> None:
-    """The context as it was on the controller: the store's copy is read-only."""
+    """Copy the context with its original modes: the store's copy is read-only."""
     for path, what in files:
         here, there = os.path.join(source, path), os.path.join(target, path)
         os.makedirs(os.path.dirname(there), exist_ok=True)
@@ -202,7 +202,7 @@ def _adopt(path: str, target: str, expected: str) -> None:
 
 @contextmanager
 def _work_folder(above: str, key: str) -> Iterator[str]:
-    """A folder of this build alone, on local disk; what killed builds left there is swept."""
+    """A folder for this build only, on local disk. Removes what killed builds left there."""
     parent = os.path.join(above, f"rankzero-images-{os.geteuid()}")
     folder = os.path.join(parent, f".{key}.{place()}-{os.getpid()}-{time.time_ns()}.tmp")
     try:
@@ -220,5 +220,5 @@ def _work_folder(above: str, key: str) -> Iterator[str]:
         yield folder
     finally:
         remove(folder)
-        with contextlib.suppress(OSError):  # another build's lies there
+        with contextlib.suppress(OSError):  # it contains the folder of another build
             os.rmdir(parent)

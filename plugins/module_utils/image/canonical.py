@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The canonical form of an image: the same tree gives the same bytes, whoever built it, and when. Pure but for reading.
+"""The canonical form of an image: the same tree gives the same bytes, for any builder and time. Pure except for reads.
 
-What differs between two builds of the same thing is taken out: times, owners, what an engine or a package manager
-leaves of the machine. The environment is written where enroot (/etc/environment) and apptainer (/.singularity.d/env)
-look for it.
+Differences between two builds of the same thing are removed: times, owners, and data about the machine from an engine
+or a package manager. The environment is written where enroot (/etc/environment) and apptainer (/.singularity.d/env)
+read it.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import Node, Tree
 
-# All files have this time: 2 January 1980, which also zip files can hold in every time zone.
+# The time of all files: 2 January 1980, which zip files can represent in every time zone.
 EPOCH = 315619200
 ENVIRONMENT = "etc/environment"
 APPTAINER_ENVIRONMENT = ".singularity.d/env/90-environment.sh"
-# Of these only the folder itself stays: the runtimes mount them (enroot leaves dev/* out itself).
+# Only the folder itself is kept: the runtimes mount them (enroot itself leaves out dev/*).
 EMPTY = ("dev", "proc", "run", "sys", "tmp", "var/tmp")
-# Records of when and where something was built, and what can be made again.
+# Records of when and where something was built, and files that can be generated again.
 VOLATILE = re.compile(
     r"\.dockerenv|etc/mtab|var/log/.*|var/cache/(ldconfig/aux-cache|apt/.*|debconf/.*-old)|var/lib/dpkg/[a-z]+-old|"
     r"etc/(passwd|group|shadow|gshadow|subuid|subgid)-|var/lib/apt/lists/.*"
 )
-# The machine's that built it.
+# Files with data about the build machine, and their replacement.
 PLAIN = {
     "etc/hostname": "",
     "etc/resolv.conf": "",
@@ -48,14 +48,17 @@ _BLOCK = 1 << 20
 
 @dataclass
 class Written:
-    """What went into the image."""
+    """Number and total bytes of the files in the image."""
 
     files: int = 0
     bytes: int = 0
 
 
 def environment(tree: Tree, more: Mapping[str, str]) -> dict[str, str]:
-    """The variables of the image: its /etc/environment, its OCI settings over that, `more` over both."""
+    """The variables of the image: /etc/environment, overridden by its OCI settings, then by `more`.
+
+    Raises RankzeroError for a value with several lines.
+    """
     values: dict[str, str] = {}
     node = tree.nodes.get(ENVIRONMENT)
     if node is not None and node.open is not None:
@@ -76,7 +79,7 @@ def environment(tree: Tree, more: Mapping[str, str]) -> dict[str, str]:
 
 
 def canonical(tree: Tree, values: Mapping[str, str]) -> Tree:
-    """The tree as it is written, `values` being its environment."""
+    """The tree in its final form, with `values` as its environment. Raises RankzeroError."""
     made = Tree(config=tree.config, skipped=tree.skipped)
     for path, node in tree.nodes.items():
         if any(path.startswith(f"{place}/") for place in EMPTY) or VOLATILE.fullmatch(path):
@@ -101,7 +104,7 @@ def canonical(tree: Tree, values: Mapping[str, str]) -> Tree:
 
 
 def write(tree: Tree, stream: IO[bytes]) -> Written:
-    """A tar stream of a canonical tree, sorted, everything root's and of one time. Raises OSError."""
+    """Write a canonical tree as a sorted tar stream; root owns all files, and all have one time. Raises OSError."""
     written = Written()
     with tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT, bufsize=_BLOCK) as out:
         for path, node in sorted(tree.nodes.items()):
@@ -123,9 +126,9 @@ def write(tree: Tree, stream: IO[bytes]) -> Written:
 
 
 def _compiled(tree: Tree, path: str, content: IO[bytes]) -> IO[bytes]:
-    """A file's content; in compiled Python that fits its source, the source's new time stands for its old one.
+    """A file's content. Compiled Python that matches its source gets the source's new time.
 
-    It would be taken for stale otherwise, and be compiled anew by every rank (PEP 552: magic, flags, mtime, size).
+    Otherwise it would count as stale, and every rank would compile it again (PEP 552: magic, flags, mtime, size).
     """
     match = _PYC.fullmatch(path)
     if match is None:
@@ -142,7 +145,7 @@ def _compiled(tree: Tree, path: str, content: IO[bytes]) -> IO[bytes]:
 
 
 def settings(config: JsonObject) -> JsonObject:
-    """What of an image's own settings is worth a record; the ranks' wrapper heeds none of it."""
+    """The image's own settings for the record; the ranks' wrapper uses none of them."""
     names = {"Entrypoint": "entrypoint", "Cmd": "cmd", "WorkingDir": "workdir", "User": "user", "Labels": "labels"}
     return {ours: config[theirs] for theirs, ours in names.items() if config.get(theirs)}
 

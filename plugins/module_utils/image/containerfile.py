@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a Containerfile needs from outside: base images, files of its context, build arguments, secrets. Pure.
+"""The external inputs of a Containerfile: base images, context files, build arguments, secrets. Pure.
 
-Only the instructions' frame is read (Containerfile(5), Dockerfile reference); what RUN does is the engine's business.
+Only the structure of the instructions is parsed (Containerfile(5), Dockerfile reference); RUN is left to the engine.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ INSTRUCTIONS = (
     "ADD", "ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL", "MAINTAINER",
     "ONBUILD", "RUN", "SHELL", "STOPSIGNAL", "USER", "VOLUME", "WORKDIR",
 )  # fmt: skip
-# Engines pass these on without an ARG.
+# Engines accept these without an ARG.
 PREDEFINED = frozenset(
     name
     for word in ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
     for name in (word, word.upper())
 )
-#: The name under which a Containerfile finds the base that the module makes.
+#: The name by which a Containerfile refers to the base that the module makes.
 BASE = "base"
 _VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)(?::([-+])([^}]*))?\}|([A-Za-z_][A-Za-z0-9_]*))")
 _HEREDOC = re.compile(r"<<-?\s*([\"']?)([A-Za-z_][A-Za-z0-9_]*)\1")
@@ -36,7 +36,7 @@ _HEREDOC = re.compile(r"<<-?\s*([\"']?)([A-Za-z_][A-Za-z0-9_]*)\1")
 
 @dataclass(frozen=True)
 class Instruction:
-    """`name` in capitals, `text` what follows it on one line, `line` where it begins (from 1)."""
+    """`name` in capitals, `text`: the rest on one line, `line`: where it begins (from 1)."""
 
     name: str
     text: str
@@ -45,10 +45,11 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a build takes from outside.
+    """The external inputs of a build.
 
-    `bases`: images of FROM that are no earlier stage and not `scratch`. `sources`: (line, path or pattern) of the
-    context; `whole` where it cannot be told which. `secrets`: ids of RUN --mount=type=secret.
+    `bases`: images of FROM that are no earlier stage and not `scratch`. `sources`: (line, path or pattern) in the
+    context; `whole`: they cannot be determined, so the complete context is needed. `secrets`: ids of
+    RUN --mount=type=secret.
     """
 
     bases: tuple[str, ...]
@@ -58,7 +59,7 @@ class Needs:
 
 
 def parse(text: str) -> list[Instruction]:
-    """The instructions of a Containerfile. Raises RankzeroError, naming the line."""
+    """The instructions of a Containerfile. Raises RankzeroError that names the line."""
     escape = "\\"
     found: list[Instruction] = []
     lines = text.lstrip("\ufeff").splitlines()
@@ -74,7 +75,7 @@ def parse(text: str) -> list[Instruction]:
         joined = stripped
         while joined.endswith(escape):
             joined = joined[:-1].rstrip() + " "
-            # Comments and empty lines do not end what is continued.
+            # Comments and empty lines do not end a continued line.
             while number < len(lines) and (not lines[number].strip() or lines[number].lstrip().startswith("#")):
                 number += 1
             if number == len(lines):
@@ -100,7 +101,7 @@ def parse(text: str) -> list[Instruction]:
 
 
 def needs(text: str, build_args: Mapping[str, str], target: str | None = None) -> Needs:
-    """What the build of a Containerfile takes from outside. Raises RankzeroError for what cannot work."""
+    """The external inputs of a Containerfile's build. Raises RankzeroError for what cannot work."""
     instructions = parse(text)
     _check_args(instructions, build_args)
     head: dict[str, str] = {}
@@ -167,9 +168,9 @@ def _check_args(instructions: Iterable[Instruction], build_args: Iterable[str]) 
 
 
 def select(wanted: Needs, paths: Iterable[str], ignored: Sequence[str] = ()) -> list[str]:
-    """Of the paths of a context, those that the build may read; `ignored`: the lines of .containerignore.
+    """The paths of a context that the build may read; `ignored`: the lines of .containerignore.
 
-    Raises RankzeroError where a source of COPY or ADD matches none.
+    Raises RankzeroError where a source of COPY or ADD matches no path.
     """
     leave_out = _ignorer(ignored)
     kept = sorted(path for path in paths if not leave_out(path))
@@ -235,7 +236,7 @@ def _pairs(one: Instruction, values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _expand(text: str, values: Mapping[str, str]) -> str:
-    """Variables that are known; others stay, with their dollar."""
+    """Replace known variables; others are left as they are."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[4]
@@ -253,7 +254,7 @@ def _unquoted(text: str) -> str:
 
 
 def _ignorer(lines: Sequence[str]) -> Callable[[str], bool]:
-    """Whether a path is left out, by the rules of .dockerignore: from the top, the last that matches decides."""
+    """A function that tells whether a path is excluded, by the rules of .dockerignore: the last match decides."""
     rules = []
     for line in lines:
         text = line.strip()

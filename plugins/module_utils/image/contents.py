@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Digests of what lies on the host and goes into an image: read once, and again only when its metadata changed."""
+"""Digests of files on the host that go into an image. A file is read again only if its metadata changed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
-# These name all else by digest.
+# These files refer to all others by digest.
 _INDEXES = ("index.json", "manifest.json")
 
 
 def content_digest(option: str, path: str, memory: str, *, check_mode: bool = False) -> str:
-    """sha256 in hex of a file, of an image layout's index, or of a root folder. `memory`: a folder for what was read.
+    """sha256 in hex of a file, of an image layout's index, or of a root folder. `memory`: the folder of known digests.
 
     Raises RankzeroError where it cannot be read.
     """
@@ -56,7 +56,7 @@ def _known(place: str) -> dict[str, str]:
 
 
 def _metadata(path: str) -> Iterator[str]:
-    """A line for each name: who changes a file's content changes its ctime."""
+    """A line for each name: any change of a file's content changes its ctime."""
     pending = [path]
     while pending:
         one = pending.pop()

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs what makes a tree of layers: mmdebstrap, buildah or podman, skopeo or enroot. In a folder that is thrown away.
+"""Run the tools that make a tree of layers: mmdebstrap, buildah or podman, skopeo or enroot, in a temporary folder.
 
-An engine's storage lives in that folder, too, so that no build depends on an earlier one and nothing is left. As root
-the commands run in a mount namespace of their own: what a killed one has mounted ends with it.
+The engine's storage is in that folder too, so that no build depends on an earlier one and nothing is left behind. As
+root, the commands run in a separate mount namespace: the mounts of a killed command end with it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.containerfile
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.host import Way, search_path
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import Recipe
 
-# Of a failing command, as many of its last lines are shown.
+# The number of last lines of a failed command that are shown.
 LAST_LINES = 25
 _NAME = "localhost/rankzero"
-# What engines and skopeo say where a registry is not to be had (containers/image).
+# Messages of engines and skopeo for a registry that cannot be reached (containers/image).
 _UNREACHABLE = re.compile(
     r"no such host|connection refused|i/o timeout|network is unreachable|no route to host|context deadline exceeded|"
     r"TLS handshake timeout|Temporary failure in name resolution|server misbehaving|proxyconnect"
@@ -42,7 +42,7 @@ _SHORT = re.compile(r'short-name "([^"]+)" did not resolve')
 
 @dataclass(frozen=True)
 class Builder:
-    """`work`: a folder of this build alone. `secrets`: id -> file of this host; what they hold is never shown."""
+    """`work`: a folder for this build only. `secrets`: id -> file on this host; their contents are never shown."""
 
     way: Way
     work: str
@@ -58,7 +58,7 @@ class Builder:
         if not mirror and shutil.which("apt-get", path=search_path()):
             mirror = debian.pick_mirror(self._ask(debian.TARGETS))
             words += [f"--aptopt={option}" for option in debian.transport_options(self._ask(debian.DUMP))]
-        # How this machine reaches its archive is nobody's business on a node.
+        # The transport options of this machine are of no use on a node.
         words.append('--customize-hook=rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap')
         source = [f"deb {mirror} {made.suite} main"] if mirror else []
         code, said = self._run([*words, str(made.suite), target, *source])
@@ -74,11 +74,14 @@ class Builder:
         return target
 
     def build(self, made: Recipe, context: str | None, base: Sequence[str], config: Mapping[str, object]) -> str:
-        """Build the Containerfile; `base`: the layers of what it calls `base`. Returns a `dir:` folder."""
+        """Build the Containerfile; `base`: the layers of what it calls `base`. Returns a `dir:` folder.
+
+        Raises RankzeroError.
+        """
         engine = self._engine()
         if base:
             oci_layout(base, config, os.path.join(self.work, BASE))
-            # An engine makes the image's name of the path, and not every path is one: so a relative one.
+            # An engine derives the image's name from the path, and not every path is valid: use a relative one.
             identity = self._must([*engine, "pull", "--quiet", f"oci:{BASE}"], "the base").splitlines()[-1].strip()
             self._must([*engine, "tag", identity, f"localhost/{BASE}"], "the base")
         path = os.path.join(self.work, "Containerfile")
@@ -103,12 +106,15 @@ class Builder:
         return self._export(engine)
 
     def fetch(self, reference: str) -> str:
-        """Bring an image from a registry. Returns a folder that `layers.of_image` reads, or a .sqsh (enroot)."""
+        """Fetch an image from a registry. Returns a folder for `layers.of_image`, or a .sqsh (enroot).
+
+        Raises RankzeroError.
+        """
         name = re.sub(r"^docker://", "", reference)
         tool = str(self.way.fetch)
         if self._is("enroot", tool):
             target = os.path.join(self.work, "fetched.sqsh")
-            # enroot parts registry and image with a hash sign.
+            # enroot separates registry and image by a hash sign.
             host, slash, rest = name.partition("/")
             named = f"{host}#{rest}" if slash and ("." in host or ":" in host) else name
             self._must([tool, "import", "-o", target, f"docker://{named}"], reference)
@@ -123,7 +129,7 @@ class Builder:
         return self._export(engine)
 
     def clear(self) -> None:
-        """A rootless engine leaves files of other numbers, which only its own namespace may remove."""
+        """Remove the storage of a rootless engine: its files have other owners, so this needs its user namespace."""
         storage = os.path.join(self.work, "storage")
         if self.way.rootless and self.way.engine and os.path.isdir(storage):
             words = [self.way.engine, "unshare", "rm", "-rf", storage]
@@ -131,7 +137,7 @@ class Builder:
 
     def _export(self, engine: Sequence[str]) -> str:
         target = os.path.join(self.work, "exported")
-        # Plain layers: nobody keeps them. podman leaves them so where it writes a folder.
+        # Uncompressed layers, as they are temporary. podman writes them uncompressed into a folder anyway.
         plain = [] if self._is("podman", engine[0]) else ["--disable-compression"]
         self._must([*engine, "push", "--quiet", *plain, "--format=oci", _NAME, f"dir:{target}"], "the image")
         return target
@@ -139,7 +145,7 @@ class Builder:
     def _engine(self, tool: str | None = None) -> list[str]:
         for place in ("storage/root", "storage/run"):
             os.makedirs(os.path.join(self.work, place), exist_ok=True)
-        # podman takes no runroot of more than 50 characters; all of this runs in the folder `work`.
+        # podman limits the runroot to 50 characters; all commands run in the folder `work`.
         where = [f"--root={self.work}/storage/root", "--runroot=storage/run"]
         return [tool or str(self.way.engine), *where, f"--storage-driver={self.way.storage or 'vfs'}"]
 
@@ -157,7 +163,7 @@ class Builder:
         return said
 
     def _run(self, words: Sequence[str]) -> tuple[int, str]:
-        """(exit code, all that was said), without what the secrets hold."""
+        """(exit code, complete output), without the contents of the secrets."""
         log = os.path.join(self.work, "log")
         unshare = shutil.which("unshare", path=search_path())
         wrapped = (
@@ -193,7 +199,7 @@ class Builder:
         return environment
 
     def _why(self, said: str, what: str = "containerfile") -> str:
-        """What a failed engine means, with its last words."""
+        """The cause of an engine's failure, with its last lines."""
         last = _last(said)
         short = _SHORT.search(said)
         if short:
@@ -222,7 +228,7 @@ def _last(text: str) -> str:
 
 
 def oci_layout(layers: Sequence[str], config: Mapping[str, object], folder: str) -> None:
-    """An OCI layout of plain tar files, as links where that goes (OCI image layout). Raises OSError."""
+    """Write an OCI layout of uncompressed tar files, hard-linked if possible (OCI image layout). Raises OSError."""
     blobs = os.path.join(folder, "blobs", "sha256")
     os.makedirs(blobs)
 

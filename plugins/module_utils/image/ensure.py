@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images in the store: present or absent, by recipe. The part of the module `image` that runs on the host.
+"""Make images in the store present or absent, by recipe. The part of module `image` that runs on the host.
 
-ROOT/images/KEY holds image.sqsh, its record image.json, and what was made of it (image.sif, bundle). It gets its name
-when it is whole. ROOT/images/names/NAME.json keeps the last recipe of a name.
+ROOT/images/KEY contains image.sqsh, its record image.json, and files derived from it (image.sif, bundle). It gets its
+name when it is complete. ROOT/images/names/NAME.json keeps the last recipe of a name.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import E
 
 
 def ensure_image(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
-    """Bring the image that the module's options describe into its state.
+    """Make the image that the module's options describe present or absent. Raises RankzeroError.
 
-    `given`: the module's request, an `ImageRequest`. Returns `changed`, `ref`, `changes`, `files`, and where it is
-    there `image`; `needs` where the controller has to bring the context first. Raises RankzeroError.
+    `given`: the module's request, an `ImageRequest`. Returns `changed`, `ref`, `changes`, `files`, and `image` if it is
+    present; `needs` where the controller must first send the context.
     """
     stores = ready(options, check_mode=check_mode)
     root = stores[-1].path
@@ -87,7 +87,7 @@ def ensure_image(options: Parameters, given: JsonObject, *, check_mode: bool = F
         result["warnings"] = [
             f"reference: {wish.made.reference} is a tag, which its registry may move unnoticed; use NAME@sha256:DIGEST"
         ]
-    way = choose(probe(wish.work_dir), wish.made, wish.engine)  # what cannot be built must not be promised
+    way = choose(probe(wish.work_dir), wish.made, wish.engine)  # check mode must not promise what cannot be built
     if check_mode:
         return {"changed": True, "ref": _ref(wish, found), "way": way.shown(), **result}
     if found is None and wish.made.context and wish.context is None:
@@ -134,7 +134,7 @@ def _has(folder: str, wanted: Sequence[str]) -> bool:
 
 
 def _derived(folder: str, kind: str) -> str | None:
-    """The path of what was made of the image as `kind`, if it is there."""
+    """The path of the file of the given `kind` that was derived from the image; None if it is missing."""
     path = os.path.join(folder, SIF if kind == "sif" else formats.BUNDLE)
     return path if os.path.exists(path) else None
 
@@ -160,9 +160,9 @@ def _files(folder: str, wanted: Sequence[str]) -> dict[str, str]:
 def _use(folder: str, *, check_mode: bool) -> ImageRecord | None:
     found = present(folder)
     if found is not None and not check_mode:
-        with contextlib.suppress(OSError):  # somebody else's store, which we only read
+        with contextlib.suppress(OSError):  # a store of another user, which is read-only for us
             uses.use(folder)
-        found = present(folder)  # a prune may have been faster
+        found = present(folder)  # a prune may have removed it before the mark
     return found
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of an image in a store, and whether one is what the record beside it says."""
+"""The files of an image in a store, and a check of them against its record."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import f
 IMAGE = "image.sqsh"
 SIDECAR = "image.json"
 SIF = "image.sif"
-# In a SIF file that we write everything from here on is IMAGE.
+# In a SIF file that we write, all bytes from this offset on are IMAGE.
 SIF_DATA_AT = 32768
 
 
 class ImageRecord(TypedDict, total=False):
-    """image.json: what an image says of itself. One that was adopted has `adopted`, one that was made the rest."""
+    """The content of image.json. An adopted image has `adopted`, a built one the other fields."""
 
     format: int
     key: str
@@ -40,13 +40,13 @@ class ImageRecord(TypedDict, total=False):
 
 
 def read_record(folder: str) -> ImageRecord | None:
-    """image.json of the image in `folder`; None where it is not there, or says not even digest and size."""
+    """image.json of the image in `folder`; None if it is missing or lacks digest or size."""
     record = read_json(os.path.join(folder, SIDECAR))
     return cast("ImageRecord", record) if has_fields(record, digest=str, bytes=int) else None
 
 
 def write_record(folder: str, record: ImageRecord) -> None:
-    """Write image.json, which reaches the disk. Raises OSError."""
+    """Write image.json durably. Raises OSError."""
     path = os.path.join(folder, SIDECAR)
     with open(path, "w", encoding="utf-8") as stream:
         json.dump(record, stream, indent=1, sort_keys=True)
@@ -57,7 +57,7 @@ def write_record(folder: str, record: ImageRecord) -> None:
 
 
 def present(folder: str) -> ImageRecord | None:
-    """The record of the image in `folder`; None where it is not there or not whole. Reads no image."""
+    """The record of the image in `folder`; None if it is missing or incomplete. Does not read the image."""
     record = read_record(folder)
     try:
         whole = record is not None and os.path.getsize(os.path.join(folder, IMAGE)) == record["bytes"]
@@ -67,8 +67,9 @@ def present(folder: str) -> ImageRecord | None:
 
 
 def damage(folder: str, name: str) -> str:
-    """What is wrong with IMAGE or SIF of an image, by the digest in its record; "" where nothing is. Reads all of the
-    file. Raises OSError.
+    """The defect of IMAGE or SIF of an image, compared with the digest in its record; "" without one.
+
+    Reads the complete file. Raises OSError.
     """
     record = read_record(folder)
     if record is None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is made of the canonical .sqsh for other runtimes: a .sif around it, an OCI bundle beside it."""
+"""Formats for other runtimes, made from the canonical .sqsh: a .sif that contains it, or an OCI bundle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive impor
 BUNDLE = "bundle"
 FORMATS = ("sqsh", "sif", "oci")
 
-# SIF (github: apptainer/sif, pkg/sif): a header, a table of descriptors, the data. All numbers little endian.
+# SIF (github: apptainer/sif, pkg/sif): a header, a table of descriptors, the data. All numbers are little endian.
 _LAUNCH = b"#!/usr/bin/env run-singularity\n"
 _HEADER = struct.Struct("<32s10s3s3s16sqqqqqqqq")
 _DESCRIPTOR = struct.Struct("<i?IIIqqqqqqq128s384s")
@@ -37,7 +37,7 @@ _BLOCK = 1 << 20
 
 
 def write_sif(image: str, target: str, digest: str) -> None:
-    """A SIF file whose only partition is the squashfs file; the same bytes for the same image. Raises OSError."""
+    """Write a SIF file whose only partition is the squashfs file; equal images give equal bytes. Raises OSError."""
     size = os.path.getsize(image)
     architecture = _ARCHITECTURES.get(platform.machine(), b"00") + b"\0"
     extra = struct.pack("<ii3s", _SQUASHFS, _PRIMARY_SYSTEM, architecture)
@@ -61,7 +61,7 @@ def write_sif(image: str, target: str, digest: str) -> None:
 
 
 def bundle_config(sidecar: ImageRecord) -> JsonObject:
-    """config.json of an OCI bundle (OCI runtime specification), for `oci.py` and for runc or crun by hand."""
+    """config.json of an OCI bundle (OCI runtime specification), for `oci.py` and for use with runc or crun."""
     own = sidecar.get("settings") or {}
     command = [*(own.get("entrypoint") or []), *(own.get("cmd") or [])]
     return {
@@ -78,7 +78,7 @@ def bundle_config(sidecar: ImageRecord) -> JsonObject:
 
 
 def write_bundle(image: str, folder: str, sidecar: ImageRecord) -> None:
-    """`folder` with config.json and the unpacked image. Raises RankzeroError, OSError."""
+    """Make `folder` with config.json and the unpacked image. Raises RankzeroError, OSError."""
     tool = shutil.which("unsquashfs")
     if tool is None:
         raise RankzeroError("formats: oci needs unsquashfs; install package squashfs-tools on this host.")
@@ -86,7 +86,7 @@ def write_bundle(image: str, folder: str, sidecar: ImageRecord) -> None:
     root = os.path.join(folder, "rootfs")
     with said_of(f"formats: {image}", "Build the image again."):
         unsquash.unpack(tool, image, root, extraction.Rules(links="any", control=True))
-    # Everybody sees the folder, and no mount option takes these bits away from it, as it does from the file.
+    # All users can see the folder, and no mount option disables the setuid bits here, as it does for the file.
     for place, _folders, files in os.walk(root):
         for name in files:
             mode = os.lstat(os.path.join(place, name)).st_mode

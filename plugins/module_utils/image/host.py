@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the host has for building images, and the way that follows from it, with reasons.
+"""The host's tools for building images, and the way of building that they allow, with reasons.
 
-`probe` looks; `choose` decides and is pure. What is missing is an error that names the package.
+`probe` inspects the host; `choose` decides and is pure. Something missing is an error that names the package.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import Recipe
 
-# Command -> the package that has it (Debian and Ubuntu; Fedora and RHEL where the name differs).
+# Command -> its package (Debian and Ubuntu; Fedora and RHEL where the name differs).
 PACKAGES = {
     "buildah": "buildah",
     "podman": "podman",
@@ -33,16 +33,18 @@ PACKAGES = {
     "unshare": "util-linux",
 }
 ENGINES = ("buildah", "podman")
-# On these an overlay can keep no upper layer, or not for a user.
+# These file systems cannot hold an overlay's upper layer, or not for an ordinary user.
 _NO_OVERLAY = {"overlay", "nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "ceph", "9p", "virtiofs", "ecryptfs"}
-# Overlays in a user's own namespace (mount(2), user.* attributes).
+# The first kernel with overlays in a user namespace (mount(2), user.* attributes).
 _USER_OVERLAY = (5, 13)
 
 
 @dataclass(frozen=True)
 class Host:
-    """Facts of the host. `tools`: command -> path; `cgroups` v1, v2 or hybrid; `work_type`: the file system of the
-    folder in which builds happen."""
+    """Facts about the host. `tools`: command -> path; `cgroups`: v1, v2, hybrid or none.
+
+    `work_type`: the type of the file system in which builds run.
+    """
 
     uid: int
     machine: str
@@ -57,7 +59,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Way:
-    """How an image is made here, and why so. An engine, isolation and storage only where a Containerfile is built."""
+    """How an image is built here, and why. `engine`, `isolation` and `storage` are set only for a Containerfile."""
 
     squash: str
     engine: str | None = None
@@ -69,12 +71,12 @@ class Way:
     reasons: tuple[str, ...] = field(default=())
 
     def shown(self) -> dict[str, object]:
-        """As JSON."""
+        """The way as JSON."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
 def probe(work: str) -> Host:
-    """Look at this host; starts no process. `work`: the folder in which builds happen."""
+    """Inspect this host; starts no process. `work`: the folder in which builds run."""
     release = re.match(r"(\d+)\.(\d+)", platform.release())
     tools = {name: path for name in PACKAGES if (path := shutil.which(name, path=search_path()))}
     return Host(
@@ -92,12 +94,12 @@ def probe(work: str) -> Host:
 
 
 def search_path() -> str:
-    """The user's PATH and the system's folders, which a non-login shell's may lack."""
+    """The user's PATH and the system's folders, which a non-login shell may lack."""
     return os.environ.get("PATH", "") + ":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 
 def cgroup_layout(mounts: str) -> str:
-    """v1, v2, hybrid or none, of /proc/self/mounts (proc(5))."""
+    """v1, v2, hybrid or none, from the text of /proc/self/mounts (proc(5))."""
     kinds = {fields[2] for line in mounts.splitlines() if len(fields := line.split()) > 2}
     if "cgroup" in kinds:
         return "hybrid" if "cgroup2" in kinds else "v1"
@@ -106,7 +108,7 @@ def cgroup_layout(mounts: str) -> str:
 
 @dataclass
 class _Choice:
-    """The way for a recipe, tool by tool: why each was taken, and what the host lacks."""
+    """The way for a recipe, tool by tool: the reasons for each, and what the host lacks."""
 
     host: Host
     made: Recipe
@@ -114,15 +116,15 @@ class _Choice:
     missing: list[str] = field(default_factory=list)
 
     def tool(self, what: str, *names: str) -> str | None:
-        """The first of these programs that the host has; where it has none, `what` needs one."""
+        """The first of these programs on the host; if there is none, record that `what` needs one."""
         path = next((self.host.tools[name] for name in names if name in self.host.tools), None)
         if path is None:
             self.missing.append(_lacks(what, *names))
         return path
 
     def squash(self) -> str:
-        """What writes the image file."""
-        # What tar2sqfs 1.2 writes with lz4, unsquashfs 4.5 takes for damaged, and with it enroot.
+        """The program that writes the image file."""
+        # unsquashfs 4.5, and so enroot, rejects what tar2sqfs 1.2 writes with lz4 as damaged.
         writers = ("mksquashfs",) if self.made.compression == "lz4" else ("tar2sqfs", "mksquashfs")
         if self.made.squashfs is not None:
             return next((self.host.tools[name] for name in writers if name in self.host.tools), "")
@@ -135,7 +137,7 @@ class _Choice:
         return path
 
     def engine(self, wanted: str) -> tuple[str | None, str, str]:
-        """What builds a Containerfile, its isolation and its storage."""
+        """The program that builds a Containerfile, its isolation and its storage."""
         path = self.tool("containerfile", *(ENGINES if wanted == "auto" else (wanted,)))
         if path is not None:
             self.reasons.append(f"{os.path.basename(path)}: " + ("is here" if wanted == "auto" else "as asked for"))
@@ -150,7 +152,7 @@ class _Choice:
 
 
 def choose(host: Host, made: Recipe, engine: str = "auto") -> Way:
-    """The way for a recipe. Raises RankzeroError where something is missing, all of it at once."""
+    """The way for a recipe. Raises RankzeroError that lists everything missing."""
     choice = _Choice(host, made)
     squash = choice.squash()
     bootstrap = choice.tool("suite", "mmdebstrap") if made.suite is not None else None
@@ -179,7 +181,7 @@ def choose(host: Host, made: Recipe, engine: str = "auto") -> Way:
 
 
 def _lacks_without_root(host: Host) -> Iterator[str]:
-    """What a build without root needs besides its tools, and this host does not give."""
+    """What a rootless build needs besides its tools and this host lacks."""
     if not host.user_namespaces:
         yield "user namespaces are forbidden here (sysctl user.max_user_namespaces)"
     if "newuidmap" not in host.tools:
@@ -226,7 +228,7 @@ def _has_range(path: str) -> bool:
 
 
 def _type_of(path: str, mounts: str) -> str:
-    """The file system's type under a path, of /proc/self/mounts."""
+    """The type of a path's file system, from the text of /proc/self/mounts."""
     real, best, kind = os.path.realpath(path), "", "unknown"
     for line in mounts.splitlines():
         fields = line.split()

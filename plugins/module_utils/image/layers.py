@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Layers of an image, or a root folder, as one tree of names. Nothing is unpacked.
+"""Read the layers of an image, or a root folder, as one tree of names. No file is unpacked.
 
-Reads OCI layouts, what engines write as `dir:`, archives of docker and of OCI, plain tar files and folders (OCI image
+Reads OCI layouts, the `dir:` format of engines, docker and OCI archives, tar files and folders (OCI image
 specification: image layout, layer changesets with whiteouts).
 """
 
@@ -31,9 +31,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image import unsqua
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
 
 _BLOCK = 1 << 20
-# The root of a container: links wherever it wants them, and devices, which are left out.
+# The root of a container: links to any target are allowed, devices are left out.
 _ROOT = extraction.Rules(links="any", special="skip", control=True)
-# What an engine has saved: the documents and the layers as files.
+# A saved image: its documents and layers as files.
 _SAVED = extraction.Rules(links="skip", special="skip")
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 _REF_NAME = "org.opencontainers.image.ref.name"
@@ -42,7 +42,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @dataclass
 class Node:
-    """One name of the tree. `kind` is d (folder), f (file) or l (link to `target`); `open` gives a file's content."""
+    """One name of the tree. `kind`: d (folder), f (file) or l (link to `target`); `open` opens a file's content."""
 
     kind: str
     mode: int = 0o755
@@ -54,8 +54,11 @@ class Node:
 
 @dataclass
 class Tree:
-    """Path without a leading slash -> node. `config` is the image's own (Env, WorkingDir, ...); `skipped` counts
-    devices, pipes and sockets; `above` are the folders that something lies in; `held` has the archives open."""
+    """Path without a leading slash -> node.
+
+    `config`: the image's own settings (Env, WorkingDir, ...); `skipped`: the number of devices, pipes and sockets;
+    `above`: the folders that are not empty; `held`: keeps the archives open.
+    """
 
     nodes: dict[str, Node] = field(default_factory=dict)
     config: JsonObject = field(default_factory=dict)
@@ -64,10 +67,10 @@ class Tree:
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
 
     def add(self, path: str, node: Node) -> None:
-        """Put a node in the place of what is there. A file replaces a folder and all below it."""
+        """Add a node or replace an existing one. A file replaces a folder and everything below it."""
         path = self._real(path)
         if path:
-            # Below what is no folder nothing can lie, also where the folder itself was never named.
+            # Nothing can be below a path that is no folder, even if the folder itself was never listed.
             if node.kind != "d" and path in self.above:
                 self._remove({path}, set())
             self.nodes[path] = node
@@ -75,7 +78,7 @@ class Tree:
                 self.above.add(path)
 
     def layer(self, archive: tarfile.TarFile) -> None:
-        """Lay one layer over what is there."""
+        """Apply one layer on top of the tree. Raises RankzeroError."""
         members = [(clean, one) for one in extraction.headers(archive, _ROOT) if (clean := _clean(one.name))]
         gone, emptied = set(), set()
         for path, _member in members:
@@ -109,7 +112,7 @@ class Tree:
             self.skipped += 1
 
     def _remove(self, gone: set[str], emptied: set[str]) -> None:
-        """Drop the paths `gone` with all below them, and what is below the folders `emptied`."""
+        """Remove the paths `gone` and everything below them, and everything below the folders `emptied`."""
 
         def doomed(path: str) -> bool:
             if path in gone or "" in emptied:
@@ -124,7 +127,7 @@ class Tree:
             del self.nodes[path]
 
     def _real(self, path: str) -> str:
-        """Where a path leads whose parents may be links of the image: never outside of it."""
+        """Resolve a path whose parents may be links of the image; the result is never outside the image."""
         parts, found, followed = [part for part in path.split("/") if part], "", 0
         while len(parts) > 1:
             part = parts.pop(0)
@@ -145,7 +148,7 @@ class Tree:
 
 
 def _clean(path: str) -> str:
-    """A name of an archive without dots and slashes at its ends; what would lie outside lies inside."""
+    """The normalised name of an archive member without leading and trailing slashes; it cannot leave the root."""
     clean = posixpath.normpath("/" + path.lstrip("/"))
     return clean.strip("/")
 
@@ -158,7 +161,7 @@ def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes]:
 
 
 def of_folder(root: str) -> Tree:
-    """The tree of a root file system that lies in a folder. Raises OSError for what may not be read."""
+    """The tree of a root file system in a folder. Raises OSError for unreadable files."""
     tree = Tree()
     for place, folders, files in os.walk(root):
         for name in [*folders, *files]:
@@ -182,17 +185,17 @@ def _opener(path: str) -> Callable[[], IO[bytes]]:
 
 
 def of_archives(paths: Iterable[str], work: str, config: JsonObject | None = None) -> Tree:
-    """The tree of tar files, the lowest first; packed ones are unpacked into `work`. Raises RankzeroError."""
+    """The tree of tar files, the lowest first; compressed ones are unpacked into `work`. Raises RankzeroError."""
     tree = Tree(config=config or {})
     for path in paths:
         with said_of(f"image: {path}", "Copy it here again."):
-            # Open as long as the tree is used: the files' content is read from it.
+            # The archive stays open while the tree is in use, as file contents are read from it.
             tree.layer(tree.held.enter_context(extraction.tar(_plain(path, work))))
     return tree
 
 
 def _plain(path: str, work: str) -> str:
-    """The tar file itself, unpacked where it is packed."""
+    """The path of the tar file, decompressed if necessary."""
     with open(path, "rb") as stream:
         head = stream.read(4)
     if not head.startswith((_GZIP, _ZSTD)):
@@ -220,7 +223,7 @@ def _plain(path: str, work: str) -> str:
 
 
 def _copy(packed: IO[bytes], target: str, path: str) -> None:
-    """Unpack the layer `path`, unless it grows beyond what a layer of its size can honestly hold."""
+    """Decompress the layer `path`; stops if it grows beyond a plausible size for its compressed size."""
     left = extraction.most_bytes(_ROOT, os.path.getsize(path))
     with open(target, "wb") as plain:
         for block in iter(lambda: packed.read(_BLOCK), b""):
@@ -231,7 +234,7 @@ def _copy(packed: IO[bytes], target: str, path: str) -> None:
 
 
 def of_squashfs(path: str, work: str, config: JsonObject | None = None) -> Tree:
-    """The tree of a squashfs file, by the tool that is here. Raises RankzeroError."""
+    """The tree of a squashfs file, read with an available tool. Raises RankzeroError."""
     target = os.path.join(work, f"squashfs-{len(os.listdir(work))}")
     stream, unpack = shutil.which("sqfs2tar"), shutil.which("unsquashfs")
     if stream:
@@ -250,9 +253,9 @@ def of_squashfs(path: str, work: str, config: JsonObject | None = None) -> Tree:
 
 
 def of_image(path: str, work: str, tag: str | None = None) -> Tree:
-    """The tree of an image: an OCI layout, an engine's `dir:`, or an archive of one of them or of docker.
+    """The tree of an image: an OCI layout, an engine's `dir:` folder, or an archive of either or of docker.
 
-    `tag`: which one of several in an OCI layout. Raises RankzeroError.
+    `tag`: selects one of several images in an OCI layout. Raises RankzeroError.
     """
     folder = path
     if os.path.isfile(path):
@@ -265,7 +268,7 @@ def of_image(path: str, work: str, tag: str | None = None) -> Tree:
 
 
 def _parts(folder: str, tag: str | None) -> tuple[list[str], JsonObject]:
-    """(layers, the lowest first, and the image's own settings), each verified against its digest."""
+    """(layers, the lowest first, and the image's own settings), verified by digest except in a docker archive."""
     if os.path.isfile(os.path.join(folder, "index.json")):
         manifest = _pick(folder, _json(os.path.join(folder, "index.json")), tag)
         layers = [_blob(folder, one["digest"]) for one in manifest["layers"]]
@@ -281,7 +284,7 @@ def _parts(folder: str, tag: str | None) -> tuple[list[str], JsonObject]:
 
 
 def _pick(folder: str, index: Any, tag: str | None) -> Any:
-    """The manifest for this machine, through indexes of indexes."""
+    """The manifest for this machine, found through nested indexes. Raises RankzeroError."""
     wanted = _ARCHITECTURES.get(platform.machine(), platform.machine())
     for depth in range(4):
         if "layers" in index:

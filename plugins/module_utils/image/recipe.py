@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an image is made from, and its key: known before anything is built, and the same under check mode. Pure.
+"""The inputs of an image and its key, which is known before the build and the same in check mode. Pure.
 
-The key hashes inputs by name. The same names tell afterwards which of them has changed since the last image of a name.
+The key is a hash over named inputs. The same names later tell which inputs changed since the last image of a name.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.containerfile import BASE, Needs, needs
 
-# Raised when the same recipe must give another image: every image is then built anew.
+# Increased when the same recipe must give another image: every image is then built again.
 FORMAT = 1
 SOURCES = ("suite", "rootfs", "reference", "squashfs")
 COMPRESSIONS = ("zstd", "lz4", "gzip")
@@ -34,8 +34,10 @@ _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 
 @dataclass(frozen=True)
 class ImageRequest:
-    """What the controller's half of module `image` tells the host: the `text` of the Containerfile, its `context` as
-    path with kind and sha256 of each file, and the `archive` of those files, on this host, where it was asked for.
+    """The request that the action of module `image` sends to the host: `text` is the Containerfile's.
+
+    `context`: path with kind and sha256 of each context file; `archive`: these files on this host, if it requested
+    them.
     """
 
     text: str | None = None
@@ -44,7 +46,7 @@ class ImageRequest:
 
     @classmethod
     def of(cls, given: JsonObject) -> ImageRequest:
-        """From the module's argument. Raises RankzeroError."""
+        """The request from the module's argument. Raises RankzeroError."""
         request = made_of(cls, given)
         try:
             return replace(request, context=tuple((str(path), str(what)) for path, what in request.context))
@@ -54,7 +56,7 @@ class ImageRequest:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What decides what is in an image. `text` is a Containerfile's, `context` its files as (path, kind and sha256)."""
+    """The inputs of an image. `text`: the Containerfile's, `context`: its files as (path, kind and sha256)."""
 
     suite: str | None = None
     packages: tuple[str, ...] = ()
@@ -72,19 +74,19 @@ class Recipe:
 
     @property
     def base(self) -> str | None:
-        """The option that names what is not a Containerfile."""
+        """The option that names a source other than a Containerfile; None without one."""
         return next((name for name in SOURCES if getattr(self, name) is not None), None)
 
     @property
     def local_path(self) -> str | None:
-        """The path on the host whose content is part of the key."""
+        """The path on the host whose content is part of the key; None without one."""
         if self.base in ("rootfs", "squashfs"):
             return str(getattr(self, self.base))
         return layout_path(self.reference) if self.reference else None
 
 
 def recipe(options: Mapping[str, object], text: str | None, context: Iterable[tuple[str, str]] = ()) -> Recipe:
-    """The recipe that a module's options describe. Raises RankzeroError for what cannot be meant."""
+    """The recipe that a module's options describe. Raises RankzeroError for invalid or contradictory options."""
     made = Recipe(
         suite=_text(options, "suite"),
         packages=tuple(sorted(set(_list(options, "packages")))),
@@ -168,7 +170,7 @@ def layout_tag(reference: str) -> str | None:
 
 
 def layout_path(reference: str) -> str | None:
-    """The path of a reference to something that lies on the host; None for a registry's name."""
+    """The path of a reference to a file or folder on the host; None for a registry's name."""
     transport, colon, rest = reference.partition(":")
     if not colon or transport not in ("oci", "oci-archive", "docker-archive", "dir"):
         return None
@@ -176,7 +178,7 @@ def layout_path(reference: str) -> str | None:
 
 
 def inputs(made: Recipe, content: str | None = None) -> dict[str, str]:
-    """What is hashed, by name. `content`: the digest of what lies at `local_path`."""
+    """The hashed inputs by name. `content`: the digest of the file or folder at `local_path`."""
     found = {"format": str(FORMAT), "compression": made.compression}
     if made.text is not None:
         found["containerfile"] = _sha256(made.text)
@@ -191,18 +193,18 @@ def inputs(made: Recipe, content: str | None = None) -> dict[str, str]:
     found.update({f"build_args.{name}": value for name, value in made.build_args})
     found.update({f"env.{name}": value for name, value in made.env})
     if content is not None and made.base is not None:
-        # Where it lies does not matter, what is there does.
+        # The content matters, not the path.
         found[made.base] = content
     return found
 
 
 def key_of(named: Mapping[str, str]) -> str:
-    """32 hexadecimal digits."""
+    """The key of the inputs: 32 hexadecimal digits."""
     return hashlib.sha256(json.dumps(dict(named), sort_keys=True).encode()).hexdigest()[:32]
 
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
-    """Which inputs differ, as sentences."""
+    """The differences between inputs, as sentences."""
     found = []
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
@@ -226,12 +228,12 @@ def listing(named: Mapping[str, str]) -> str:
 
 
 def image_folder(store_root: str, key: str) -> str:
-    """Where the image with this key lies: its files are IMAGE, SIDECAR, and what else was asked for."""
+    """The folder of the image with this key: it contains IMAGE, SIDECAR, and other requested formats."""
     return f"{store_root.rstrip('/')}/images/{key}"
 
 
 def check_name(name: str) -> str:
-    """The name, if an image may have it. Raises RankzeroError otherwise."""
+    """The name, if it is valid for an image. Raises RankzeroError otherwise."""
     if not _NAME.fullmatch(name):
         raise RankzeroError(
             f"name: {name!r} must be letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit."

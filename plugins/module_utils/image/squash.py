@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A canonical tree becomes a squashfs file, the same bytes each time."""
+"""Write a canonical tree as a squashfs file, with the same bytes each time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import Tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
 
-# A root file system: absolute links, names of every kind, all bits of its modes.
+# A root file system: absolute links, names of every kind, all mode bits.
 _ROOT = extraction.Rules(links="any", control=True, modes="image", ratio=1 << 20)
-# Measured: zstd's own default (15) takes ten times as long for a few per cent.
+# Measured: zstd's default level (15) takes ten times as long for a few per cent.
 _LEVELS = {"zstd": "3", "gzip": "6"}
 
 
 def tar2sqfs_words(tool: str, target: str, compression: str) -> list[str]:
-    """Reads a tar stream; needs neither root nor room for the tree (tar2sqfs(1))."""
+    """The command that reads a tar stream; needs neither root nor space for the tree (tar2sqfs(1))."""
     words = [tool, "--quiet", "--force", "--no-xattr", f"--compressor={compression}"]
     if compression in _LEVELS:
         words.append(f"--comp-extra=level={_LEVELS[compression]}")
@@ -32,7 +32,7 @@ def tar2sqfs_words(tool: str, target: str, compression: str) -> list[str]:
 
 
 def mksquashfs_words(tool: str, folder: str, target: str, compression: str) -> list[str]:
-    """Reads a folder: mksquashfs 4.5's own reading of tar streams is broken (mksquashfs(1))."""
+    """The command that reads a folder: mksquashfs 4.5 reads tar streams incorrectly (mksquashfs(1))."""
     words = [
         tool,
         folder,
@@ -51,12 +51,12 @@ def mksquashfs_words(tool: str, folder: str, target: str, compression: str) -> l
 
 
 def cores() -> int:
-    """CPUs that this process may use, at least one."""
+    """The number of CPUs that this process may use, at least one."""
     return max(1, len(os.sched_getaffinity(0)))
 
 
 def squash(tree: Tree, target: str, tool: str, compression: str, work: str) -> Written:
-    """Write `target` from a canonical tree, by one of the two tools. Raises RankzeroError."""
+    """Write `target` from a canonical tree with one of the two tools. Raises RankzeroError."""
     if os.path.basename(tool) == "tar2sqfs":
         written = _stream(tree, tar2sqfs_words(tool, target, compression), work)
     else:
@@ -80,7 +80,7 @@ def _stream(tree: Tree, words: list[str], work: str) -> Written:
                 with cast("IO[bytes]", process.stdin) as stream:
                     written = write(tree, stream)
             except BrokenPipeError:
-                written = Written()  # its own words tell more
+                written = Written()  # the tool's own message is reported below
             except BaseException:
                 process.kill()
                 raise
@@ -90,7 +90,7 @@ def _stream(tree: Tree, words: list[str], work: str) -> Written:
 
 def _finish(words: list[str], work: str) -> None:
     with open(os.path.join(work, "squash.log"), "w+", encoding="utf-8", errors="replace") as log:
-        # It refuses to be told times in two ways.
+        # mksquashfs refuses this variable together with options for times.
         clean = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
         done = subprocess.run(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=clean, check=False)
         _judge(words[0], done.returncode, log)
@@ -103,11 +103,11 @@ def _judge(tool: str, code: int, log: IO[str]) -> None:
 
 
 def _unpack(tree: Tree, folder: str) -> Written:
-    """The tree as files, for a tool that reads no stream."""
+    """Unpack the tree as files, for a tool that reads no stream."""
     archive = os.path.join(os.path.dirname(folder), "tree.tar")
     with open(archive, "wb") as stream:
         written = write(tree, stream)
-    # A root file system has programs that are another user's when they run: nobody else may come in here.
+    # A root file system has setuid programs: nobody else may enter this folder.
     os.mkdir(folder, 0o700)
     with said_of("image: its tree", "Check the image: no file in it may be below a symbolic link."):
         extraction.untar(archive, folder, _ROOT)

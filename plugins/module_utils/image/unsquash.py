@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Unpacking of squashfs files, by unsquashfs."""
+"""Unpack squashfs files with unsquashfs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import extract
 
 
 def unpack(tool: str, image: str, folder: str, rules: extraction.Rules) -> None:
-    """Unpack a squashfs file as the new folder `folder` by unsquashfs, once its listing has passed.
+    """Unpack a squashfs file into the new folder `folder` with unsquashfs, after checking its listing.
 
     Raises Refused, Damaged and OSError.
     """
