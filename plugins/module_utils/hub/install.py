@@ -1,8 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files become a snapshot of the hub's cache: contents first, then links, then the word of what must be there, and last
-the name by which libraries find it.
+"""Install files as a snapshot of the hub's cache.
+
+The order is: contents, links, manifest, and last the name by which libraries find the snapshot.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_durably
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256, walk
 
-#: What the hub's library keeps beside the files that it fetches.
+#: The hub library's own data next to the files that it fetched.
 _CACHE = ".cache"
 _ASIDE = ".broken"
 
 
 def read_folder(folder: str) -> list[File]:
-    """Every file below `folder`, links followed, without the library's own notes. Raises RankzeroError."""
+    """All files below `folder`, links followed, without the library's own data. Raises RankzeroError."""
     found = []
     try:
         for path in walk(folder, lambda name: name.split("/")[0] in (_CACHE, ".git")):
@@ -41,7 +42,7 @@ def read_folder(folder: str) -> list[File]:
 
 
 def require_files(names: Iterable[str], wanted: Sequence[str], repo: str) -> None:
-    """Each of `wanted` is a name, or several with `|` of which one will do. Raises RankzeroError."""
+    """Check that all names in `wanted` exist; in an entry with `|`, one of them suffices. Raises RankzeroError."""
     there = sorted(names)
     missing = [entry for entry in wanted if not set(entry.split("|")) & set(there)]
     if missing:
@@ -54,7 +55,7 @@ def require_files(names: Iterable[str], wanted: Sequence[str], repo: str) -> Non
 
 
 def lacking(repository: Repository, files: Iterable[File]) -> list[File]:
-    """Those whose content the cache does not hold; what is there is read, and put aside where it is wrong."""
+    """The files whose content the cache lacks. Existing content is read, and renamed if it is wrong."""
     wanted = {file.sha256: file for file in files}
     return [file for file in wanted.values() if not _sound(repository, file)]
 
@@ -71,10 +72,10 @@ def _sound(repository: Repository, file: File) -> bool:
 
 
 def install(repository: Repository, folder: str, manifest: Manifest, *, ours: bool) -> Manifest:
-    """Make the manifest's files, which lie in `folder`, the snapshot of its commit. `ours`: nobody writes there any
-    more, a hard link will do.
+    """Make the manifest's files in `folder` the snapshot of its commit. Returns the manifest with their current times.
 
-    Raises RankzeroError where a file changed meanwhile or there is no room, and OSError.
+    `ours`: nobody writes in `folder` any more, so hard links are sufficient. Raises RankzeroError if a file changed
+    meanwhile or there is no space, and OSError.
     """
     commit, files = manifest.commit, manifest.files
     missing = lacking(repository, files)
@@ -102,7 +103,7 @@ def install(repository: Repository, folder: str, manifest: Manifest, *, ours: bo
 
 
 def _bring(source: str, blob: str, file: File, *, ours: bool) -> None:
-    """Only what was read as the right content gets the blob's name; the reading follows the writing."""
+    """Copy or link one file. It is read after writing, and gets the blob's name only if its content is right."""
     own = f"{blob}.{place()}-{os.getpid()}-{time.time_ns()}.incomplete"
     try:
         if not (ours and _linked(source, own)):
@@ -121,7 +122,7 @@ def _bring(source: str, blob: str, file: File, *, ours: bool) -> None:
 def _linked(source: str, own: str) -> bool:
     try:
         os.link(os.path.realpath(source), own)
-    except OSError:  # no hard links here
+    except OSError:  # hard links are unsupported here
         return False
     return True
 
@@ -139,18 +140,18 @@ def _link(repository: Repository, commit: str, file: File) -> None:
 
 
 def write_manifest(repository: Repository, manifest: Manifest) -> None:
-    """Write the manifest so that it is whole or missing. Raises OSError."""
+    """Write the manifest completely or not at all. Raises OSError."""
     write_durably(repository.manifest(manifest.commit), text(manifest))
 
 
 def name(repository: Repository, commit: str) -> None:
-    """Let the revision stand for the commit."""
+    """Let the revision refer to the commit. Raises OSError."""
     if not COMMIT.fullmatch(repository.revision):
         write_durably(repository.ref, commit)
 
 
 def uninstall(repository: Repository, manifest: Manifest) -> None:
-    """Remove a snapshot, its names, and what of its contents no other snapshot has, whosever. Raises OSError."""
+    """Remove a snapshot, all revisions that refer to it, and contents that no other snapshot uses. Raises OSError."""
     refs, snapshots = os.path.join(repository.path, "refs"), os.path.join(repository.path, "snapshots")
     for path in _below(refs):
         with open(os.path.join(refs, path), encoding="utf-8") as stream:
