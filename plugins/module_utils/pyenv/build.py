@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build an environment on the host that owns the store: fresh folder, locked, installed with hashes, verified, renamed.
+"""Build an environment on the host that owns the store: locked, in a fresh folder, with hashes, verified, renamed.
 
-Ranks never build. An environment is there whole or not at all, because its folder gets its name last; two builders at
-once both build, and the first rename wins. Where this host reaches no package source, `Needs` says what the controller
-has to bring.
+Ranks never build. An environment appears completely or not at all, because its folder gets its name last. If two
+builders build at once, the first rename wins. Where this host cannot reach a package source, `Needs` tells the
+controller what to send.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
 DOWNLOADS = ("auto", "head", "controller")
-# How long a builder waits for another one of the same environment. A large one takes minutes on a slow file system.
+# How long (seconds) a builder waits for another builder of the same environment. A large one takes minutes on a slow
+# file system.
 _WAIT = 1800.0
 
 
@@ -60,8 +61,7 @@ _WAIT = 1800.0
 class Brought:
     """What the controller has resolved and downloaded: a lock, and wheels with `path` on the controller.
 
-    `tool` is such a wheel of uv itself, None where the host
-    has uv. `folder` holds those that were sent.
+    `tool`: the wheel of uv itself, None if the host has uv. `folder`: the folder on this host with the wheels sent.
     """
 
     lock_key: str
@@ -73,8 +73,9 @@ class Brought:
 
 @dataclass(frozen=True)
 class EnvironmentRequest:
-    """What the controller's half of module `uv_environment` tells the host: the texts of the project, its own `uv` and
-    the identity of its package `sources`, and what it has `brought`.
+    """The request that the action of module `uv_environment` sends to the host: the texts of the project.
+
+    `uv`: the controller's own uv; `sources`: the identity of its package sources; `brought`: what it has downloaded.
     """
 
     pyproject: str = ""
@@ -85,7 +86,7 @@ class EnvironmentRequest:
 
     @classmethod
     def of(cls, given: JsonObject) -> EnvironmentRequest:
-        """From the module's argument. Raises RankzeroError."""
+        """The request from the module's argument. Raises RankzeroError."""
         request = made_of(cls, given)
         brought = given.get("brought")
         return replace(request, brought=made_of(Brought, brought) if brought else None)
@@ -93,7 +94,7 @@ class EnvironmentRequest:
 
 @dataclass(frozen=True)
 class Request:
-    """What to build, and the means. `hint` is the controller's uv, which this host may or may not see."""
+    """What to build, and the available means. `hint`: the controller's uv, which this host may or may not see."""
 
     recipe: Recipe
     store_root: str
@@ -106,10 +107,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Needs:
-    """What this host lacks. First `reason` and the facts that decide which wheels fit; later names of `files`."""
+    """What this host lacks. First the `reason` and facts that decide which wheels fit; later the names of `files`."""
 
     reason: str
-    python: JsonObject = field(default_factory=dict)  # markers, libc and target: pythons.Python's, as JSON
+    python: JsonObject = field(default_factory=dict)  # markers, libc and target of pythons.Python, as JSON
     uv: bool = False
     lock: str | None = None
     lock_key: str | None = None
@@ -117,7 +118,7 @@ class Needs:
 
 
 def build(request: Request) -> EnvironmentRecord | Needs:
-    """Make the environment and return its env.json, or say what is needed. Raises RankzeroError."""
+    """Build the environment and return its env.json, or what is needed to build it. Raises RankzeroError."""
     environ = dict(os.environ)
     python = _python(request, environ)
     if request.brought is not None:
@@ -133,7 +134,7 @@ def build(request: Request) -> EnvironmentRecord | Needs:
 
 
 def buildable(recipe: Recipe, store_root: str) -> None:
-    """Raise RankzeroError for what would stop a build and can be seen without one."""
+    """Raise RankzeroError for problems that would stop a build and can be detected without one."""
     if recipe.mode == "sealed":
         python = interpreter.pick(recipe, store_root, os.environ)
         sealed.check_tools(python)
@@ -142,7 +143,7 @@ def buildable(recipe: Recipe, store_root: str) -> None:
 
 
 def _python(request: Request, environ: Mapping[str, str]) -> Python:
-    """The interpreter to build on. Raises RankzeroError, also for what would stop the build at its end."""
+    """The interpreter to build on. Raises RankzeroError, also for problems that would stop the build at its end."""
     wanted = request.recipe
     if wanted.mode != "sealed":
         return choose(wanted.pyproject, wanted.python)
@@ -161,7 +162,7 @@ def _python(request: Request, environ: Mapping[str, str]) -> Python:
 
 
 def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) -> EnvironmentRecord:
-    """Resolve and install from what this host reaches."""
+    """Resolve and install from the package sources that this host reaches. Raises RankzeroError."""
     pip = pip_settings.read_pip_settings(environ)
     settings = pip_settings.uv_environment(pip, environ)
     tool = find_uv(request.store_root, request.uv, request.hint, settings) or bootstrap_uv(
@@ -176,7 +177,7 @@ def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) 
         if request.recipe.lock is None and os.path.isfile(kept) and is_own_below(request.store_root, kept):
             shutil.copyfile(kept, lock)
         else:
-            # Another machine may try, so do not insist for long.
+            # The controller may try afterwards, so do not retry often.
             haste = {"UV_HTTP_RETRIES": "1"} if request.download == "auto" else {}
             resolver = replace(tool, environment={**haste, **settings})
             resolve(resolver, request.recipe, pip, work, lock, Platform(python.path, (), python.target()))
@@ -197,7 +198,7 @@ def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) 
 def _from_brought(
     request: Request, brought: Brought, python: Python, environ: Mapping[str, str]
 ) -> EnvironmentRecord | Needs:
-    """Install from verified wheel files, without any network."""
+    """Install from verified wheel files, without a network. Raises RankzeroError."""
     settings = {**pip_settings.uv_environment(pip_settings.PipSettings(), environ), "UV_OFFLINE": "1"}
     wanted = [*brought.wheels, *([brought.tool] if brought.tool else [])]
     places = {str(wheel["filename"]): _verified(wheel, brought.folder) for wheel in wanted}
@@ -219,7 +220,7 @@ def _from_brought(
         lines = os.path.join(work, "requirements.txt")
         _write(lines, requirement_lines(pins))
         if pins:
-            # A cache of its own, thrown away: one writing of each file, and nothing of an older cache is trusted.
+            # A temporary cache: each file is written once, and no older cache has to be trusted.
             tool.run(
                 ["pip", "install", "--quiet", "--python", f"{folder}/bin/python", "--offline", "--no-index"]
                 + ["--find-links", house, "--no-deps", "--require-hashes", "-r", lines]
@@ -242,7 +243,7 @@ def _make(
     downloaded_by: str,
     install: Callable[[str, str], dict[str, str]],
 ) -> EnvironmentRecord:
-    """The frame of both ways: `install(environment, work folder)` fills the environment and describes its lock."""
+    """The steps common to all sources: `install(environment, work folder)` fills it and returns data about its lock."""
     recipe = request.recipe
     target = environment_path(request.store_root, recipe.key)
     began = time.monotonic()
@@ -250,7 +251,7 @@ def _make(
         stack.enter_context(hold(f"{request.store_root}/locks/environment.{recipe.key}.lock", _WAIT))
         there = present(target)
         if there is not None:
-            return there  # another builder had the lock until now
+            return there  # another builder held the lock until now
         fresh = stack.enter_context(fresh_folder(target))
         site = (stack.enter_context(disk_folder(recipe.key)) if recipe.mode == "sealed" else None) or fresh
         folder, work = os.path.join(site, "environment"), os.path.join(site, "work")
@@ -288,13 +289,13 @@ def _make(
         write_record(finished, manifest)
         make_read_only(finished)
         if os.path.lexists(target):
-            remove(target)  # its Python has gone, or its file: nobody can be using it
+            remove(target)  # its Python or its file is missing, so nobody can be using it
         if not publish(finished, target):
             return present(target) or manifest
         return manifest
 
 
-# What a mode makes of a verified venv: the folder to be published, and what env.json says besides.
+# The result of finishing a verified venv: the folder to publish, and further fields of env.json.
 Finished = tuple[str, EnvironmentRecord]
 
 
@@ -306,11 +307,11 @@ def _finish_venv(recipe: Recipe, python: Python, packages: Sequence[Installed], 
 def _finish_sealed(recipe: Recipe, python: Python, packages: Sequence[Installed], folder: str, fresh: str) -> Finished:
     site = os.path.dirname(folder)
     tree, finished = os.path.join(site, "tree"), os.path.join(fresh, "sealed")
-    remove_tree(os.path.join(site, "work"))  # a cache there has second names of the same files
+    remove_tree(os.path.join(site, "work"))  # its cache contains hard links to the same files
     os.mkdir(finished)
     origin = sealed.assemble(folder, tree, python, recipe)
     written = sealed.write(tree, finished, recipe.settings["compression"])
-    # Afterwards: what a package writes beside itself when it is imported is not in the file.
+    # After the file is written, so that it does not contain files that packages write on import.
     warnings = import_probe(f"{tree}/bin/python", packages)
     return finished, {
         "digest": written["sha256"],
@@ -337,7 +338,7 @@ def _needs(request: Request, python: Python, environ: Mapping[str, str], reason:
 
 
 def _verified(wheel: WheelFile, folder: str | None) -> str | None:
-    """Where this host has exactly that wheel: sent to `folder`, or at its path on the controller, seen from here."""
+    """The path of exactly that wheel on this host: in `folder`, or at the controller's path; None if it is missing."""
     for path in (os.path.join(folder, str(wheel["filename"])) if folder else None, str(wheel["path"])):
         try:
             if path and os.path.getsize(path) == wheel["size"] and file_sha256(path) == wheel["sha256"]:
@@ -350,8 +351,8 @@ def _verified(wheel: WheelFile, folder: str | None) -> str | None:
 def _compile(folder: str) -> None:
     """Byte-compile everything: the folder will be read-only, and thousands of ranks would each compile it again.
 
-    By content hash and unchecked: a copy of the folder with other times stays compiled. Files that do not compile
-    (templates, tests for older Pythons) are no error, they were none before.
+    The .pyc files use unchecked content hashes, so that a copy with other times stays valid. Files that do not compile
+    (templates, tests for older Pythons) are no error.
     """
     subprocess.run(
         [f"{folder}/bin/python", "-I", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Conda environments in the store: from an environment.yml, an explicit lock, or a conda-pack archive.
 
-A conda environment knows its own path, so it is made where it will lie, and env.json, written last, says that it is
-whole. One builder at a time; what a killed one has left has no env.json and is removed by the next.
+A conda environment contains its own path, so it is built at its final path. env.json, written last, marks it as
+complete. Only one builder works at a time; an incomplete environment of a killed builder has no env.json, and the next
+builder removes it.
 """
 
 from __future__ import annotations
@@ -63,14 +64,14 @@ _USUAL = (
 )
 _HASHED = re.compile(r"\S+#(sha256:)?[0-9a-f]{32,64}")
 _WAIT = 3600.0
-# An explicit lock has a line for each package.
+# An explicit lock has one line per package; larger files (bytes) are refused.
 _MOST_TEXT = 10_000_000
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
 class CondaRecipe:
-    """What a conda environment is made from. `text` of a file, or `sha256` and `size` of an archive at `path`."""
+    """The source of a conda environment. `text` of a file, or `sha256` and `size` (bytes) of an archive at `path`."""
 
     form: str
     text: str = ""
@@ -80,14 +81,14 @@ class CondaRecipe:
 
     @property
     def key(self) -> str:
-        """32 hexadecimal digits, known before anything is built."""
+        """32 hexadecimal digits, known before the build."""
         content = self.sha256 if self.form == "archive" else text_sha256(self.text)
         inputs = json.dumps({"format": _FORMAT, "mode": "conda", "form": self.form, "content": content}, sort_keys=True)
         return hashlib.sha256(inputs.encode("ascii")).hexdigest()[:32]
 
 
 def conda_recipe(path: str) -> CondaRecipe:
-    """The recipe in a file of the controller. Raises RankzeroError for one that cannot be meant."""
+    """The recipe in a file of the controller. Raises RankzeroError if the file is invalid or unreadable."""
     try:
         if path.endswith(ARCHIVES):
             return CondaRecipe(
@@ -117,20 +118,20 @@ def conda_recipe(path: str) -> CondaRecipe:
 
 @dataclass(frozen=True)
 class CondaRequest:
-    """What the controller's half tells the host: the recipe, and where its archive was `sent` to."""
+    """The controller's request: the recipe, and the path that its archive was `sent` to."""
 
     conda: CondaRecipe
     sent: str | None = None
 
     @classmethod
     def of(cls, given: JsonObject) -> CondaRequest:
-        """From the module's argument. Raises RankzeroError."""
+        """The request from the module's argument. Raises RankzeroError."""
         request = made_of(cls, given)
         return replace(request, conda=made_of(CondaRecipe, given["conda"]))
 
 
 def ensure_conda(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
-    """As `ensure_environment`, for mode conda. `given`: the module's request, a `CondaRequest`."""
+    """Like `ensure_environment`, for mode conda. `given`: the module's request, a `CondaRequest`."""
     stores = ready(options, check_mode=check_mode)
     request = CondaRequest.of(given)
     made = request.conda
@@ -157,14 +158,14 @@ def ensure_conda(options: Parameters, given: JsonObject, *, check_mode: bool = F
         return {"changed": False, "ref": _ref(made, path, manifest), "environment": manifest}
     if check_mode:
         if made.form != "archive":
-            find_tool(os.environ)  # what cannot be built must not be promised
+            find_tool(os.environ)  # check mode must not promise what cannot be built
         return {"changed": True, "ref": _ref(made, path, None)}
     archive = None
     if made.form == "archive":
         archive = next((one for one in (request.sent, made.path) if one and _is(one, made)), None)
         if archive is None:
             return {"changed": False, "ref": _ref(made, path, None), "needs": {"files": [made.path]}}
-    # Before the lock is waited for: a prune must see that somebody is at it.
+    # The mark was set before waiting for the lock, so that a prune sees that the environment is in use.
     with hold(os.path.join(os.path.dirname(path), f".{made.key}.lock"), _WAIT):
         manifest = present(path)
         if manifest is not None:
@@ -176,7 +177,7 @@ def ensure_conda(options: Parameters, given: JsonObject, *, check_mode: bool = F
 
 
 def find_tool(environ: Mapping[str, str]) -> str:
-    """The program that makes conda environments on this host. Raises RankzeroError."""
+    """The program that makes conda environments on this host. Raises RankzeroError if there is none."""
     named = [environ[name] for name in ("MAMBA_EXE", "CONDA_EXE") if environ.get(name)]
     folders = os.pathsep.join([environ.get("PATH", ""), *(os.path.expanduser(folder) for folder in _USUAL)])
     found = [shutil.which(name, path=folders) for name in _TOOLS]
@@ -191,7 +192,7 @@ def find_tool(environ: Mapping[str, str]) -> str:
 
 
 def _build(made: CondaRecipe, path: str, archive: str | None) -> EnvironmentRecord:
-    """Make the environment at its place, verified; env.json comes last. Nothing is left of one that failed."""
+    """Build the environment at its final path and verify it; env.json is written last. A failed one is removed."""
     began = time.monotonic()
     with _whole_or_gone(path):
         if archive is not None:
@@ -224,7 +225,7 @@ def _build(made: CondaRecipe, path: str, archive: str | None) -> EnvironmentReco
 
 
 def _python_version(python: str) -> str:
-    """Such as 3.11.2. Raises RankzeroError where it does not start."""
+    """The version, such as 3.11.2. Raises RankzeroError if the Python does not start."""
     if not os.access(python, os.X_OK):
         raise RankzeroError("environment: the new conda environment has no Python: name python among its dependencies.")
     question = [python, "-I", "-c", "import platform; print(platform.python_version())"]
@@ -251,11 +252,12 @@ def _whole_or_gone(path: str) -> Iterator[None]:
 
 
 def _create(tool: str, made: CondaRecipe, path: str) -> None:
-    """Let micromamba, mamba or conda make the environment at `path`. Raises RankzeroError with their last lines."""
+    """Make the environment at `path` with micromamba, mamba or conda. Raises RankzeroError with their last lines."""
     micro = os.path.basename(tool).startswith("micromamba")
     source = f"{path}.{'yml' if made.form == 'yml' else 'txt'}"
     words = ["create"] if micro or made.form == "explicit" else ["env", "create"]
-    # Copies, and no links into the cache: what is edited there must not change here. conda has these as variables only.
+    # Copies instead of links into the cache: an edit there must not change this environment. conda reads these settings
+    # only from variables.
     settings = {"ALWAYS_YES": "true", "ALWAYS_COPY": "true", "SAFETY_CHECKS": "enabled"}
     environment = {
         **os.environ,
@@ -284,7 +286,7 @@ def _create(tool: str, made: CondaRecipe, path: str) -> None:
 
 
 def _verify(path: str) -> None:
-    """Compare every file with its package's record, as conda wrote it. Raises RankzeroError with the first names."""
+    """Compare each file with its package's conda record. Raises RankzeroError with the first names that differ."""
     wrong = []
     for record in _records(path):
         for entry in (record.get("paths_data") or {}).get("paths", []):
@@ -316,7 +318,7 @@ def _records(path: str) -> Iterator[dict[str, Any]]:
 
 
 def _installed(path: str) -> dict[str, str]:
-    """Package -> name=version=build=hash."""
+    """Package -> name=version=build=sha256."""
     return {
         str(one["name"]): "=".join(str(one.get(part, "")) for part in ("name", "version", "build", "sha256"))
         for one in _records(path)
@@ -325,7 +327,7 @@ def _installed(path: str) -> dict[str, str]:
 
 
 def _unpack(archive: str, path: str) -> None:
-    """Unpack what conda-pack made, and let it find its place. Raises RankzeroError and OSError."""
+    """Unpack a conda-pack archive and adapt its paths. Raises RankzeroError and OSError."""
     os.mkdir(path)
     with said_of(f"environment.file: {archive}", "Make it again with `conda-pack -p ENVIRONMENT`."):
         extraction.untar(archive, path, extraction.Rules(links="inside"))
@@ -347,7 +349,7 @@ def _unpack(archive: str, path: str) -> None:
 
 
 def _is(path: str, made: CondaRecipe) -> bool:
-    """Whether this host sees that very archive there."""
+    """Whether the file at `path` on this host is the archive of the recipe."""
     try:
         return os.path.getsize(path) == made.size and file_sha256(path) == made.sha256
     except OSError:

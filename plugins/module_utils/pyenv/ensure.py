@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Environments in the store: present or absent, by recipe. The part of `uv_environment` that runs on the host."""
+"""Make environments in the store present or absent, by recipe. The part of `uv_environment` that runs on the host."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import
 
 
 def ensure_environment(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
-    """Bring the environment that the module's options describe into its state.
+    """Make the environment that the module's options describe present or absent. Raises RankzeroError.
 
-    `given`: the module's request, an `EnvironmentRequest`.
-    Returns `changed`, `ref` and, where it is there, `environment` (its env.json); `needs` where the controller has to
-    bring something first. Raises RankzeroError.
+    `given`: the module's request, an `EnvironmentRequest`. Returns `changed`, `ref` and, if it is present,
+    `environment` (its env.json); `needs` where the controller must first send something.
     """
     stores = ready(options, check_mode=check_mode)
     root = stores[-1].path
@@ -58,13 +57,13 @@ def ensure_environment(options: Parameters, given: JsonObject, *, check_mode: bo
     path = environment_path(root, made.key)
     manifest = present(path)
     if manifest is not None and not check_mode:
-        with contextlib.suppress(OSError):  # somebody else's store, which we only read
+        with contextlib.suppress(OSError):  # a store of another user, which is read-only for us
             uses.use(path)
-        manifest = present(path)  # a prune may have been faster
+        manifest = present(path)  # a prune may have removed it before the mark
     if manifest is not None:
         return {"changed": False, "ref": _ref(made.key, path, manifest), "environment": manifest, **told}
     if check_mode:
-        buildable(made, root)  # what cannot be built must not be promised
+        buildable(made, root)  # check mode must not promise what cannot be built
         return {"changed": True, "ref": _ref(made.key, path, None)}
     result = build(
         Request(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""env.json: what an environment says of itself. Light to import, because every launch asks for it."""
+"""env.json, the record of an environment. Quick to import, because every launch reads it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PythonRecord(TypedDict, total=False):
 
 
 class SealedRecord(TypedDict, total=False):
-    """The file of a sealed environment, and how its Python came into it."""
+    """The file of a sealed environment, and the origin of its Python."""
 
     file: str
     sha256: str
@@ -37,7 +37,9 @@ class SealedRecord(TypedDict, total=False):
 
 
 class EnvironmentRecord(TypedDict, total=False):
-    """env.json. `form` and `made_by` are of conda environments, `sealed` of sealed ones, `inputs` and what follows of
+    """The content of env.json.
+
+    `form` and `made_by` are set for conda environments, `sealed` for sealed ones, `inputs` and the fields after it for
     those from a lock.
     """
 
@@ -64,7 +66,7 @@ class EnvironmentRecord(TypedDict, total=False):
 
 
 def read_record(path: str) -> EnvironmentRecord | None:
-    """env.json of the environment at `path`; None where there is none, or what says not even digest and Python."""
+    """env.json of the environment at `path`; None if it is missing, or lacks digest or Python."""
     document = read_json(os.path.join(path, MANIFEST))
     if not has_fields(document, digest=str, python=dict):
         return None
@@ -76,7 +78,7 @@ def read_record(path: str) -> EnvironmentRecord | None:
 
 
 def write_record(path: str, record: EnvironmentRecord) -> None:
-    """Write env.json: whole or not at all. Raises OSError."""
+    """Write env.json completely or not at all. Raises OSError."""
     temporary = os.path.join(path, f".{MANIFEST}.tmp")
     with open(temporary, "w", encoding="utf-8") as stream:
         json.dump(record, stream, indent=2, sort_keys=True)
@@ -87,7 +89,7 @@ def write_record(path: str, record: EnvironmentRecord) -> None:
 
 
 def present(path: str) -> EnvironmentRecord | None:
-    """env.json of the environment at `path`; None when it is not there, not finished, or its Python has gone.
+    """env.json of the environment at `path`; None if it is missing or incomplete, or its Python was removed.
 
     Cheap: starts no process. The folder got its name only after everything in it had been verified.
     """

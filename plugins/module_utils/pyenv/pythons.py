@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which Python an environment is built on: what the project asks for, and what a host has.
+"""Choose the Python for an environment: what the project requires, and what a host has.
 
-The system's own interpreters come first, because every node of a cluster has them in the same place. An interpreter
-that other users cannot execute (one under root's home, say) is never chosen by root: jobs run as other users.
+The system's own interpreters are preferred, because every node of a cluster has them at the same path. Root never
+chooses an interpreter that other users cannot execute (for example below root's home): jobs run as other users.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PATTERNS = (
     "~/.local/share/uv/python/cpython-3*/bin/python3",
 )
 
-# What an interpreter says about itself; the markers are those of PEP 508.
+# Prints the properties of an interpreter; the markers are those of PEP 508.
 _QUESTION = """\
 import json, os, platform, sys
 version = "{0.major}.{0.minor}.{0.micro}".format(sys.version_info)
@@ -53,7 +53,7 @@ print(json.dumps({
 
 @dataclass(frozen=True)
 class Python:
-    """An interpreter of this host: its real path, what it says about its platform, and its C library ("glibc 2.36")."""
+    """An interpreter of this host: its real path, its platform markers, and its C library ("glibc 2.36")."""
 
     path: str
     markers: dict[str, str]
@@ -61,16 +61,16 @@ class Python:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Such as (3, 11, 2)."""
+        """The full version, such as (3, 11, 2)."""
         return tuple(int(part) for part in self.markers["python_full_version"].split("."))
 
     @property
     def minor(self) -> str:
-        """Such as 3.11."""
+        """The minor version, such as 3.11."""
         return self.markers["python_version"]
 
     def target(self) -> Target | None:
-        """What its wheels must fit; None where the C library is not glibc."""
+        """The platform that its wheels must fit; None where the C library is not glibc."""
         match = re.fullmatch(r"glibc (\d+)\.(\d+).*", self.libc)
         if not match:
             return None
@@ -80,10 +80,10 @@ class Python:
 
 
 def requires_python(pyproject: str) -> str:
-    """`requires-python` of a pyproject.toml, empty where it says nothing.
+    """`requires-python` of a pyproject.toml; empty if it has none.
 
     Read without a TOML parser, which Python 3.9 and 3.10 lack: one key of one table, in the forms that TOML allows for
-    a plain text.
+    a plain string.
     """
     table = re.search(r"(?ms)^[ \t]*\[[ \t]*project[ \t]*\][ \t]*(?:#[^\n]*)?$(.*?)(?=^[ \t]*\[|\Z)", pyproject)
     if not table:
@@ -95,7 +95,7 @@ def requires_python(pyproject: str) -> str:
 def satisfies(version: Sequence[int], specifiers: str) -> bool:
     """Whether a Python version satisfies specifiers such as ">=3.10,<3.13" (PEP 440, release numbers only).
 
-    Raises RankzeroError for a specifier that is none.
+    Raises RankzeroError for an invalid specifier.
     """
     for part in filter(None, (one.strip() for one in specifiers.split(","))):
         match = re.fullmatch(r"(===?|!=|~=|>=|<=|>|<)\s*(\d+(?:\.\d+)*)(\.\*)?(?:[a-z].*)?", part)
@@ -124,10 +124,10 @@ def _compare(version: tuple[int, ...], operator: str, wanted: tuple[int, ...], w
 def choose(
     pyproject: str, request: str | None, candidates: Iterable[str] | None = None, *, anywhere: bool = False
 ) -> Python:
-    """The interpreter of this host for a project: the first that fits `requires-python` and the request ("3.11").
+    """The first interpreter of this host that fits `requires-python` and the requested version ("3.11").
 
-    `anywhere`: also one that other users cannot execute, because it will be copied. Raises RankzeroError that
-    names what was found and what was wrong with each.
+    `anywhere`: accept one that other users cannot execute, because it will be copied. Raises RankzeroError that lists
+    the interpreters and the reason against each.
     """
     wanted = requires_python(pyproject)
     refused = []
@@ -152,13 +152,13 @@ def choose(
 
 
 def ask(path: str) -> Python | None:
-    """What the interpreter at `path` says; None when it does not run, is no CPython >= 3.8, or is a virtual one."""
+    """The properties of the interpreter at `path`; None if it does not run, is no CPython >= 3.8, or is virtual."""
     try:
         done = subprocess.run(
             [path, "-I", "-S", "-c", _QUESTION], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=30
         )
         answer = json.loads(done.stdout)
-        # A shim (pyenv) starts another file than itself: the answer names the interpreter.
+        # A shim (pyenv) starts another file, so take the interpreter's path from the answer.
         python = Python(os.path.realpath(answer["path"]), dict(answer["markers"]), str(answer["libc"]))
         usable = python.version >= (3, 8) and python.markers["implementation_name"] == "cpython"
         return python if usable and not answer["venv"] else None
@@ -167,7 +167,7 @@ def ask(path: str) -> Python | None:
 
 
 def executable_by_all(path: str) -> bool:
-    """Whether any user may execute the file at `path`, through every folder above it."""
+    """Whether every user may execute the file at `path` and enter all folders above it."""
     try:
         folder = path
         while True:
@@ -196,5 +196,5 @@ def _numbers(path: str) -> tuple[int, ...]:
 
 
 def _distinct(paths: Iterable[str]) -> Iterable[str]:
-    """Real paths, each once: a link such as /usr/bin/python3 may point elsewhere tomorrow, an environment may not."""
+    """Real paths, each once. A link such as /usr/bin/python3 may point elsewhere later, but an environment must not."""
     return dict.fromkeys(os.path.realpath(path) for path in paths)

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an environment is made from, and its key: known before anything is built, and the same on every controller.
+"""The inputs of an environment and its key, which is known before the build and the same on every controller.
 
-The key hashes the *text* of pyproject.toml (Python 3.10 has no TOML parser, and two parsers would be two keys), so a
-changed comment is a new environment. What the recipe does not say is recorded in the environment's env.json instead:
-the exact interpreter, the platform, the packages, where they came from.
+The key hashes the *text* of pyproject.toml (Python 3.10 has no TOML parser, and two parsers could give two keys), so a
+changed comment is a new environment. Facts that the recipe does not fix are recorded in the environment's env.json: the
+exact interpreter, the platform, the packages and their sources.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
-# How an environment lies in the store. `venv`: a folder with bin/python. `sealed`: one file that each node mounts.
+# The forms of an environment in the store. `venv`: a folder with bin/python. `sealed`: one file that each node mounts.
 MODES = ("venv", "sealed")
-# What a mode lets one choose: name -> allowed values, the default first. What is not the default is part of the key.
+# The settings of a mode: name -> allowed values, the default first. Only values other than the default enter the key.
 SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "venv": {},
     "sealed": {"compression": ("zstd", "lz4"), "interpreter": ("auto", "managed", "copied", "node")},
 }
 
-# Raised when the same recipe must give another environment: every environment of the mode is then built anew.
+# Increased when the same recipe must give another environment: every environment of the mode is then built again.
 FORMAT = 1
-FORMATS = {"sealed": 3}  # 2: no link on the way to the packages; 3: byte code in one file
+FORMATS = {"sealed": 3}  # 2: no links in the path to the packages; 3: byte code in one file
 
 _TORCH = re.compile(r"auto|cpu|xpu|cu[0-9]{2,3}|rocm[0-9]+(\.[0-9]+){1,2}")
 _PYTHON = re.compile(r"3(\.[0-9]{1,2}){1,2}")
@@ -37,9 +37,9 @@ _EXTRA = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 @dataclass(frozen=True)
 class Recipe:
-    """The inputs of an environment. `key` is 32 hex digits; `lock` is the user's own uv.lock, None without one.
+    """The inputs of an environment. `key`: 32 hex digits; `lock`: the user's own uv.lock, None without one.
 
-    `settings`: what the mode lets one choose, each name with its value.
+    `settings`: each setting of the mode with its value.
     """
 
     key: str
@@ -61,14 +61,14 @@ def recipe(
     mode: str = "venv",
     settings: Mapping[str, str] | None = None,
 ) -> Recipe:
-    """The recipe for an environment with the packages that a pyproject.toml asks for.
+    """The recipe for an environment with the packages of a pyproject.toml.
 
     extras: names from `[project.optional-dependencies]`; their order and spelling (`a_b`, `A-B`) do not matter.
-    python: a version such as "3.11", or None for the head's own python3. torch: where torch comes from: `auto` (a wheel
-    in a directory that pip's settings name, else whatever the index gives), or a build by uv's name for it (`cpu`,
-    `cu128`, `rocm6.4`, `xpu`). A uv.lock decides alone, and `torch` then changes nothing but the key.
-    mode: one of MODES; settings: of any mode, those of another one are left out.
-    Raises RankzeroError for a value that cannot be meant.
+    python: a version such as "3.11", or None for the head's own python3. torch: the source of torch: `auto` (a wheel in
+    a directory that pip's settings name, else the index's default), or a build by uv's name for it (`cpu`, `cu128`,
+    `rocm6.4`, `xpu`). With a uv.lock, only the lock decides, and `torch` changes nothing but the key.
+    mode: one of MODES; settings: those of other modes are ignored.
+    Raises RankzeroError for an invalid value.
     """
     if python is not None and not _PYTHON.fullmatch(python):
         raise RankzeroError(
@@ -95,7 +95,7 @@ def recipe(
         "python": python,
         "torch": torch,
     }
-    # An environment of the first mode keeps its key, and so does one of any mode when that gets a further setting.
+    # Environments of mode venv keep their key; in other modes, a new setting with its default does not change the key.
     if mode != "venv":
         changed = {name: value for name, value in chosen.items() if value != SETTINGS[mode][name][0]}
         inputs["mode"] = {"name": mode, **changed}
@@ -104,7 +104,7 @@ def recipe(
 
 
 def _settings(mode: str, given: Mapping[str, str]) -> dict[str, str]:
-    """Every setting of a mode with its value. Raises RankzeroError."""
+    """All settings of a mode with their values. Raises RankzeroError."""
     if mode not in MODES:
         raise RankzeroError(f"environment.mode: {mode!r} is not a build mode. Allowed: {', '.join(MODES)}.")
     chosen = {}
@@ -116,11 +116,11 @@ def _settings(mode: str, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def text_sha256(text: str) -> str:
-    """sha256 of a text file as people see it: without a byte order mark, line ends as \\n, one at the end."""
+    """sha256 of a text file, normalised: without a byte order mark, line ends as \\n, exactly one at the end."""
     lines = text.lstrip("\ufeff").replace("\r\n", "\n").rstrip("\n") + "\n"
     return hashlib.sha256(lines.encode("utf-8")).hexdigest()
 
 
 def environment_path(store_root: str, key: str) -> str:
-    """Where the environment with this key lies; its interpreter is `bin/python` below."""
+    """The path of the environment with this key; its interpreter is `bin/python` below it."""
     return f"{store_root.rstrip('/')}/environments/{key}"

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A finished venv -> the sealed environment: one file that a node mounts, the same bytes wherever it was built.
+"""Turn a finished venv into a sealed environment: one file that a node mounts, with the same bytes for any builder.
 
-What an installer notes about itself and about the place where it worked is left out; everything is byte-compiled as if
-it lay at one fixed place (Python puts the real one in when it imports), and the byte code is one file (bytecode.py).
+The installer's notes about itself and its paths are left out. Everything is byte-compiled for one fixed path (Python
+inserts the real path on import), and the byte code is in one file (bytecode.py).
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256, walk
 
 FILE = "environment.sqsh"
-# In tracebacks of code that somebody compiled himself; never looked for.
+# The path in tracebacks of code compiled by others; it is never opened.
 _PLACE = "/sealed"
-# How much one compiler process does. Fixed, because what a process has seen before shows in what it writes.
+# The number of files per compiler process. It is fixed because a process's earlier files influence its output.
 _CHUNK = 512
-# Of a venv's bin, what belongs to its place or to a person at a prompt.
+# Files in a venv's bin that depend on its path or are for interactive use.
 _OF_THE_VENV = re.compile(r"(python|pythonw|pypy)[0-9.]*|activate.*|deactivate.*|Activate\.ps1|pydoc\.bat")
 
 
 def check_tools(python: Python | None) -> None:
-    """What can be known before anything is built, on this Python if it is there yet. Raises RankzeroError."""
+    """Check what is known before a build, with this Python if it exists already. Raises RankzeroError."""
     mksquashfs()
     if python is not None and python.version < (3, 9):
         raise RankzeroError(
@@ -49,8 +49,9 @@ def check_tools(python: Python | None) -> None:
 
 
 def assemble(venv: str, tree: str, python: Python, recipe: Recipe) -> str:
-    """Make the folder `tree` out of a verified venv, which is used up. Returns where its Python is from: managed,
-    copied or node. Raises OSError and RankzeroError.
+    """Make the folder `tree` from a verified venv, which is consumed.
+
+    Returns the origin of its Python: managed, copied or node. Raises OSError and RankzeroError.
     """
     wanted = recipe.settings["interpreter"]
     origin = "managed" if _is_managed(python.path) else "copied"
@@ -89,7 +90,7 @@ def assemble(venv: str, tree: str, python: Python, recipe: Recipe) -> str:
 
 
 def write(tree: str, folder: str, compression: str) -> SealedRecord:
-    """Write the file of the environment in `tree` into `folder`; what env.json says about it."""
+    """Write the file of the environment in `tree` into `folder`; returns its record for env.json. Raises OSError."""
     target = os.path.join(folder, FILE)
     squash(tree, target, compression)
     sizes = [os.lstat(os.path.join(tree, path)).st_size for path in walk(tree)]
@@ -105,12 +106,12 @@ def write(tree: str, folder: str, compression: str) -> SealedRecord:
 
 
 def _is_managed(path: str) -> bool:
-    """Pythons that uv brings lie in folders of this form, wherever those are."""
+    """Whether the path has the form of uv's own Pythons, below any folder."""
     return re.search(r"/cpython-3[^/]*/bin/python3[.0-9]*$", path) is not None
 
 
 def _move(venv: str, tree: str, minor: str) -> None:
-    """What was installed: packages, programs, and whatever else a wheel brings (share, include, etc)."""
+    """Move what was installed: packages, programs, and other files of wheels (share, include, etc)."""
     for name in sorted(os.listdir(venv)):
         source = os.path.join(venv, name)
         if name == "lib":
@@ -127,11 +128,11 @@ def _move(venv: str, tree: str, minor: str) -> None:
 
 
 def _forget_the_place(site: str) -> None:
-    """Take out the installer's notes: when, by what, and from which path it installed."""
+    """Remove the installer's notes: the time, the installer, and the source path."""
     for name in os.listdir(site):
         folder = os.path.join(site, name)
         if name in ("_virtualenv.py", "_virtualenv.pth"):
-            # uv's own, for distutils of a venv that is worked in.
+            # uv's own files, for distutils in a venv in use.
             os.unlink(folder)
         record = os.path.join(folder, "RECORD")
         if not name.endswith(".dist-info") or not os.path.isfile(record):
@@ -142,21 +143,22 @@ def _forget_the_place(site: str) -> None:
             if os.path.lexists(os.path.join(folder, note)):
                 os.unlink(os.path.join(folder, note))
         kept = sorted(row for row in rows if os.path.dirname(row[0]) != name or os.path.basename(row[0]) not in NOTES)
-        os.unlink(record)  # it may be a link to a cache, which keeps its own
+        os.unlink(record)  # it may be a hard link into a cache, which must not change
         with open(record, "w", encoding="utf-8", newline="") as stream:
             csv.writer(stream, lineterminator="\n").writerows(kept)
 
 
 def _add_reader(site: str) -> None:
-    """Put what reads the pack of byte code into the folder where Python looks for packages."""
+    """Add the reader of the byte code pack to the folder of packages."""
     for name, text in ((f"{bytecode.NAME}.py", inspect.getsource(bytecode)), (f"{bytecode.NAME}.pth", bytecode.PTH)):
         with open(os.path.join(site, name), "w", encoding="utf-8") as stream:
             stream.write(text)
 
 
 def _pack(tree: str, site: str) -> None:
-    """Make the pack of all that is compiled in the library around `site`, and take away the .pyc files that only it is
-    needed for then: those of packages. Python imports some of its own library before it reads any .pth file.
+    """Pack the byte code of the library that contains `site`, and remove the .pyc files of packages.
+
+    Those of Python's own library are kept: Python imports some of it before it reads any .pth file.
     """
     library, packages = os.path.split(site)
     magic, tag = interpreter.compiles(tree)
@@ -168,7 +170,7 @@ def _pack(tree: str, site: str) -> None:
             compiled.append((path, pyc))
     bytecode.pack(library, compiled, magic, os.path.join(site, f"{bytecode.NAME}.pack"))
     for path, pyc in compiled:
-        # A name that the pack does not hold keeps its own.
+        # A module whose name the pack cannot contain keeps its .pyc file.
         if path.startswith(f"{packages}/") and path != f"{packages}/{bytecode.NAME}.py" and bytecode.holds(path):
             os.unlink(os.path.join(library, pyc))
             with contextlib.suppress(OSError):
@@ -188,8 +190,8 @@ def _compile_some(tree: str, files: Sequence[str]) -> None:
         [os.path.join(tree, "bin", "python"), "-B", "-S", "-s", "-m", "compileall", "-q", "-f", "-i", "-"]
         + ["--invalidation-mode", "unchecked-hash", "-s", tree, "-p", _PLACE],
         input="".join(f"{os.path.join(tree, path)}\n" for path in files),
-        cwd=os.path.join(tree, "bin"),  # Python looks there first for what it imports; there are no modules
-        # Before 3.11, constant sets are written in the order of their hashes.
+        cwd=os.path.join(tree, "bin"),  # Python searches it first for imports; it contains no modules
+        # Before Python 3.11, constant sets are written in the order of their hashes.
         env={"LC_ALL": "C.UTF-8", "PATH": os.defpath, "PYTHONHASHSEED": "0"},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

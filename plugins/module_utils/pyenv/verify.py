@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether an environment is what it should be: every file against its RECORD, every package by import, and env.json."""
+"""Verify an environment: each file against its RECORD, packages by import, and env.json."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import normalised
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
-# Libraries of the GPU driver: a login node without GPUs has none, and the nodes of the job do.
+# Libraries of the GPU driver: a login node without GPUs lacks them, but the nodes of the job have them.
 _DRIVER = re.compile(r"lib(cuda|nvidia-ml|nvcuvid|amdhip64|hsa-runtime64|rocm_smi64|ze_loader)\.so")
 
-# Files of a .dist-info folder in which an installer says who it is and where it found the wheel.
+# Files of a .dist-info folder in which an installer records its name and the source of the wheel.
 NOTES = ("INSTALLER", "REQUESTED", "direct_url.json", "uv_build.json", "uv_cache.json")
 
-# Imports each module named on the command line and says what happened, a line of JSON each, before the next begins.
+# Imports each module from the command line and prints the result as a line of JSON before the next begins.
 _PROBE = """\
 import importlib, json, sys
 for name in sys.argv[1:]:
@@ -42,7 +42,7 @@ for name in sys.argv[1:]:
 
 @dataclass(frozen=True)
 class Installed:
-    """A package of an environment: its name and version, its files with one digest, its modules, what it requires."""
+    """A package: name and version, number and bytes of its files, their digest, its modules, its requirements."""
 
     name: str
     version: str
@@ -56,7 +56,7 @@ class Installed:
 def verify(path: str, minor: str) -> list[Installed]:
     """Check every file of every package in the environment at `path` (Python `minor`, such as 3.11).
 
-    Returns the packages by name. Raises RankzeroError that names the first files that are missing or differ.
+    Returns the packages by name. Raises RankzeroError with the first files that are missing or differ.
     """
     site = os.path.join(path, "lib", f"python{minor}", "site-packages")
     try:
@@ -78,7 +78,7 @@ def verify(path: str, minor: str) -> list[Installed]:
 
 
 def content_digest(packages: Iterable[Installed]) -> str:
-    """One digest for all that is installed. Notes of the installer about itself do not count."""
+    """One digest for all installed packages. The installer's notes about itself do not count."""
     total = hashlib.sha256()
     for package in sorted(packages, key=lambda item: item.name):
         total.update(f"{package.name} {package.version} {package.content}\n".encode())
@@ -86,9 +86,10 @@ def content_digest(packages: Iterable[Installed]) -> str:
 
 
 def import_probe(python: str, packages: Iterable[Installed]) -> dict[str, str]:
-    """Import what was asked for (packages that no other one requires), in one fresh process.
+    """Import the requested packages (those that no other one requires) in one fresh process.
 
-    Returns module -> problem for what a login node cannot load and a GPU node can. Raises RankzeroError for the rest.
+    Returns module -> problem for modules that only fail without a GPU driver, as on a login node. Raises RankzeroError
+    for other failures.
     """
     modules = probed_modules(list(packages))
     if not modules:
@@ -126,7 +127,7 @@ def import_probe(python: str, packages: Iterable[Installed]) -> dict[str, str]:
 
 
 def probed_modules(packages: list[Installed]) -> list[str]:
-    """What to import: of each package that no other requires the module with its name, else all its public ones."""
+    """The modules to import: for each package that no other requires, the module of its name, else all public ones."""
     required = {name for package in packages for name in package.requires}
     modules: list[str] = []
     for package in packages:
@@ -174,13 +175,13 @@ def _package(site: str, folder: str) -> tuple[Installed, list[str]]:
 
 
 def _content(rows: Iterable[list[str]]) -> str:
-    """sha256 over names and hashes of a RECORD, without what differs between two ways of installing one wheel."""
+    """sha256 over names and hashes of a RECORD, without the differences between two installers of one wheel."""
     counted = sorted(f"{row[0]},{row[1]}\n" for row in rows if row[1] and os.path.basename(row[0]) not in NOTES)
     return hashlib.sha256("".join(counted).encode()).hexdigest()
 
 
 def _modules(files: Iterable[str]) -> tuple[str, ...]:
-    """The public top-level modules among a package's files."""
+    """The public top-level modules in a package's files."""
     names = set()
     for path in files:
         first, rest = (*path.split("/", 1), "")[:2]
@@ -195,7 +196,7 @@ def _modules(files: Iterable[str]) -> tuple[str, ...]:
 
 
 def _requires(metadata: str) -> tuple[str, ...]:
-    """Names that a package requires without an extra."""
+    """The names of packages that a package requires without an extra."""
     names = []
     with open(metadata, encoding="utf-8", errors="replace") as stream:
         for line in stream:

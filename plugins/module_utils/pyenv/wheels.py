@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Wheel names: which wheel a Python on a host can install. Pure.
+"""Wheel names, and which wheel a Python on a host can install. Pure.
 
 Source: the binary distribution format (PEP 427, PEP 425, PEP 600) for CPython on glibc.
 """
@@ -16,13 +16,13 @@ from typing import TypedDict
 _NAME = re.compile(
     r"(?P<name>[^-]+)-(?P<version>[^-]+)(-\d[^-]*)?-(?P<python>[^-]+)-(?P<abi>[^-]+)-(?P<platform>[^-]+)\.whl"
 )
-# The newest glibc whose name every supported uv knows as a platform; an older one gives the same wheels or fewer.
+# The glibc versions that every supported uv knows as a platform. An older one gives the same wheels or fewer.
 _GLIBC_MINORS = (17, 28, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40)
 _LEGACY = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 
 
 class WheelFile(TypedDict):
-    """A wheel that was downloaded; `path`: where it lies on the host that has it."""
+    """A downloaded wheel; `path`: its path on the host that has it, `size`: bytes."""
 
     name: str
     version: str
@@ -34,7 +34,7 @@ class WheelFile(TypedDict):
 
 @dataclass(frozen=True)
 class Target:
-    """What wheels must fit: `python` such as (3, 11), `machine` as uname says, `glibc` such as (2, 36)."""
+    """The platform that wheels must fit: `python` such as (3, 11), `machine` as in uname, `glibc` such as (2, 36)."""
 
     python: tuple[int, int]
     machine: str
@@ -42,7 +42,7 @@ class Target:
 
 
 def platform_options(target: Target, python_version: str) -> tuple[str, ...]:
-    """uv's options for another host than this one: its Python ("3.11" or "3.11.2") and its platform."""
+    """uv's options for another host: its Python ("3.11" or "3.11.2") and its platform."""
     minor = max((one for one in _GLIBC_MINORS if one <= target.glibc[1]), default=None)
     name = f"{target.machine}-manylinux2014" if minor is None else f"{target.machine}-manylinux_2_{minor}"
     return ("--python-version", python_version, "--python-platform", name)
@@ -66,7 +66,7 @@ class Wheel:
 
 
 def parse(filename: str) -> Wheel | None:
-    """The wheel with this file name; None for another file."""
+    """The wheel with this file name; None for any other file."""
     match = _NAME.fullmatch(filename.replace("%2B", "+"))
     if not match:
         return None
@@ -81,27 +81,27 @@ def parse(filename: str) -> Wheel | None:
 
 
 def normalised(name: str) -> str:
-    """A project's name as indexes compare it (PEP 503)."""
+    """A project's name in the normalised form of indexes (PEP 503)."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def rank(wheel: Wheel, target: Target) -> tuple[int, int] | None:
-    """How well a wheel fits (greater is better); None when it cannot be installed."""
+    """How well a wheel fits (greater is better); None if it cannot be installed."""
     code = _code_rank(wheel, target.python)
     platforms = [value for value in (_platform_rank(one, target) for one in wheel.platforms) if value is not None]
     return (code, max(platforms)) if code is not None and platforms else None
 
 
 def best(wheels: Iterable[Wheel], target: Target) -> Wheel | None:
-    """The wheel to install among those of one version."""
+    """The best wheel among those of one version; None if none fits."""
     fitting = [(found, wheel.filename, wheel) for wheel in wheels if (found := rank(wheel, target)) is not None]
     return max(fitting)[2] if fitting else None
 
 
 def torch_wheel(filenames: Iterable[str], torch: str, target: Target) -> Wheel | None:
-    """The newest torch wheel that fits the target and the wanted build; `auto` takes any build.
+    """The newest torch wheel that fits the target and the requested build; `auto` accepts any build.
 
-    A wheel without a local label may be any build, so it is taken for what was asked.
+    A wheel without a local label may be any build, so it counts as the requested one. None if no wheel fits.
     """
     found = []
     for filename in filenames:
@@ -112,7 +112,7 @@ def torch_wheel(filenames: Iterable[str], torch: str, target: Target) -> Wheel |
 
 
 def _version_key(version: str) -> tuple[int, ...]:
-    """Release numbers for comparing; a pre-release sorts before its release."""
+    """Release numbers for comparison; a pre-release sorts before its release."""
     public = version.partition("+")[0]
     match = re.match(r"\d+(\.\d+)*", public)
     if not match:
@@ -141,7 +141,7 @@ def _code_rank(wheel: Wheel, python: tuple[int, int]) -> int | None:
 
 
 def _platform_rank(platform: str, target: Target) -> int | None:
-    """Greater for a wheel that uses more of what the host has."""
+    """The rank of a platform tag: greater for a newer glibc; None if it does not fit."""
     if platform == "any":
         return 0
     if platform == f"linux_{target.machine}":

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a sealed environment or a cache of uv grows before it is one file: a disk. Small files are slow on a share."""
+"""A folder on a local disk for building a sealed environment or a uv cache: small files are slow on shared storage."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import fresh_folder
 
-# A CUDA build of torch with what it needs, unpacked, beside the wheels that it came from.
+# The required space in bytes: an unpacked CUDA build of torch with its dependencies, and their wheels.
 ROOM = 12 * 10**9
 _MEMORY = ("tmpfs", "ramfs")
 
 
 def workplace(name: str) -> str | None:
-    """A path for a fresh folder on a disk of this host (TMPDIR, /var/tmp, /tmp). None where none has room."""
+    """A path for a fresh folder on a disk of this host (TMPDIR, /var/tmp, /tmp). None if none has enough space."""
     for place in dict.fromkeys((os.environ.get("TMPDIR") or "/var/tmp", "/var/tmp", "/tmp")):
         own = os.path.join(place, f"rankzero-build-{os.geteuid()}")
         try:
@@ -29,7 +29,7 @@ def workplace(name: str) -> str | None:
             status = os.lstat(own)
         except OSError:
             continue
-        # Anybody may have made a folder of that name there.
+        # Any user may have created a folder of that name.
         if stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022:
             return os.path.join(own, name)
     return None
@@ -37,7 +37,7 @@ def workplace(name: str) -> str | None:
 
 @contextlib.contextmanager
 def disk_folder(name: str) -> Iterator[str | None]:
-    """A fresh folder on a disk of this host, gone at the end with the folder that it was in; None without a disk."""
+    """A fresh folder on a disk of this host, removed at the end with its parent; None without a disk."""
     place = workplace(name)
     if place is None:
         yield None
@@ -46,12 +46,12 @@ def disk_folder(name: str) -> Iterator[str | None]:
         with fresh_folder(place) as folder:
             yield folder
     finally:
-        with contextlib.suppress(OSError):  # another build is in it
+        with contextlib.suppress(OSError):  # it contains another build
             os.rmdir(os.path.dirname(place))
 
 
 def _file_system(path: str) -> str:
-    """The type of the file system that a path lies on (proc(5), mounts); empty where that is not known."""
+    """The type of a path's file system (proc(5), mounts); empty if unknown."""
     best, kind = "", ""
     try:
         with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as stream:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets of packages in the store: present, whole, or absent. The part of `uv_cache` that runs on the host of the store.
+"""Make sets of packages in the store present or absent. The part of `uv_cache` that runs on the host of the store.
 
-A set is there whole or not at all: it grows in a fresh folder and gets its name last. One builder at a time works on a
-set; the others wait and find it made. What a killed one has left is swept by the next.
+A set appears completely or not at all: it is built in a fresh folder and gets its name last. Only one builder at a time
+works on a set; the others wait and then find it. The next builder deletes what a killed one left.
 """
 
 from __future__ import annotations
@@ -58,25 +58,25 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
-# How long one builder waits for another: as long as fetching some gigabytes may take. Seconds.
+# How long (seconds) one builder waits for another: enough to download some gigabytes.
 _WAIT = 3600.0
 
 
 @dataclass(frozen=True)
 class Needs:
-    """Why the controller has to make the set, for which Python and platform (`aim`); without `aim`, to send it."""
+    """Why the controller must make the set for the Python and platform `aim`; without `aim`, why it must send it."""
 
     reason: str
     aim: JsonObject | None = None
 
 
 def ensure_packages(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
-    """Bring the set that the module's options describe into its state.
+    """Make the set that the module's options describe present or absent. Raises RankzeroError.
 
-    `request` comes from the controller: texts `pyproject` and `uv_lock`, its own `uv`, and a finished set that it has
-    to offer: `offer` (its folder there, which this host may see) or `sent` (an archive of it on this host).
-    Returns `changed`, `ref`, `damaged` and, where it is there, `packages` (its packages.json); `needs` where the
-    controller has to make the set, or to send it. Raises RankzeroError.
+    `request` comes from the controller: texts `pyproject` and `uv_lock`, its own `uv`, and a finished set: `offer` (its
+    folder there, which this host may see) or `sent` (an archive of it on this host). Returns `changed`, `ref`,
+    `damaged` and, if it is present, `packages` (its packages.json); `needs` where the controller must make the set or
+    send it.
     """
     stores = ready(options, check_mode=check_mode)
     root = stores[-1].path
@@ -92,14 +92,14 @@ def ensure_packages(options: Parameters, request: JsonObject, *, check_mode: boo
         return {**found, **({"warnings": warnings} if warnings else {})}
     path = packages_path(root, wanted.key)
     if not check_mode:
-        with contextlib.suppress(OSError):  # somebody else's store, which we only read
+        with contextlib.suppress(OSError):  # a store of another user, which is read-only for us
             uses.use(path)
     manifest, damaged = _look(path, verify=bool(options.get("verify", True)))
     if manifest is not None and not damaged:
         return _result(wanted, path, manifest, changed=False)
     if check_mode:
         if wanted.platform is None:
-            choose(wanted.recipe.pyproject, wanted.recipe.python)  # what cannot be built must not be promised
+            choose(wanted.recipe.pyproject, wanted.recipe.python)  # check mode must not promise what cannot be built
         return _result(wanted, path, None, changed=True, damaged=damaged)
     with _lock(root, wanted.key):
         again, still = _look(path, verify=bool(damaged))
@@ -115,7 +115,7 @@ def ensure_packages(options: Parameters, request: JsonObject, *, check_mode: boo
 
 
 def wanted_of(options: Parameters, request: JsonObject) -> Wanted:
-    """What the options and the texts of the project ask for. Raises RankzeroError."""
+    """The set that the options and the project's texts describe. Raises RankzeroError."""
     made = recipe(
         request.get("pyproject", ""), request.get("uv_lock"), options["extras"], options["python"], options["torch"]
     )
@@ -123,7 +123,7 @@ def wanted_of(options: Parameters, request: JsonObject) -> Wanted:
 
 
 def make(root: str, path: str, wanted: Wanted, aim: Aim, means: Means) -> PackagesRecord:
-    """Gather the set from what this host reaches, and publish it; its manifest. Raises RankzeroError."""
+    """Build the set from the sources that this host reaches, and publish it; its manifest. Raises RankzeroError."""
     environ = dict(os.environ)
     settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
     if means.carried:
@@ -141,9 +141,9 @@ def make(root: str, path: str, wanted: Wanted, aim: Aim, means: Means) -> Packag
 
 
 def make_elsewhere(root: str, wanted: Wanted, needs: JsonObject, tool: str | None) -> dict[str, str]:
-    """Make a set for another host that has said what it needs (its `aim`); the offer of it. Raises RankzeroError.
+    """Make a set for another host, as its `needs` (with `aim`) describe; returns the offer of it. Raises RankzeroError.
 
-    It is kept below `root`, so that a transfer that broke costs no second download.
+    The set is kept below `root`, so that an interrupted transfer needs no second download.
     """
     given = needs["aim"]
     facts = given["target"]
@@ -159,7 +159,7 @@ def make_elsewhere(root: str, wanted: Wanted, needs: JsonObject, tool: str | Non
 def _made(
     root: str, path: str, wanted: Wanted, options: Mapping[str, Any], request: Mapping[str, Any]
 ) -> PackagesRecord | Needs:
-    """The manifest of the new set; or what the controller has to do."""
+    """The manifest of the new set, or what the controller must do. Raises RankzeroError."""
     if request.get("sent"):
         with _unpacked(request["sent"], path) as folder:
             return _taken(folder, path, wanted)
@@ -185,7 +185,7 @@ def _made(
 
 
 def _from_source(root: str, path: str, wanted: Wanted, source: str, means: Means) -> PackagesRecord:
-    """Take over what somebody has carried here: a set, an archive of one, or a folder of wheels for a uv.lock."""
+    """Import what was carried to this host: a set, an archive of one, or a folder of wheels for a uv.lock."""
     place = os.path.expanduser(os.path.expandvars(source))
     if os.path.isfile(place):
         with _unpacked(place, path) as folder:
@@ -215,7 +215,7 @@ def _from_source(root: str, path: str, wanted: Wanted, source: str, means: Means
 
 
 def _taken(source: str, path: str, wanted: Wanted) -> PackagesRecord:
-    """Publish a set that lies at `source`, if it is what is wanted and every file is what it was."""
+    """Publish the set at `source`, if it is the wanted one and all files are unchanged. Raises RankzeroError."""
     manifest = read_manifest(source)
     if manifest is None:
         raise RankzeroError(f"source: {source}/{MANIFEST} cannot be read: copy the set here again.")
@@ -244,7 +244,7 @@ def _published(manifest: PackagesRecord, folder: str, path: str) -> PackagesReco
         os.fsync(stream.fileno())
     make_read_only(folder)
     sync_folder(folder)
-    # Only a damaged one has the name by now: we hold the lock.
+    # Only a damaged set can have the name now, as we hold the lock.
     if os.path.lexists(path):
         remove(path)
     publish(folder, path)
@@ -252,7 +252,7 @@ def _published(manifest: PackagesRecord, folder: str, path: str) -> PackagesReco
 
 
 def _look(path: str, *, verify: bool) -> tuple[PackagesRecord | None, list[str]]:
-    """The manifest of a set, and what is wrong with it; ([]: nothing)."""
+    """The manifest of a set and its defects (an empty list: none)."""
     manifest = read_manifest(path)
     if manifest is None:
         return None, [f"{MANIFEST} (missing, or damaged)"] if os.path.isdir(path) else []
@@ -261,24 +261,24 @@ def _look(path: str, *, verify: bool) -> tuple[PackagesRecord | None, list[str]]
 
 @contextmanager
 def _lock(root: str, key: str) -> Iterator[None]:
-    """One builder of a set at a time."""
+    """Allow one builder of a set at a time."""
     with hold(os.path.join(root, "packages", f".{key}.lock"), _WAIT):
         yield
 
 
 @contextmanager
 def _unpacked(archive: str, path: str) -> Iterator[str]:
-    """The folder of a set in a tar file: only plain names, only files."""
+    """The folder of a set from a tar file, which may contain only plain names and files."""
     with fresh_folder(f"{path}.carried") as folder:
         with said_of(f"source: {archive}", "Copy it here again."):
             extraction.untar(archive, folder)
-        # With the set's folder in it, or its files alone.
+        # The archive may contain the set's folder or only its files.
         names = os.listdir(folder)
         yield os.path.join(folder, names[0]) if len(names) == 1 and MANIFEST not in names else folder
 
 
 def _sees(offer: Mapping[str, Any]) -> bool:
-    """Whether the controller's very set is visible at its own path: a shared file system, or the same machine."""
+    """Whether the controller's set is visible here at its path: a shared file system, or the same machine."""
     try:
         return file_sha256(os.path.join(offer["folder"], MANIFEST)) == str(offer["sha256"])
     except OSError:

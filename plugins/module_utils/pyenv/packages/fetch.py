@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Wheels that a lock names: the one of each package that fits a host, and its content, verified.
+"""Choose the wheel of each package in a lock that fits a host, and download and verify it.
 
-Downloads are kept by content in the user's cache. Wheels that lie in a local directory are used where they are.
+Downloads are kept by content in the user's cache. Wheels in a local directory are used in place.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Chosen:
-    """The one file of a package that fits the host."""
+    """The file of a package that fits the host."""
 
     name: str
     version: str
@@ -41,7 +41,7 @@ class Chosen:
 
 
 def fitting(packages: Iterable[LockedPackage], target: Target) -> list[Chosen]:
-    """One wheel of each package. Raises RankzeroError that names all without one that fits."""
+    """One wheel of each package. Raises RankzeroError that names all packages without a fitting one."""
     chosen, without = [], []
     for package in packages:
         files = {file.filename: file for file in package.wheels}
@@ -62,17 +62,17 @@ def fitting(packages: Iterable[LockedPackage], target: Target) -> list[Chosen]:
 
 
 def download(files: Iterable[Chosen], environment: Mapping[str, str], folder: str | None = None) -> list[WheelFile]:
-    """The files, verified.
+    """The verified files.
 
-    They are put into `folder`, or into the user's cache, unless they lie in a directory of this host already. Raises
-    RankzeroError that says what is wrong with each that cannot be had.
+    They are stored in `folder`, or in the user's cache, unless they are already in a directory of this host. Raises
+    RankzeroError with the reason for each file that cannot be fetched.
     """
     wanted = list(files)
     with ThreadPoolExecutor(max_workers=8) as pool:
         answers = list(pool.map(lambda one: _attempted(one.file, environment, folder), wanted))
     errors = [(one, answer) for one, answer in zip(wanted, answers) if isinstance(answer, RankzeroError)]
     if errors:
-        # Another machine may reach what this one does not.
+        # Another machine may reach a source that this one does not.
         reached = not any(isinstance(error, Unreachable) for _one, error in errors)
         raise (RankzeroError if reached else Unreachable)(
             "\n".join(error.message for _one, error in errors), missing=[one.file.filename for one, _error in errors]
@@ -98,7 +98,7 @@ def _attempted(file: LockedFile, environment: Mapping[str, str], folder: str | N
 
 
 def _fetched(file: LockedFile, environment: Mapping[str, str], folder: str | None) -> str:
-    """The path of a file on this machine: where it is, or where it was put."""
+    """The path of a file on this machine: its original path, or where it was stored. Raises RankzeroError."""
     if file.local:
         path = unquote(urlsplit(file.url).path)
         try:
@@ -132,7 +132,7 @@ def _fetched(file: LockedFile, environment: Mapping[str, str], folder: str | Non
             if gone or attempt + 1 == _ATTEMPTS:
                 said = f"environment: {pip_settings.redact(file.url)} cannot be downloaded: {error}"
                 raise (RankzeroError if answered else Unreachable)(said) from error
-        except RankzeroError:  # another content: perhaps the connection broke
+        except RankzeroError:  # the content differs: perhaps the connection broke
             if attempt + 1 == _ATTEMPTS:
                 raise
         except OSError as error:

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make a set of packages where the package sources can be reached: resolve, take the wheels that fit, prove it whole.
+"""Build a set of packages on a host with package sources: resolve, take the wheels that fit, and test the set.
 
-It is made for a platform and a Python that need not be this host's. Whatever is missing is said before anything has
-been published: packages without a wheel that fits, files that cannot be had, a set that does not install offline.
+The platform and Python of the set may differ from this host's. All problems are reported before anything is published:
+packages without a fitting wheel, files that cannot be fetched, a set that does not install offline.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import
 
 @dataclass(frozen=True)
 class Aim:
-    """Whom a set is for: the version of Python ("3.11", or "3.11.2" of a host that was asked), and what wheels must
-    fit. `path` is the interpreter of that host, None where only its platform is named; `here`: it is this host.
+    """The target of a set: the version of Python ("3.11", or "3.11.2" of a known host) and the platform of its wheels.
+
+    `path`: the interpreter of that host, None if only its platform is known; `here`: it is this host.
     """
 
     python: str
@@ -64,22 +65,22 @@ class Aim:
 
     @property
     def minor(self) -> str:
-        """Major and minor version of its Python, as 3.12."""
+        """Major and minor version of its Python, such as 3.12."""
         return ".".join(self.python.split(".")[:2])
 
     @property
     def options(self) -> list[str]:
-        """uv's, for another host than this one."""
+        """uv's options for the target as another host."""
         return list(platform_options(self.target, self.python))
 
 
 def aim_of(wanted: Wanted) -> Aim:
-    """The platform that is asked for, or this host's with the Python that a job would get. Raises RankzeroError."""
+    """The requested platform, or this host's with the Python that a job would get. Raises RankzeroError."""
     made = wanted.recipe
     if wanted.platform is None:
         return aim_at(choose(made.pyproject, made.python))
     target, asked = target_of(wanted.platform, made.python), requires_python(made.pyproject)
-    # Only the minor version is known: the project may ask for any micro version of it.
+    # Only the minor version is known: the project may require any micro version of it.
     if not any(satisfies((*target.python, micro), asked) for micro in (0, 99)):
         raise RankzeroError(
             f'python: {made.python} does not fit requires-python = "{asked}" in pyproject.toml. Name the version of '
@@ -89,7 +90,7 @@ def aim_of(wanted: Wanted) -> Aim:
 
 
 def aim_at(python: Python) -> Aim:
-    """This interpreter's own platform. Raises RankzeroError."""
+    """The platform of this interpreter. Raises RankzeroError if its C library is not glibc."""
     target = python.target()
     if target is None:
         raise RankzeroError(
@@ -101,9 +102,10 @@ def aim_at(python: Python) -> Aim:
 
 @dataclass(frozen=True)
 class Means:
-    """How a set is made. `named_uv` and `hint`: as for find_uv. `carried`: a folder of wheels that were brought here;
-    then no source is asked, and a project without uv.lock cannot be helped. `hasty`: another machine may try after
-    this one, so do not insist for long.
+    """The means to build a set. `named_uv` and `hint`: as for find_uv.
+
+    `carried`: a folder of wheels that were carried here; no package source is queried then, and the project needs a
+    uv.lock. `hasty`: another machine may try after this one, so do not retry often.
     """
 
     named_uv: str | None
@@ -114,7 +116,7 @@ class Means:
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where a set is made: its store, the `folder` of its files, and `work` for what nobody needs afterwards."""
+    """The folders for building a set: its store, the `folder` of its files, and `work` for temporary files."""
 
     store_root: str
     folder: str
@@ -124,14 +126,14 @@ class Workplace:
 def gather(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace, means: Means) -> PackagesRecord:
     """Fill the folder with the files of a set; returns its manifest.
 
-    tool: a uv with the settings of this host's package sources. Raises RankzeroError, Unreachable among them.
+    tool: a uv with the settings of this host's package sources. Raises RankzeroError, including Unreachable.
     """
     folder, work, carried = place.folder, place.work, means.carried
     resolver = replace(tool, environment={"UV_HTTP_RETRIES": "1", **tool.environment}) if means.hasty else tool
     for name, text in (("pyproject.toml", wanted.recipe.pyproject), ("uv.lock", wanted.recipe.lock)):
         if text is not None:
             _write(os.path.join(work, name), text)
-    # What the project requires of Python was compared with the aim; uv would compare it with the Python of this host.
+    # requires-python was compared with the aim; uv would compare it with the Python of this host.
     text = re.sub(r"(?m)^requires-python = .*\n", "", _read(_locked(wanted, aim, resolver, place)))
     chosen = fitting(_applying(text, tool, aim, work), aim.target)
     if carried is not None:
@@ -170,7 +172,7 @@ def gather(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace, means: Means
 
 
 def _locked(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace) -> str:
-    """The path of a lock for this platform: the user's own, the one that was kept, or a new one."""
+    """The path of a lock for this platform: the user's own, an earlier one from the store, or a new one."""
     lock, made = os.path.join(place.work, "pylock.toml"), wanted.recipe
     pip = pip_settings.read_pip_settings(os.environ)
     identity = pip_settings.identity(pip, os.environ)
@@ -187,7 +189,7 @@ def _locked(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace) -> str:
 
 
 def _applying(text: str, tool: uv.Uv, aim: Aim, work: str) -> list[LockedPackage]:
-    """The packages of a lock that the platform needs: uv reads the markers, and would install these."""
+    """The packages of a lock that the platform needs. uv evaluates the markers: these are what it would install."""
     lock = os.path.join(work, "pylock.asked.toml")
     _write(lock, text)
     said = tool.told(
@@ -201,7 +203,7 @@ def _applying(text: str, tool: uv.Uv, aim: Aim, work: str) -> list[LockedPackage
 
 
 def _wheels(own: Sequence[Chosen], tool: uv.Uv, folder: str) -> None:
-    """Put wheels into the set. Each is compared with the lock on its way."""
+    """Add wheels to the set. Each is compared with the lock during the download."""
     if not own:
         return
     house = os.path.join(folder, "wheels")
@@ -213,7 +215,7 @@ def _wheels(own: Sequence[Chosen], tool: uv.Uv, folder: str) -> None:
 
 
 def _carried(chosen: Sequence[Chosen], folder: str) -> list[Chosen]:
-    """The same wheels as they lie in a directory. Raises RankzeroError that names all that do not."""
+    """The same wheels in a directory. Raises RankzeroError that names all missing ones."""
     there = [replace(one, file=replace(one.file, url=os.path.join(folder, one.file.filename))) for one in chosen]
     missing = [one.file.filename for one in there if not os.path.isfile(one.file.url)]
     if missing:
@@ -226,7 +228,7 @@ def _carried(chosen: Sequence[Chosen], folder: str) -> list[Chosen]:
 
 
 def _no_folders(chosen: Sequence[Chosen]) -> None:
-    """A cache finds a wheel by the index that serves it; one that pip's find-links names travels beside it."""
+    """A cache finds a wheel by the index that serves it. Raises RankzeroError if all wheels are from find-links."""
     if all(one.file.local for one in chosen) and chosen:
         raise RankzeroError(
             "kind: cache needs packages from an index, and every package of this project is in a directory of this "
@@ -235,19 +237,19 @@ def _no_folders(chosen: Sequence[Chosen]) -> None:
 
 
 def _fill_cache(tool: uv.Uv, aim: Aim, folder: str, work: str) -> None:
-    """Let uv fetch what an index serves into a cache of its own; it compares each file with the lock."""
+    """Let uv download the wheels from indexes into a new cache; it compares each file with the lock."""
     cache, rest = os.path.join(work, "cache"), os.path.join(folder, "pylock.toml")
     common = ["pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:", "--python", sys.executable]
     common += ["-r", rest, "--cache-dir", cache, "--link-mode", "hardlink", *aim.options]
     tool.run([*common, "--target", os.path.join(work, "first")], work, "fetching the packages")
-    # From the cache alone, and every file against its package's own record.
+    # Install from the cache alone, and check each file against its package's record.
     tool.run([*common, "--offline", "--target", _site(work, "cached", aim)], work, "installing from the new cache")
     verify(os.path.join(work, "cached"), aim.minor)
     pack_cache(cache, os.path.join(folder, CACHE))
 
 
 def _prove(own: Sequence[Chosen], tool: uv.Uv, aim: Aim, folder: str, work: str) -> None:
-    """Install the wheels as a node will: offline, by their hashes."""
+    """Install the wheels as a node will: offline and by their hashes. Raises RankzeroError if that fails."""
     if not own:
         return
     tool.run(
@@ -262,7 +264,7 @@ def _prove(own: Sequence[Chosen], tool: uv.Uv, aim: Aim, folder: str, work: str)
 
 
 def _put_uv(tool: uv.Uv, aim: Aim, folder: str, work: str) -> None:
-    """uv for the nodes: this host's own where it is of the same kind, else from its wheel."""
+    """Add uv for the nodes: this host's own if the machine type is the same, else from its wheel."""
     target = os.path.join(folder, "uv")
     if sys.platform == "linux" and platform.machine() == aim.target.machine and _is_program(tool.path):
         shutil.copyfile(tool.path, target)
@@ -282,13 +284,13 @@ def _put_uv(tool: uv.Uv, aim: Aim, folder: str, work: str) -> None:
 
 
 def _is_program(path: str) -> bool:
-    """Whether a file is a program of Linux itself and no script that starts one."""
+    """Whether a file is an ELF program and not a script."""
     with open(path, "rb") as stream:
         return stream.read(4) == b"\x7fELF"
 
 
 def _files(folder: str) -> list[int]:
-    """The size of every file below a folder; nothing where there is none."""
+    """The sizes of all files below a folder; empty if it is missing."""
     return [os.path.getsize(os.path.join(place, name)) for place, _folders, names in os.walk(folder) for name in names]
 
 

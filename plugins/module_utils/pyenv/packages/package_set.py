@@ -1,15 +1,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A set of packages for hosts without a route out: what it is made from, its key, its files, whether they are whole.
+"""A set of packages for hosts without network access: its inputs, its key, its files, and a check of them.
 
-STORE/packages/KEY/ holds packages.json (what the set is, with the sha256 of every file), uv, pylock.toml, and
+STORE/packages/KEY/ contains packages.json (the manifest, with the sha256 of every file), uv, pylock.toml, and
 
     wheels/  requirements.txt    the wheels with their hashes; for a cache those that no index serves
     cache.tar                    for a cache: uv's own cache, one file, each member with its sha256
     pyproject.toml  uv.lock      for a cache of a project that keeps a lock
 
-It may be carried anywhere: nothing in it names a place.
+It can be copied to any place, as it contains no absolute path.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import f
 KINDS = ("cache", "wheelhouse")
 MANIFEST = "packages.json"
 CACHE = "cache.tar"
-# Raised when the same recipe must give another set.
+# Increased when the same recipe must give another set.
 FORMAT = 1
 
 _PLATFORM = re.compile(r"(x86_64|aarch64|ppc64le|s390x|riscv64)-manylinux_2_([0-9]{1,2})")
 _SHA = "RANKZERO.sha256"
-# The beginning of 1980: zip files know no earlier time, and some tools make one of what they find.
+# The start of 1980 (epoch seconds): zip files, which some tools make from the files, know no earlier time.
 _TIME = 315532800
 _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a set is made from. `platform`: such as x86_64-manylinux_2_28, None for that of the host that builds it."""
+    """The inputs of a set. `platform`: such as x86_64-manylinux_2_28, None for that of the building host."""
 
     recipe: Recipe
     kind: str
@@ -58,7 +58,7 @@ class Wanted:
 
     @property
     def inputs(self) -> JsonObject:
-        """All that decides, by the name of its option."""
+        """All inputs of the key, by the name of their option."""
         made = self.recipe
         return {
             "project": text_sha256(made.pyproject),
@@ -72,13 +72,13 @@ class Wanted:
 
     @property
     def key(self) -> str:
-        """32 hexadecimal digits; known before anything is built, and the same on every controller."""
+        """32 hexadecimal digits, known before the build and the same on every controller."""
         text = json.dumps({"format": FORMAT, **self.inputs}, sort_keys=True)
         return hashlib.sha256(text.encode("ascii")).hexdigest()[:32]
 
 
 def target_of(platform: str, python: str | None) -> Target:
-    """What the wheels of a named platform and Python must fit. Raises RankzeroError."""
+    """The target of a named platform and Python. Raises RankzeroError."""
     match = _PLATFORM.fullmatch(platform)
     if not match:
         raise RankzeroError(
@@ -92,7 +92,7 @@ def target_of(platform: str, python: str | None) -> Target:
 
 
 def packages_path(store_root: str, key: str) -> str:
-    """Where the set with this key lies."""
+    """The folder of the set with this key."""
     return f"{store_root.rstrip('/')}/packages/{key}"
 
 
@@ -104,7 +104,7 @@ class FileRecord(TypedDict):
 
 
 class PackagesRecord(TypedDict, total=False):
-    """packages.json: what a set is and holds, with every file of it."""
+    """The content of packages.json: the properties and contents of a set, with all its files."""
 
     format: int
     kind: str
@@ -122,7 +122,7 @@ class PackagesRecord(TypedDict, total=False):
 
 
 def read_manifest(path: str) -> PackagesRecord | None:
-    """packages.json of the set at `path`; None where it is not there, or is no such file."""
+    """packages.json of the set at `path`; None if it is missing or invalid."""
     manifest = read_json(os.path.join(path, MANIFEST))
     if not has_fields(manifest, files=dict, key=str, digest=str, inputs=dict):
         return None
@@ -132,7 +132,7 @@ def read_manifest(path: str) -> PackagesRecord | None:
 
 
 def listing(path: str) -> dict[str, FileRecord]:
-    """Every file below `path` with its size and sha256, for the manifest. Raises OSError."""
+    """All files below `path` with their size and sha256, for the manifest. Raises OSError."""
     return {
         name: {"bytes": os.path.getsize(os.path.join(path, name)), "sha256": file_sha256(os.path.join(path, name))}
         for name in sorted(walk(path))
@@ -140,7 +140,7 @@ def listing(path: str) -> dict[str, FileRecord]:
 
 
 def problems(path: str, manifest: PackagesRecord) -> list[str]:
-    """What is wrong with the files of a set: each that is missing, changed, or not its own, by name. Reads them all."""
+    """The defects of a set's files: each missing, changed or additional file by name. Reads all files."""
     found = []
     expected = dict(manifest["files"])
     try:
@@ -163,14 +163,14 @@ def problems(path: str, manifest: PackagesRecord) -> list[str]:
 
 
 def named(found: list[str]) -> str:
-    """A few of the problems in words."""
+    """The first few problems as text."""
     return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
 
 
 def take_over(source: str, folder: str, manifest: PackagesRecord) -> None:
-    """Copy the files of a set into `folder`, each compared with the manifest while it is copied.
+    """Copy the files of a set into `folder`; each is compared with the manifest during the copy.
 
-    Raises RankzeroError that names the first that is not what it was, and OSError.
+    Raises RankzeroError that names the first missing or changed file, and OSError.
     """
     for name, known in manifest["files"].items():
         if name.startswith("/") or any(part in ("", ".", "..") for part in name.split("/")):
@@ -193,7 +193,7 @@ def take_over(source: str, folder: str, manifest: PackagesRecord) -> None:
 
 
 def _copied(source: str, target: str) -> str:
-    """Copy a file, and let it reach the disk; the sha256 of what was read. Raises OSError."""
+    """Copy a file durably; returns the sha256 of what was read. Raises OSError."""
     total = hashlib.sha256()
     with open(source, "rb") as stream, open(target, "xb") as out:
         for block in iter(lambda: stream.read(_BLOCK), b""):
@@ -205,7 +205,7 @@ def _copied(source: str, target: str) -> str:
 
 
 def pack_cache(cache: str, target: str) -> None:
-    """uv's cache as one file. What belongs to a host (locks, its interpreters) stays behind. Raises OSError."""
+    """Pack uv's cache into one file, without data about the host (locks, its interpreters). Raises OSError."""
     with open(target, "xb") as stream:
         with tarfile.open(fileobj=stream, mode="w|", format=tarfile.PAX_FORMAT) as archive:
             for name in sorted(_below(cache)):
@@ -215,7 +215,7 @@ def pack_cache(cache: str, target: str) -> None:
 
 
 def _below(cache: str, folder: str = "") -> Iterator[str]:
-    """Folders, files and links of uv's cache that belong to the packages; links are not followed."""
+    """Folders, files and links of uv's cache that belong to packages; links are not followed."""
     with os.scandir(os.path.join(cache, folder)) as found:
         for item in found:
             name = os.path.join(folder, item.name)
@@ -246,7 +246,7 @@ def _add(archive: tarfile.TarFile, root: str, name: str) -> None:
 
 
 def _changed_members(path: str) -> list[str]:
-    """The members of a cache that are not what was packed. Raises OSError."""
+    """The members of a cache that changed since it was packed. Raises OSError."""
     changed = []
     try:
         with tarfile.open(path, "r:") as archive:
@@ -267,6 +267,6 @@ def _sha256(content: IO[bytes]) -> str:
 
 
 def content_digest(packages: Sequence[Mapping[str, str]]) -> str:
-    """One digest for what a set holds: names, versions and hashes of the wheels, wherever and however they are kept."""
+    """One digest for the contents of a set: names, versions and hashes of the wheels, in any kind of set."""
     lines = sorted(f"{one['name']} {one['version']} {one['sha256']}\n" for one in packages)
     return hashlib.sha256("".join(lines).encode()).hexdigest()

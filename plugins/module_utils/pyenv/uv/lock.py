@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Locks: pylock.toml files (PEP 751) that uv writes into the store, read without a TOML parser. Pure.
 
-A lock carries the addresses of an index and belongs to one platform and Python: it lives in the store, under a key made
-of all that it was resolved from, and never in a repository.
+A lock contains URLs of an index and is for one platform and Python. It is kept in the store, under a key of all inputs
+of its resolution, and never in a repository.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, normalised
 
 _FORMAT = 1
-# A text of TOML as uv writes it: double quotes; or single ones around what has double quotes inside.
+# A TOML string as uv writes it: in double quotes, or in single quotes if it contains double quotes.
 _TEXT = r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')"""
 _FIELD = re.compile(rf"(?m)^(name|version|marker) = {_TEXT}$")
 _FILE = re.compile(rf"\{{[^{{}}]*?(url|path) = {_TEXT}[^{{}}]*?hashes = \{{[^{{}}]*?sha256 = \"([0-9a-f]{{64}})\"")
@@ -28,14 +28,14 @@ _FILE = re.compile(rf"\{{[^{{}}]*?(url|path) = {_TEXT}[^{{}}]*?hashes = \{{[^{{}
 
 @dataclass(frozen=True)
 class LockedFile:
-    """A wheel that a lock names: where it is (URL or path) and what it holds."""
+    """A wheel in a lock: its location (URL or path) and its sha256."""
 
     url: str
     sha256: str
 
     @property
     def local(self) -> bool:
-        """Whether it lies in a directory of the host that made the lock."""
+        """Whether it is in a directory of the host that made the lock."""
         return self.url.partition("://")[0] == "file" or "://" not in self.url
 
     @property
@@ -46,7 +46,7 @@ class LockedFile:
 
 @dataclass(frozen=True)
 class LockedPackage:
-    """A package of a lock. `source` is wheels, or vcs, archive or directory: what is built where it is installed."""
+    """A package of a lock. `source`: wheels, or vcs, archive or directory, which are built on installation."""
 
     name: str
     version: str
@@ -63,12 +63,12 @@ def lock_key(recipe: Recipe, python: str, target: Target | None, machine: str, s
 
 
 def lock_path(store_root: str, key: str) -> str:
-    """Where a lock lies. PEP 751 wants a name of this form."""
+    """The path of a lock. PEP 751 requires a name of this form."""
     return f"{store_root.rstrip('/')}/locks/pylock.{key}.toml"
 
 
 def parse_lock(text: str) -> list[LockedPackage]:
-    """The packages of a pylock.toml as uv writes it. Raises RankzeroError for what is none."""
+    """The packages of a pylock.toml as uv writes it. Raises RankzeroError if it is invalid."""
     head, *blocks = re.split(r"(?m)^\[\[packages\]\]$", text)
     if 'lock-version = "1.' not in head:
         raise RankzeroError("lock: not a pylock.toml of version 1; remove it to have it created again.")
@@ -92,7 +92,7 @@ def parse_lock(text: str) -> list[LockedPackage]:
 
 
 def only(text: str, names: Iterable[str]) -> str:
-    """The same lock with these packages alone, and without markers: somebody has read them already."""
+    """The same lock with only these packages, and without markers, which were evaluated already."""
     head, *blocks = re.split(r"(?m)^(?=\[\[packages\]\]$)", text)
     wanted = set(names)
     kept = [block for block in blocks if any(found.name in wanted for found in parse_lock(head + block))]

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where packages come from: what pip is set to on a host, told to uv. Pure but for `read_pip_settings`.
+"""Package sources: pip's settings on a host, translated for uv. Pure except for `read_pip_settings`.
 
-uv does not read pip's settings, and a site that has set up pip has said where its packages are. Settings of uv's own
-win: who has set those has decided for uv.
+uv does not read pip's settings, but a site that has configured pip has named its package sources there. uv's own
+settings take precedence.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
-# What a user may have set for uv itself; any of them replaces all that pip says about places.
+# Settings of uv for package sources; any of them replaces all of pip's package sources.
 _UV_PLACES = ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
-# Where systems keep the certificates that they trust. uv brings its own and knows no site's; pip asks the system too.
+# System certificate files. uv has its own certificates and no site's; pip uses the system's too.
 _SYSTEM_CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
-# Variables that would make uv work on another project, interpreter or environment than ours.
+# Variables that would point uv at another project, interpreter or environment.
 _MISLEADING = (
     "CONDA_PREFIX",
     "PYTHONHOME",
@@ -40,7 +40,7 @@ _MISLEADING = (
 
 @dataclass(frozen=True)
 class PipSettings:
-    """The part of pip's settings that says where packages are and how to get at them."""
+    """The part of pip's settings about package sources and how to reach them. `timeout`: seconds, as text."""
 
     index_url: str | None = None
     extra_index_urls: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class PipSettings:
     timeout: str | None = None
 
     def directories(self) -> list[str]:
-        """Local folders among `find_links`, in their order."""
+        """The local directories in `find_links`, in order."""
         found = [_local_path(place) for place in self.find_links]
         return [path for path in found if path is not None]
 
@@ -60,7 +60,7 @@ class PipSettings:
 def parse_pip_settings(files: list[str], environ: Mapping[str, str]) -> PipSettings:
     """pip's settings from the texts of its configuration files, the weakest first, and its PIP_* variables.
 
-    A file that is no configuration file counts as empty: pip itself will complain about it where it is used.
+    An invalid configuration file counts as empty: pip itself reports it when it is used.
     """
     values: dict[str, str] = {}
     for section in ("global", "download", "install"):
@@ -88,10 +88,10 @@ def parse_pip_settings(files: list[str], environ: Mapping[str, str]) -> PipSetti
 
 
 def read_pip_settings(environ: Mapping[str, str], exists: Callable[[str], bool] = os.path.exists) -> PipSettings:
-    """The settings that hold on this host: pip's, but for places those of uv where it has any.
+    """The settings in effect on this host: pip's, but uv's own package sources if it has any.
 
-    Local places that are not there are left out, as pip itself skips them. Where pip names no certificates they are
-    those of other tools, or the system's.
+    Local paths that do not exist are left out, as pip itself skips them. If pip has no certificates configured, those
+    of other tools or of the system are used.
     """
     texts = []
     for path in pip_files(environ):
@@ -119,7 +119,7 @@ def read_pip_settings(environ: Mapping[str, str], exists: Callable[[str], bool] 
 
 
 def pip_files(environ: Mapping[str, str]) -> list[str]:
-    """Where pip looks for its settings on Linux, the weakest first (pip's documentation, "Configuration")."""
+    """The paths of pip's settings on Linux, the weakest first (pip's documentation, "Configuration")."""
     named = environ.get("PIP_CONFIG_FILE")
     if named == os.devnull:
         return []
@@ -134,13 +134,13 @@ def pip_files(environ: Mapping[str, str]) -> list[str]:
 
 
 def uv_environment(pip: PipSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """The whole environment for a uv process: the caller's, cleaned, with the settings of `read_pip_settings`."""
+    """The complete environment of a uv process: the caller's, cleaned, with the settings of `read_pip_settings`."""
     result = {name: value for name, value in environ.items() if name not in _MISLEADING}
     if pip.index_url:
         result["UV_INDEX_URL"] = pip.index_url
     if pip.extra_index_urls:
         result["UV_EXTRA_INDEX_URL"] = " ".join(pip.extra_index_urls)
-        # pip takes the best version of all its indexes; uv by default stops at the first that has the name.
+        # pip takes the best version from all its indexes; uv by default stops at the first index that has the name.
         result.setdefault("UV_INDEX_STRATEGY", "unsafe-best-match")
     if pip.find_links:
         result["UV_FIND_LINKS"] = ",".join(pip.find_links)
@@ -159,12 +159,12 @@ def uv_environment(pip: PipSettings, environ: Mapping[str, str]) -> dict[str, st
 
 
 def uv_options(pip: PipSettings) -> list[str]:
-    """Options for uv's commands on packages: what has no variable of uv's."""
+    """Options for uv's package commands, for settings that have no variable."""
     return ["--no-index"] if pip.no_index else []
 
 
 def identity(pip: PipSettings, environ: Mapping[str, str]) -> str:
-    """What tells one set of package sources from another, without their credentials: 16 hex digits."""
+    """16 hex digits that identify the package sources, independent of their credentials."""
     effective = uv_environment(pip, environ)
     places = {name: redact(effective[name]) for name in (*_UV_PLACES, "UV_INDEX_STRATEGY") if effective.get(name)}
     places.update(dict.fromkeys(uv_options(pip), ""))
@@ -172,12 +172,12 @@ def identity(pip: PipSettings, environ: Mapping[str, str]) -> str:
 
 
 def redact(text: str) -> str:
-    """The text without the credentials of URLs in it."""
+    """The text with the credentials of its URLs masked."""
     return re.sub(r"(\w+://)[^/\s@]+@", r"\1***@", text)
 
 
 def _local_path(place: str) -> str | None:
-    """The path that a place (a path or a URL) means on this host; None for what is elsewhere."""
+    """The path on this host that a place (a path or a URL) refers to; None for a remote place."""
     parts = urlsplit(place)
     if parts.scheme == "file":
         return unquote(parts.path)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Recipe -> lock: what uv resolves a project to, for a platform, and where torch comes from."""
+"""Resolve a recipe to a lock with uv for a platform, and select the source of torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip
 
 @dataclass(frozen=True)
 class Platform:
-    """For which Python packages are resolved: an interpreter of this host, uv's options, and what wheels must fit."""
+    """The platform to resolve for: an interpreter of this host, uv's options, and the target of the wheels."""
 
     interpreter: str
     options: tuple[str, ...]
@@ -32,7 +32,7 @@ def resolve(
     lock: str,
     platform: Platform,
 ) -> None:
-    """Write the lock file for a recipe whose files lie in `work`. Raises UvError."""
+    """Write the lock file for a recipe whose files are in `work`. Raises UvError."""
     extras = [word for extra in recipe.extras for word in ("--extra", extra)]
     if recipe.lock is not None:
         tool.run(
@@ -56,12 +56,12 @@ def resolve(
     try:
         tool.run([*command, "-c", constraints], work, f"resolving the packages with {chosen.filename}")
     except uv.Unsolvable:
-        # The project wants another torch than the one that lies in the directory.
+        # The project requires another version of torch than the one in the directory.
         tool.run([*command, *backend], work, "resolving the packages")
 
 
 def local_torch(recipe: Recipe, pip: pip_settings.PipSettings, target: wheels.Target | None) -> wheels.Wheel | None:
-    """The torch wheel to take from a directory that pip's settings name; None where there is none that fits."""
+    """The torch wheel from a directory in pip's settings; None if none fits."""
     if target is None:
         return None
     for folder in pip.directories():
@@ -75,7 +75,7 @@ def local_torch(recipe: Recipe, pip: pip_settings.PipSettings, target: wheels.Ta
 
 
 def keep_lock(path: str, lock: str) -> None:
-    """Put a finished lock into the store, by rename. Raises OSError."""
+    """Copy a finished lock into the store, by rename. Raises OSError."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = f"{path}.{os.getpid()}-{time.time_ns()}"
     shutil.copyfile(lock, temporary)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The uv of a store: this host's own, or one that was fetched into the store once."""
+"""The uv of a store: this host's own, or one that was downloaded into the store once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 
 
 def find_uv(store_root: str, given: str | None, hint: str | None, settings: Mapping[str, str]) -> uv.Uv | None:
-    """The uv that somebody `given` names; else one of this host, the one at the path `hint`, or the store's own."""
+    """The uv at the path `given`; else one of this host, the one at the path `hint`, or the store's own."""
     tools = os.path.join(store_root, "tools")
     kept = sorted(os.listdir(tools), reverse=True) if os.path.isdir(tools) else []
     ours = [os.path.join(tools, name, "uv") for name in kept if name.startswith("uv-")]
@@ -30,7 +30,7 @@ def find_uv(store_root: str, given: str | None, hint: str | None, settings: Mapp
 
 
 def bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) -> uv.Uv:
-    """Fetch uv with pip, once for this store. Raises Unreachable where that cannot be done: the controller may help."""
+    """Download uv with pip, once per store. Raises Unreachable if that fails: the controller may be able to."""
     with fresh_folder(os.path.join(store_root, "tools", "uv")) as work:
         house = os.path.join(work, "environment")
         commands = [
@@ -53,14 +53,14 @@ def bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) ->
 
 
 def uv_from_wheel(store_root: str, path: str, wheel: WheelFile, settings: Mapping[str, str]) -> uv.Uv:
-    """Take the uv program out of its wheel: it is one file that needs nothing else."""
+    """Extract uv from its wheel and keep it in the store: it is one file without dependencies."""
     version = str(wheel["version"])
     with fresh_folder(os.path.join(store_root, "tools", "uv")) as work:
         return _keep_uv(store_root, program_of(path, version, work), version, settings)
 
 
 def program_of(wheel: str, version: str, folder: str) -> str:
-    """Take the uv program out of its wheel, into an empty folder; its path. Raises RankzeroError."""
+    """Extract uv from its wheel into an empty folder; returns its path. Raises RankzeroError."""
     member = f"uv-{version}.data/scripts/uv"
     with said_of(f"uv: the wheel {wheel}", "Remove it, and run again."):
         unzip(wheel, folder, only=member)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one place that runs uv: finding it, its environment, and what its failures mean."""
+"""Run uv: find it, set its environment, and interpret its failures. No other module runs uv."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.pip_settings import redact
 
-# The first with pylock.toml in all the commands that are used here.
+# The first version that supports pylock.toml in all commands used here.
 MINIMUM = (0, 7, 0)
 
 _UNREACHABLE = re.compile(
@@ -28,15 +28,15 @@ _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORE
 
 
 class UvError(RankzeroError):
-    """uv ended with an error; the message holds its last lines."""
+    """uv failed; the message contains its last lines."""
 
 
 class Unreachable(UvError):
-    """uv could not reach a package source: another machine may."""
+    """uv could not reach a package source; another machine may be able to."""
 
 
 class Unsolvable(UvError):
-    """No set of packages satisfies what was asked."""
+    """No set of packages satisfies the requirements."""
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class Uv:
     environment: Mapping[str, str]
 
     def run(self, arguments: Sequence[str], cwd: str, doing: str, **environment: str) -> str:
-        """Run uv and return its standard output. Raises UvError or one of its kinds; `doing` names the step."""
+        """Run uv and return its standard output. Raises UvError or a subclass; `doing` names the step."""
         return self._done(arguments, cwd, doing, environment).stdout
 
     def told(self, arguments: Sequence[str], cwd: str, doing: str, **environment: str) -> str:
-        """As `run`, but what uv says to people: that is its standard error."""
+        """Like `run`, but returns the standard error, where uv prints its messages."""
         return self._done(arguments, cwd, doing, environment).stderr
 
     def _done(
@@ -77,7 +77,7 @@ class Uv:
 
 
 def failure(doing: str, code: int, output: str) -> UvError:
-    """The error for a failed uv: what it was doing, its last lines, and the kind that the caller can act on."""
+    """The error for a failed uv: the step, its last lines, and a class that the caller can act on."""
     lines = [line.rstrip() for line in redact(output).splitlines() if line.strip()]
     shown = "\n".join(f"  {line}" for line in lines[-12:]) or f"  (no output, exit code {code})"
     if _NO_SPACE.search(output):
@@ -85,7 +85,7 @@ def failure(doing: str, code: int, output: str) -> UvError:
             f"environment: {doing}: no space left. Make room on the storage of store_root (and in uv's cache), or name "
             f"another one with launch_cluster.store_root:\n{shown}"
         )
-    # First: offline, uv calls everything unsolvable that its cache does not hold.
+    # Checked first: offline, uv reports everything that is not in its cache as unsolvable.
     if _UNREACHABLE.search(output):
         return Unreachable(f"environment: {doing}: a package source cannot be reached:\n{shown}")
     if "No solution found" in output:
@@ -94,7 +94,7 @@ def failure(doing: str, code: int, output: str) -> UvError:
 
 
 def find(candidates: Iterable[str], environment: Mapping[str, str]) -> Uv | None:
-    """The first uv that runs and is new enough; None without one."""
+    """The first uv that runs and is new enough; None if there is none."""
     for path in dict.fromkeys(candidates):
         version = _version(path)
         if version is not None and _numbers(version) >= MINIMUM:
@@ -103,7 +103,7 @@ def find(candidates: Iterable[str], environment: Mapping[str, str]) -> Uv | None
 
 
 def named(given: str, environment: Mapping[str, str]) -> Uv:
-    """The uv at the path that somebody gave. Raises RankzeroError when it does not run or is too old."""
+    """The uv at the given path. Raises RankzeroError if it does not run or is too old."""
     path = os.path.expanduser(os.path.expandvars(given))
     version = _version(path)
     if version is None:
@@ -115,7 +115,7 @@ def named(given: str, environment: Mapping[str, str]) -> Uv:
 
 
 def usual_places(environ: Mapping[str, str]) -> list[str]:
-    """Where uv is on a host that has it: on the PATH, or where its installers put it."""
+    """The usual paths of uv: on the PATH, or where its installers put it."""
     home = environ.get("HOME") or os.path.expanduser("~")
     found = shutil.which("uv", path=environ.get("PATH"))
     return ([found] if found else []) + [f"{home}/.local/bin/uv", f"{home}/.cargo/bin/uv"]
