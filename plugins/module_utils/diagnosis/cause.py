@@ -37,7 +37,7 @@ _FINAL = re.compile(r"srun: error: |ChildFailedError|Force Terminated|mpirun (?:
 # This many steps after an exception mean that the program continued.
 WENT_ON = 8
 BARS = 30
-# The clocks of two nodes may differ by this many seconds.
+# The clocks of two nodes may differ by SKEW seconds. From strength KNOWN on, the wording of an exception is known.
 SKEW = 300.0
 KNOWN = LIMIT
 # These end a process, even if a wrapper logs a normal end afterwards.

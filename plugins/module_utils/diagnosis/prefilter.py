@@ -5,7 +5,7 @@
 
 The strings are few and begin with rare bytes. grep finds them at one to two gigabytes a second, but the three hundred
 strings of all families at a seventh of a gigabyte. The text near them and both ends of the file are read completely
-(`Windows`).
+(`windows`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events im
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 
-# All logs are read completely up to MUCH bytes in total; above that, each log below BIG. A log of HUGE never is.
+# Up to MUCH bytes in total, logs below HUGE are read completely; above that, only those below BIG. All sizes in bytes.
 MUCH = 24 << 20
 BIG = 64 << 10
 HUGE = 8 << 20

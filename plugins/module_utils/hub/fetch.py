@@ -36,7 +36,7 @@ except Exception as error:
     told = {"error": [kind.__name__ for kind in type(error).__mro__], "text": str(error)}
 print(json.dumps(told))
 """
-# Progress bars would not be shown to anybody here.
+# Nobody reads the progress bars here. The offline variables are removed, as a download cannot use the cache.
 _ENVIRONMENT = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 

@@ -252,7 +252,7 @@ def fetch_plan(logs_dir: str, request: JsonObject, *, write: bool, redactor: Red
 def origin_of(run_dir: str) -> str:
     """16 hex digits that distinguish run directories with the same name, key and generation.
 
-    They depend on the path and the first record: another cluster, or another state root, may have such a directory.
+    They are computed from the path and the first record. Another cluster or state root may have such a directory.
     """
     first, newline, _rest = RunDirectory(run_dir).text(JOURNAL, state_files.JOURNAL_BYTES).partition("\n")
     return hashlib.sha256(os.fsencode(f"{run_dir}\0{first}{newline}")).hexdigest()[:16]

@@ -23,7 +23,8 @@ SHORTEST = 6
 _STAR = b"*"
 # Group 1 is the secret. All lengths are bounded: a log may be one very long line.
 _PATTERNS = (
-    # Hugging Face, GitHub, OpenAI and similar, Slack, AWS, JSON web tokens.
+    # Hugging Face, GitHub, OpenAI and similar, Slack, AWS, JSON web tokens. A Weights & Biases key has no such form; it
+    # is found by its variable.
     re.compile(
         rb"(?<![A-Za-z0-9_])(hf_[A-Za-z0-9]{20,100}|gh[pousr]_[A-Za-z0-9]{20,100}|github_pat_[A-Za-z0-9_]{20,120}"
         rb"|sk-[A-Za-z0-9_-]{20,150}|xox[abprs]-[A-Za-z0-9-]{10,100}|AKIA[0-9A-Z]{16}"

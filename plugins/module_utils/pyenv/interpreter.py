@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An interpreter and its standard library copied into a folder, so that they run wherever that folder lies.
+"""Copy an interpreter and its standard library into a folder, so that they run at any path.
 
-The copy finds itself by its own path (the landmark lib/pythonX.Y/os.py), because its pyvenv.cfg names no `home`. What
-that file does is to keep the user's own site-packages out, as in a venv.
+The copy finds itself by its own path (the landmark lib/pythonX.Y/os.py), because its pyvenv.cfg has no `home`. The file
+only disables the user's own site-packages, as in a venv.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import uv
 
-# Of the standard library, what no job needs (its own tests, the static library) and what belongs to the host alone.
+# Parts of the standard library that no job needs (its tests, the static library) or that belong to the host.
 _LEFT_OUT = (
     "EXTERNALLY-MANAGED",
     "dist-packages",
@@ -41,7 +41,7 @@ print(json.dumps({
     "config": sysconfig.get_config_h_filename(),
 }))
 """
-# Where a copy looks for itself, and the parts of Python that it has loaded from elsewhere.
+# Prints the prefix and library of a copy, and the parts of Python that it has loaded.
 _LOOK = """\
 import json, os, sys
 with open("/proc/self/maps") as stream:
@@ -49,7 +49,7 @@ with open("/proc/self/maps") as stream:
 loaded = sorted(name for name in files if "libpython" in os.path.basename(name))
 print(json.dumps({"prefix": sys.prefix, "library": os.path.dirname(os.__file__), "loaded": loaded}))
 """
-# Where it looks for packages, below its prefix. What packages want done at the start is not done.
+# Prints the folder of packages below the prefix. .pth files of packages are not processed.
 _SEARCH = """\
 import json, os, site, sys
 site.addpackage = lambda *words: None
@@ -65,19 +65,19 @@ print(json.dumps({"magic": importlib.util.MAGIC_NUMBER.hex(), "tag": sys.impleme
 
 
 def managed(store_root: str, environ: Mapping[str, str]) -> list[str]:
-    """Interpreters of uv's own that are on this host: the user's, and those that were fetched into the store."""
+    """uv's own interpreters on this host: the user's, and those downloaded into the store."""
     home = environ.get("HOME") or os.path.expanduser("~")
     data = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
     own = environ.get("UV_PYTHON_INSTALL_DIR") or os.path.join(data, "uv", "python")
     found = []
     for folder in dict.fromkeys((own, _fetched(store_root))):
         found += glob.glob(os.path.join(glob.escape(folder), "cpython-3*", "bin", "python3"))
-    # In a store that others could once write there may be another's program.
+    # A store that others could once write may contain another user's program.
     return sorted((path for path in found if is_own_below(store_root, path)), reverse=True)
 
 
 def pick(recipe: Recipe, store_root: str, environ: Mapping[str, str]) -> Python | None:
-    """The interpreter to seal in, or to build on; None where one has to be fetched first. Raises RankzeroError."""
+    """The interpreter to seal in, or to build on; None if one must be downloaded first. Raises RankzeroError."""
     wanted = recipe.settings["interpreter"]
     if wanted in ("auto", "managed"):
         candidates = managed(store_root, environ)
@@ -90,7 +90,7 @@ def pick(recipe: Recipe, store_root: str, environ: Mapping[str, str]) -> Python 
 
 
 def fetch(recipe: Recipe, store_root: str, tool: uv.Uv) -> Python:
-    """Have uv fetch one of its Pythons into the store. Raises UvError or RankzeroError."""
+    """Let uv download a Python into the store. Raises UvError or RankzeroError."""
     folder = _fetched(store_root)
     os.makedirs(folder, exist_ok=True)
     asked = recipe.python or requires_python(recipe.pyproject) or "3"
@@ -106,7 +106,7 @@ def fetch(recipe: Recipe, store_root: str, tool: uv.Uv) -> Python:
 
 
 def copy(python: Python, tree: str) -> None:
-    """Put an interpreter, its standard library and headers into the folder `tree`. Raises OSError, RankzeroError."""
+    """Copy an interpreter, its standard library and headers into the folder `tree`. Raises OSError, RankzeroError."""
     places = _ask(python.path, _PLACES)
     library = os.path.join(tree, "lib", f"python{python.minor}")
     os.makedirs(os.path.join(tree, "bin"), exist_ok=True)
@@ -120,9 +120,9 @@ def copy(python: Python, tree: str) -> None:
     if os.path.isfile(os.path.join(places["include"], "Python.h")):
         headers = os.path.join(tree, "include", f"python{python.minor}")
         shutil.copytree(places["include"], headers, symlinks=False)
-        # Debian's leads to a folder of the architecture, which the copy does not have.
+        # Debian's pyconfig.h includes a file from a folder of the architecture, which the copy does not have.
         shutil.copyfile(places["config"], os.path.join(headers, "pyconfig.h"))
-    # Fedora and its like look in lib64, Debian for dist-packages.
+    # Fedora and similar systems search lib64, Debian searches dist-packages.
     for link, target in (("lib64", "lib"), (f"lib/python{python.minor}/dist-packages", "site-packages")):
         os.symlink(target, os.path.join(tree, link))
     with open(os.path.join(tree, "pyvenv.cfg"), "w", encoding="ascii") as stream:
@@ -130,7 +130,7 @@ def copy(python: Python, tree: str) -> None:
 
 
 def trouble(tree: str) -> str | None:
-    """Why the copy in `tree` does not stand on its own, or None."""
+    """Why the copy in `tree` depends on files outside it, or None."""
     try:
         found = _ask(os.path.join(tree, "bin", "python"), _LOOK)
     except RankzeroError as error:
@@ -145,10 +145,11 @@ def trouble(tree: str) -> str | None:
 
 
 def straighten(tree: str) -> str | None:
-    """Let no symbolic link lie on the way that the Python in `tree` takes to its packages: the link leads from the
-    other name then. A node that has the tree by FUSE keeps no links, so every rank would ask for each of them again at
-    every module and every look-up: 6,400 requests of each rank for torch. Returns the folder of the packages; None
-    where this Python looks for none below its prefix. Raises OSError, RankzeroError.
+    """Remove links from the path to the packages of the Python in `tree`, by swapping each link and its target.
+
+    A node that mounts the tree with FUSE does not cache links, so every rank would request each of them again for every
+    module and every look-up: 6,400 requests per rank for torch. Returns the folder of the packages; None if this Python
+    searches none below its prefix. Raises OSError, RankzeroError.
     """
     way = _ask(os.path.join(tree, "bin", "python"), _SEARCH)["packages"]
     place = tree
@@ -163,7 +164,7 @@ def straighten(tree: str) -> str | None:
 
 
 def compiles(tree: str) -> tuple[bytes, str]:
-    """(magic number, tag of .pyc files) of the byte code of the Python in `tree`. Raises RankzeroError."""
+    """(magic number, tag of .pyc files) of the Python in `tree`. Raises RankzeroError."""
     found = _ask(os.path.join(tree, "bin", "python"), _BYTE_CODE)
     return bytes.fromhex(found["magic"]), found["tag"]
 

@@ -65,7 +65,7 @@ def recipe(
 
     extras: names from `[project.optional-dependencies]`; their order and spelling (`a_b`, `A-B`) do not matter.
     python: a version such as "3.11", or None for the head's own python3. torch: the source of torch: `auto` (a wheel in
-    a directory that pip's settings name, else the index's default), or a build by uv's name for it (`cpu`, `cu128`,
+    a directory that pip's settings name, else the one from the index), or a build by uv's name for it (`cpu`, `cu128`,
     `rocm6.4`, `xpu`). With a uv.lock, only the lock decides, and `torch` changes nothing but the key.
     mode: one of MODES; settings: those of other modes are ignored.
     Raises RankzeroError for an invalid value.

@@ -30,7 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256, walk
 
 FILE = "environment.sqsh"
-# The path in tracebacks of code compiled by others; it is never opened.
+# The fixed path. It appears in tracebacks of code that users compile themselves, and is never opened.
 _PLACE = "/sealed"
 # The number of files per compiler process. It is fixed because a process's earlier files influence its output.
 _CHUNK = 512

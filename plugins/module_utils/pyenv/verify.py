@@ -175,7 +175,7 @@ def _package(site: str, folder: str) -> tuple[Installed, list[str]]:
 
 
 def _content(rows: Iterable[list[str]]) -> str:
-    """sha256 over names and hashes of a RECORD, without the differences between two installers of one wheel."""
+    """sha256 over names and hashes of a RECORD, without what differs between two ways of installing one wheel."""
     counted = sorted(f"{row[0]},{row[1]}\n" for row in rows if row[1] and os.path.basename(row[0]) not in NOTES)
     return hashlib.sha256("".join(counted).encode()).hexdigest()
 

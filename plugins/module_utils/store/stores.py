@@ -202,10 +202,10 @@ def borrowed(
 def check(
     store: Store, kind: str, path: str, memory: Memory, *, deep: bool = True, content: Content | None = None
 ) -> None:
-    """Check that only trusted owners can write an entry and the folders above it. Raises Untrusted and OSError.
+    """Check that an entry and the folders above it belong to trusted owners, and that nobody else can write them.
 
     A code tree must also match the digest in its name, and in another user's store `content` must have no complaint.
-    Without `deep`, only the entry's folder is checked.
+    Without `deep`, only the entry's folder is checked. Raises Untrusted and OSError.
     """
     real = os.path.realpath(store.path)
     above = "" if store.own else ownership.exposed_above(real)

@@ -26,7 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files im
 FILES = ("claim", "started.json", "no-python", "outcome.json")
 # The largest artifact whose content is checked (bytes), and the CPU time limit of the check (JUDGE_SECONDS).
 MOST_BYTES = 64 << 20
-# The preflight writes these besides one file for each node.
+# The preflight writes these in addition to one file for each node.
 NOT_OF_NODES = frozenset({"exchange.json", "unfit.json"})
 JUDGE_SECONDS = 60
 

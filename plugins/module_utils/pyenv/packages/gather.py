@@ -228,7 +228,10 @@ def _carried(chosen: Sequence[Chosen], folder: str) -> list[Chosen]:
 
 
 def _no_folders(chosen: Sequence[Chosen]) -> None:
-    """A cache finds a wheel by the index that serves it. Raises RankzeroError if all wheels are from find-links."""
+    """Raise RankzeroError if all wheels are from find-links: a cache finds wheels only by the index that serves them.
+
+    Wheels from find-links are stored next to the cache.
+    """
     if all(one.file.local for one in chosen) and chosen:
         raise RankzeroError(
             "kind: cache needs packages from an index, and every package of this project is in a directory of this "

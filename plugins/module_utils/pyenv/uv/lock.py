@@ -56,7 +56,7 @@ class LockedPackage:
 
 
 def lock_key(recipe: Recipe, python: str, target: Target | None, machine: str, sources: str) -> str:
-    """The key of a lock: recipe, Python ("3.11"), platform and package sources (`sources.identity`)."""
+    """The key of a lock: recipe, Python ("3.11"), platform and package sources (`pip_settings.identity`)."""
     libc = "other" if target is None else f"glibc{target.glibc[0]}.{target.glibc[1]}"
     inputs = [_FORMAT, recipe.key, python, machine, libc, sources]
     return hashlib.sha256(json.dumps(inputs).encode("ascii")).hexdigest()[:32]
