@@ -214,8 +214,8 @@ def find_stall(
 ) -> Stall | None:
     """The stall, if no rank made a step for `factor` median step times and at least `floor` seconds; else None.
 
-    Ranks are behind if their newest step is older. Where only one rank logs steps, they are the ranks that wrote
-    nothing since.
+    Ranks are behind if their newest step is older. If none is older and some ranks log no steps, the ranks
+    behind are those that wrote nothing since.
     """
     known = [one.seconds for one in steps.values() if one.seconds]
     if not known:

@@ -34,7 +34,7 @@ def _number(text: str) -> float:
 
 
 def parse_metrics(line: str) -> Metrics | None:
-    """Step, loss and rate from one line in the format of a common trainer; None without both step and loss.
+    """Step, loss and rate from one line in the format of a common trainer; None if it has neither step nor loss.
 
     Known: `step 10`, `step=10/100`, `iteration 10/100`, `loss: 2.31`, `lm loss: 2.3E+00`, `reduced_train_loss=2.3`,
     `{'loss': 2.3}`, `812 tokens/s`, `tokens_per_sec=8.1e2`, a tqdm bar.

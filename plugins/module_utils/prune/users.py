@@ -76,7 +76,7 @@ def _become(account: pwd.struct_passwd) -> None:
 
 
 def for_each(names: Sequence[str], work: Callable[[str], ModuleResult], note: Callable[[str], None]) -> ModuleResult:
-    """The prunes of several users as one result. If some fail, the others still run; then raises RankzeroError."""
+    """The prunes of several users as one result. The others still run if some fail; raises RankzeroError then."""
     whole: dict[str, Any] = {"changed": False, "removed": [], "bytes": 0, "swept": [], "kept": [], "diff": []}
     failed = []
     for account in accounts(names):

@@ -243,7 +243,7 @@ def place() -> str:
 
 
 def lives(pid: int | str) -> bool:
-    """Whether a process of this host runs. A zombie does not."""
+    """Whether a process of this host runs. A zombie does not count."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stream:
             return stream.read().rpartition(b")")[2].split()[:1] not in ([b"Z"], [b"X"])

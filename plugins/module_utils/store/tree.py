@@ -30,7 +30,9 @@ class Entry:
 
 
 def digest(entries: Iterable[Entry]) -> str:
-    """The tree's digest: sha256 over the entries sorted by the bytes of their path. Paths cannot contain separators."""
+    """The tree's digest: sha256 over the entries sorted by the bytes of their path. No path contains the zero byte
+    that ends an entry.
+    """
     total = hashlib.sha256(FORMAT)
     for entry in sorted(entries, key=lambda item: os.fsencode(item.path)):
         total.update(f"{entry.kind} {entry.sha256} ".encode("ascii") + os.fsencode(entry.path) + b"\0")

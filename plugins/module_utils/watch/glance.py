@@ -4,9 +4,9 @@
 """Read the state of run directories on the host that stores them.
 
 This is the remote part of a poll (poll.py); its source is sent with the poll. No program from the cluster is executed:
-the artifact is checked by this release's checker (runtime/artifact/outcome.py), whose source is sent as well. Every
-line of output starts with the marker: `run I`; `file I NAME`, then the text; `proven I`; `preflight I NODES`;
-`log I ATTEMPT START SIZE`, then the bytes; `untrusted I`, then the reason.
+the artifact is checked by this release's checker (runtime/artifact/outcome.py), whose source is sent as well. Each part
+of the output begins with the marker and one of: `run I`; `file I NAME`, then the text on the next lines; `proven I`;
+`preflight I NODES`; `log I ATTEMPT START SIZE`, then the bytes; `untrusted I`, then the reason.
 """
 
 from __future__ import annotations

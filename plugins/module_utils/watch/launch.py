@@ -344,7 +344,7 @@ class Watch:
         running = self._attempt is not None and (self.record is None or not self.record.pending)
         ceiling = min(1.0, self.poll_max) if running else min(5.0, self.poll_max)
         self._delay = min(max(self._delay * 1.3, self.poll_min), ceiling)
-        # A sign of the end calls squeue soon.
+        # At a sign of the end, call squeue soon.
         urgent = view.outcome is not None or self._ended_since is not None or self._absent_since is not None
         if poll.asked:
             longer = self._queue_delay * 1.5
