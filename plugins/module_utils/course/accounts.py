@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The accounts of a class made so in Slurm, as far as accounting is there and lets us. What could not be is said.
+"""Create or remove the accounts of a class in Slurm, as far as accounting permits. What could not be done is reported.
 
-Source: sacctmgr(1); AccountingStorageEnforce in slurm.conf(5). Without enforcement a limit is a note that nobody reads.
+Source: sacctmgr(1); AccountingStorageEnforce in slurm.conf(5). Without enforcement, limits have no effect.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ DENIED = ("permission denied", "privilege")
 
 @dataclass
 class Accounts:
-    """What came of it. `commands`: sacctmgr's arguments that were run, or would be. `undone`: sentences. `there`: the
-    students can charge accounts of their own. `enforced`: Slurm holds them to their limits.
+    """The result. `commands`: arguments of sacctmgr that were run, or would be. `undone`: sentences about what was not
+    done. `there`: the students can charge their own accounts. `enforced`: Slurm enforces their limits.
     """
 
     commands: list[list[str]] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Accounts:
 
 
 def accounts(slurm: Slurm, wanted: limits.ClassAccounts, *, state: str, policy: str, check_mode: bool) -> Accounts:
-    """Make them so. `policy`: auto (as far as it goes), required (else `RankzeroError`) or off."""
+    """Apply the wanted accounts. `policy`: auto (as far as possible), required (else `RankzeroError`) or off."""
     done = Accounts()
     if policy == "off":
         done.undone.append("accounts and limits: not used (accounting: off); Slurm cannot distinguish the students")
@@ -60,7 +60,7 @@ def accounts(slurm: Slurm, wanted: limits.ClassAccounts, *, state: str, policy: 
 def _planned(
     slurm: Slurm, done: Accounts, settings: Mapping[str, str], wanted: limits.ClassAccounts, state: str
 ) -> bool:
-    """Decide the commands; whether the cluster keeps accounting, without which there are none."""
+    """Add the commands to `done`. Returns whether the cluster keeps accounting; without it there are no commands."""
     kind = settings.get("AccountingStorageType", "")
     if not kind or kind.endswith("/none"):
         done.undone.append(
@@ -85,8 +85,9 @@ def _planned(
 
 
 def look(slurm: Slurm, course: str, class_: Sequence[Student], cluster: str, *, whole: bool) -> limits.Rows:
-    """What accounting has of the class; `whole`: of whoever was in it at any time. Raises `RankzeroError` where an
-    account of the site has a name that the class would take.
+    """What accounting knows of the class; `whole`: including former students.
+
+    Raises `RankzeroError` if an account of the site already has a name that the class would use.
     """
 
     def table(what: str, columns: Sequence[str], *selection: str) -> list[dict[str, str]]:

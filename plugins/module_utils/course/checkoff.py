@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The check-off of a class: every student's runs read, Slurm asked once, one verdict a task."""
+"""The check-off of a class: read every student's runs, query Slurm once, and give one verdict for each task."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ARGUMENTS: dict[str, Any] = {
     "pick": {"type": "str", "choices": ["latest", "best"], "default": "latest"},
     "clock_slack": {"type": "float", "default": 10.0},
 }
-# What the action on the controller does with the result; the module knows nothing of it.
+# Options of the action on the controller, which writes the result; the module does not use them.
 ACTION_ARGUMENTS: dict[str, Any] = {
     **ARGUMENTS,
     "dest": {"type": "path"},
@@ -51,7 +51,7 @@ ACTION_ARGUMENTS: dict[str, Any] = {
 
 @dataclass
 class Handed:
-    """One run that a student has handed in, judged."""
+    """One run that a student has handed in, with its verdicts."""
 
     run: Claims
     word: Word
@@ -59,7 +59,7 @@ class Handed:
 
     @property
     def submitted(self) -> float:
-        """When, by Slurm; else by the student's word."""
+        """The submit time in epoch seconds: from Slurm, or else as the student's files state it."""
         job = self.word.job
         return (job.submit if job else None) or self.run.submitted or 0.0
 
@@ -71,7 +71,7 @@ class Handed:
 
 @dataclass
 class Sheet:
-    """One student: the runs that count, by number of nodes, all runs, and the verdicts."""
+    """One student: the runs that count, by number of nodes; all runs; and the verdicts."""
 
     student: Student
     chosen: dict[int, Handed] = field(default_factory=dict)
@@ -153,7 +153,7 @@ def _sheet(
     options: Mapping[str, Any],
 ) -> Sheet:
     sheet, home = Sheet(student), folders.home_of(root, student)
-    # Where Slurm does not know whose a job is, one job can still be the run of one student only.
+    # If Slurm does not know a job's owner, one job can still be the run of only one student.
     others = {
         run.job_id: other
         for other, runs in handed_in.items()
@@ -199,7 +199,8 @@ def _sheet(
 
 
 def _word(asked: records.Records, run: Claims, student: Student) -> Word:
-    """Slurm's word on a run. Who may not see others' jobs is told that there is none: that accuses nobody."""
+    """Slurm's record of a run. A user who may not see others' jobs gets no job, which must not count against a
+    student."""
     word = asked.word(run.job_id)
     if word.job is None and not word.silent and os.geteuid() != 0 and student.user != whoami()[0]:
         return Word(
@@ -215,7 +216,7 @@ def _why_none(nodes: int, runs: Sequence[Claims], job: str) -> str:
 
 
 def _same_results(sheets: Sequence[Sheet], artifact: str) -> None:
-    """The time of an epoch is in the result, so two runs never leave the same one. Whose it is a person finds out."""
+    """Report equal results. A result contains the time of an epoch, so two runs never produce the same one."""
     owners: dict[str, list[tuple[Sheet, str]]] = {}
     for sheet in sheets:
         for one in sheet.handed:
@@ -271,7 +272,7 @@ WORDS = {judge.SLURM: "Slurm", judge.SYSTEM: "file system", judge.STUDENT: "stud
 def _table(
     course: folders.Course, asked: records.Records, sheets: Sequence[Sheet], options: Mapping[str, Any]
 ) -> list[str]:
-    """The class, a line each, and of each what is not passed, with its evidence."""
+    """The class as text: one line for each student, then what each has not passed, with the evidence."""
     columns = [*judge.RUN_TASKS]
     count = f"{len(sheets)} student{'' if len(sheets) == 1 else 's'}"
     lines = [f"{course.name}: {count}, job {options['job']}; of several runs the {options['pick']} one counts"]
@@ -301,11 +302,11 @@ def _table(
 
 
 def _details(sheet: Sheet, *, every: bool) -> list[str]:
-    """The evidence in lines, each with its own mark; without `every` only what does not speak for a task."""
+    """The evidence as lines, each with a mark; without `every`, only evidence that does not support a task."""
     lines = []
     for verdict in sheet.verdicts:
         if verdict.nodes is not None and verdict.nodes not in sheet.chosen:
-            # One sentence for all tasks of a run that is not there.
+            # One sentence covers all tasks of a missing run.
             what = f"{verdict.nodes} nodes"
         else:
             what = verdict.task + (f", {verdict.nodes} nodes" if verdict.nodes else "")
@@ -317,7 +318,7 @@ def _details(sheet: Sheet, *, every: bool) -> list[str]:
 
 
 def _csv(sheets: Sequence[Sheet], nodes: Sequence[int]) -> str:
-    """A line a student. No cell holds a word of the student's, so none can be a formula to a spreadsheet."""
+    """One line for each student. No cell contains text from a student, so none can be a formula in a spreadsheet."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     tasks = [(verdict.task, verdict.nodes) for verdict in sheets[0].verdicts] if sheets else []

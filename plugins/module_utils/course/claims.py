@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run directory claims, read with care. All of it is the student's word until Slurm says the same."""
+"""What a run directory claims, read with care. A student could have written all of it, so it is checked against
+Slurm."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ _SANITY = re.compile(
 
 @dataclass(frozen=True)
 class Sanity:
-    """The line that a rank's log begins with."""
+    """The first line of a rank's log."""
 
     rank: int
     world_size: int
@@ -38,10 +39,11 @@ class Sanity:
 
 @dataclass(frozen=True)
 class Claims:
-    """One generation. `path` is where it lies; `home` the student's folder; times are epoch seconds.
+    """One generation of a launch. `path`: the run directory. `home`: the student's folder. Times are in epoch seconds.
 
-    `files` holds what the judgement rests on by its path in the run directory: a file that was changed after the job's
-    end tells nothing of the job.
+    `files`: the files that the verdict is based on, by path in the run directory. A file that was changed after the
+    job's
+    end proves nothing about the job.
     """
 
     path: str
@@ -60,12 +62,12 @@ class Claims:
 
     @property
     def job_name(self) -> str:
-        """The Slurm job name that belongs to the claimed launch."""
+        """The Slurm job name of the claimed launch."""
         return Identity(self.name, self.key, self.generation).job_name
 
     @property
     def nodes(self) -> int | None:
-        """How many nodes the launch asked for, as its record says."""
+        """The number of nodes that the launch requested, from its record."""
         asked = self.launch.get("spec", {})
         asked = asked.get("resources", {}) if isinstance(asked, dict) else {}
         text = str(asked.get("nodes", 1)) if isinstance(asked, dict) else ""
@@ -73,13 +75,13 @@ class Claims:
 
     @property
     def attempt(self) -> int:
-        """The attempt that started.json names; 0 if it names none that is believable."""
+        """The attempt number in started.json; 0 if it is missing or not plausible."""
         number = self.started.get("attempt")
         return number if isinstance(number, int) and 0 <= number < 10000 else 0
 
 
 def runs_of(home: str, job: str, artifact: str, saved: Sequence[str]) -> list[Claims]:
-    """Every generation of the launches named `job` in a student's folder, by key and generation."""
+    """Every generation of the launches named `job` in a student's folder, ordered by key and generation."""
     beneath = Beneath(home)
     found = []
     for key in beneath.folders(f"state/runs/{job}"):
@@ -90,7 +92,7 @@ def runs_of(home: str, job: str, artifact: str, saved: Sequence[str]) -> list[Cl
 
 
 def claims_of(beneath: Beneath, job: str, key: str, generation: int, artifact: str, saved: Sequence[str]) -> Claims:
-    """One run directory. What is missing or torn is empty."""
+    """Read one run directory. What is missing or truncated is empty."""
     place = f"state/runs/{job}/{key}/{generation}"
     files: dict[str, File] = {}
 

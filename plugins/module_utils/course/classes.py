@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A class made, or taken away: its folders, its record, and its accounts as far as there is accounting."""
+"""Create or remove a class: its folders, its record, and its accounts if the cluster keeps accounting."""
 
 from __future__ import annotations
 

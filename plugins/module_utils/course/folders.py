@@ -1,14 +1,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The folders of a class on shared storage, and the record that says who is in it.
+"""The folders of a class on shared storage, and the record of its students.
 
     ROOT/class.json          the class, as the check-off reads it
-    ROOT/vars/<id>.json      what a student gives to ansible-playbook with -e @FILE
-    ROOT/students/<id>/      the student's own: state/ with his runs (and store/, where logins differ)
-    ROOT/store/              in a class of projects: code and environments, which all share (or another folder)
+    ROOT/vars/<id>.json      what a student passes to ansible-playbook with -e @FILE
+    ROOT/students/<id>/      the student's folder: state/ with the student's runs (and store/, where logins differ)
+ROOT/store/              in a class of projects: code and environments, shared by all (or another folder)
 
-Nothing is ever written below a student's own folder, where he could have put a link, and nothing there is removed.
+    Nothing is ever written below a student's folder, where the student could have put a link, and nothing there is
+    removed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ VARS, STUDENTS, STORE = "vars", "students", "store"
 
 @dataclass(frozen=True)
 class Course:
-    """A class as its record says: `former` are those who were listed before."""
+    """A class as recorded. `former`: students who were listed before."""
 
     name: str
     mode: str
@@ -45,25 +46,25 @@ class Course:
 
     @property
     def everyone(self) -> tuple[Student, ...]:
-        """Those who take part, then those who have left."""
+        """Current students, then former students."""
         return (*self.students, *self.former)
 
 
 @dataclass
 class Changes:
-    """What was made, or would be, as paths with what they are; and what could not be."""
+    """What was made, or would be: paths with descriptions. `undone`: what could not be made."""
 
     made: list[str] = field(default_factory=list)
     undone: list[str] = field(default_factory=list)
 
 
 def home_of(root: str, student: Student) -> str:
-    """The folder of one student below the course's."""
+    """The folder of one student below the course folder."""
     return os.path.join(root, STUDENTS, student.id)
 
 
 def cluster_of(root: str, course: Course, student: Student) -> JsonObject:
-    """The student's `launch_cluster`."""
+    """The `launch_cluster` setting of a student."""
     home = home_of(root, student)
     shared = course.mode == "projects"
     settings: dict[str, Any] = {
@@ -76,7 +77,7 @@ def cluster_of(root: str, course: Course, student: Student) -> JsonObject:
 
 
 def read(root: str) -> Course | None:
-    """The class at `root`; None where none is. Raises `RankzeroError` where its record is not to be believed."""
+    """The class at `root`; None if there is none. Raises `RankzeroError` if its record cannot be trusted."""
     path = os.path.join(root, RECORD)
     try:
         with open(path, encoding="utf-8") as stream:
@@ -105,12 +106,12 @@ def read(root: str) -> Course | None:
 
 
 def record_of(course: Course) -> str:
-    """The course as JSON, the same bytes for the same course."""
+    """The course as JSON; the same course gives the same bytes."""
     return json.dumps(asdict(course), indent=1, sort_keys=True) + "\n"
 
 
 def remember(root: str, course: Course, *, check_mode: bool) -> dict[str, str]:
-    """Write the record and every student's variables. Returns {path: diff in words}, empty where nothing changes."""
+    """Write the record and every student's variables. Returns {path: diff as text}, empty if nothing changes."""
     files = {os.path.join(root, RECORD): record_of(course)}
     for student in course.students:
         text = json.dumps({"launch_cluster": cluster_of(root, course, student)}, indent=1, sort_keys=True) + "\n"
@@ -119,7 +120,7 @@ def remember(root: str, course: Course, *, check_mode: bool) -> dict[str, str]:
 
 
 def prepare(root: str, course: Course, *, group: str, check_mode: bool) -> Changes:
-    """Make the folders with their owners and modes. What another user's folder would take root for is said."""
+    """Create the folders with their owners and modes. What would need root for another user's folder is reported."""
     done = Changes()
     gid = _group(group)
     _folder(done, root, 0o755, check_mode=check_mode)
@@ -132,7 +133,7 @@ def prepare(root: str, course: Course, *, group: str, check_mode: bool) -> Chang
         except KeyError:
             missing.append(student.user)
             continue
-        # Teachers see what the group may; the group of a new file is the folder's.
+        # Teachers can read what the group can; new files inherit the folder's group.
         mode = 0o700 if gid is None else 0o2750
         owner = (person.pw_uid, person.pw_gid if gid is None else gid)
         _folder(done, home_of(root, student), mode, owner, check_mode=check_mode)
@@ -155,7 +156,7 @@ def _group(name: str) -> int | None:
 
 
 def _folder(done: Changes, path: str, mode: int, owner: tuple[int, int] | None = None, *, check_mode: bool) -> None:
-    """One folder. Its owner is changed only where it is new or ours; somebody else's is left, and said."""
+    """Create one folder. Its owner is changed only if the folder is new or ours; another owner is left and reported."""
     try:
         there = os.lstat(path)
     except FileNotFoundError:
@@ -194,7 +195,7 @@ def _trouble(path: str, error: OSError) -> RankzeroError:
 
 
 def forget(root: str, *, check_mode: bool) -> list[str]:
-    """Remove the record and the variables; the folders of the students stay. Returns what goes."""
+    """Remove the record and the variables; the students' folders stay. Returns the paths that are removed."""
     gone = []
     places = [os.path.join(root, RECORD)]
     with contextlib.suppress(OSError):
@@ -208,7 +209,7 @@ def forget(root: str, *, check_mode: bool) -> list[str]:
 
 
 def succession(course: Course, before: Course | None) -> Course:
-    """The class as it is now, with those who were listed before and are not any more. Raises `RankzeroError`."""
+    """The new class, with the students who are no longer listed as former ones. Raises `RankzeroError`."""
     if before is None:
         return course
     if before.name != course.name:
@@ -222,7 +223,7 @@ def succession(course: Course, before: Course | None) -> Course:
 
 
 def shown(root: str, course: Course) -> list[ModuleResult]:
-    """The students as the module returns them."""
+    """The students in the form that the module returns."""
     return [
         {
             "id": one.id,

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run proves: its claims against Slurm's own records. Pure.
+"""What a run proves: its claims checked against Slurm's records. Pure.
 
-Each piece of evidence says whose word it is. `slurm`: accounting or the queue, which no student writes. `system`:
-when the file system saw a file change last, which no user can set. `student`: the run directory, whose owner can
-write anything. A task is passed where nothing contradicts; where Slurm cannot be asked it is at most unproven, and
+Each piece of evidence names its source. `slurm`: accounting or the queue, which no student can write. `system`: when
+the file system recorded a file's last change, which no user can set. `student`: the run directory, in which its owner
+can write anything. A task is passed if nothing contradicts it. If Slurm cannot be queried, it is at most unproven,
 never passed.
 """
 
@@ -25,7 +25,7 @@ PASSED, FAILED, UNPROVEN = "passed", "failed", "unproven"
 SLURM, SYSTEM, STUDENT = "slurm", "system", "student"
 RUN_TASKS = ("record", "key", "preflight", "sanity", "world_size", "saved")
 EPOCH_TIME = "epoch_time"
-# What a column of the preflight's table says of a node that has what it needs.
+# Values in a column of the preflight's table that mean that the node has what it needs.
 _FIT = frozenset({"ok", "staged", "made", "sealed", "mounted"})
 _SHOWN = 4
 _LOST = "accounting has lost the job's name: it heard of a step before it heard of the job"
@@ -33,7 +33,7 @@ _LOST = "accounting has lost the job's name: it heard of a step before it heard 
 
 @dataclass(frozen=True)
 class Evidence:
-    """One observation. `ok`: it speaks for the task, against it (False), or is missing (None)."""
+    """One observation. `ok`: it supports the task (True), contradicts it (False), or could not be made (None)."""
 
     ok: bool | None
     source: str
@@ -50,7 +50,7 @@ class Verdict:
 
     @property
     def result(self) -> str:
-        """FAILED if any evidence speaks against it, UNPROVEN if some is missing, else PASSED."""
+        """FAILED if any evidence contradicts the task, UNPROVEN if some is missing, else PASSED."""
         found = [one.ok for one in self.evidence]
         if False in found:
             return FAILED
@@ -59,7 +59,8 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Word:
-    """Slurm's word on one job. `job` is None where Slurm does not know it; `silent`: why it could not be asked."""
+    """Slurm's record of one job. `job` is None if Slurm does not know the job; `silent`: why it could not be
+    queried."""
 
     job: JobRecord | None = None
     nodes: tuple[str, ...] = ()
@@ -69,7 +70,8 @@ class Word:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a run has to be. `account` is None where the class has no accounts. `code`: digests; empty means any."""
+    """What a run should be. `account` is None if the class has no accounts. `code`: permitted digests; empty means
+    any."""
 
     nodes: int
     ranks_per_node: int
@@ -101,7 +103,7 @@ def judge(run: Claims, word: Word, expected: Expected) -> list[Verdict]:
 
 
 def missing(nodes: int, why: str, *, unreadable: bool) -> list[Verdict]:
-    """The verdicts of a run that is not there, or that may be where the reader may not look."""
+    """The verdicts for a missing run, or for one that may be in a directory that the reader cannot read."""
     return [Verdict(task, nodes, (Evidence(None if unreadable else False, STUDENT, why),)) for task in RUN_TASKS]
 
 
@@ -147,7 +149,7 @@ def _same(what: str, told: object, wanted: object) -> Evidence:
 
 
 def _named(run: Claims, job: JobRecord) -> Evidence:
-    """The job's name; where accounting has lost it, the folder in which the job worked tells as much."""
+    """Check the job's name. If accounting has lost it, the job's working directory is equally good evidence."""
     if not job.nameless:
         return _same("job name", job.name, run.job_name)
     if job.work_dir == run.path:
@@ -156,8 +158,8 @@ def _named(run: Claims, job: JobRecord) -> Evidence:
 
 
 def _key_of_job(job: JobRecord) -> str | None:
-    """The key that Slurm knows a job by: <name>.<key>.<generation>, its folder runs/<name>/<key>/<generation>; None
-    where accounting has lost both.
+    """The key by which Slurm knows a job: from its name, <name>.<key>.<generation>, or from its working directory,
+    runs/<name>/<key>/<generation>. None if accounting has lost both.
     """
     if job.nameless and not job.work_dir:
         return None
@@ -166,7 +168,7 @@ def _key_of_job(job: JobRecord) -> str | None:
 
 
 def _times(run: Claims, job: JobRecord, slack: float) -> Evidence:
-    """What the job says of its own times, within those of Slurm."""
+    """Check that the job's own start and end times are within those of Slurm."""
     began, ended = _number(run.started.get("time")), _number(run.outcome.get("time"))
     if began is None or ended is None or job.start is None or job.end is None:
         return Evidence(False, STUDENT, "started.json and outcome.json do not say when the job began and ended")
@@ -226,7 +228,7 @@ def _preflight(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
 
 
 def _is_fit(line: str) -> bool:
-    """Whether a node's line says that it has code, environment and a writable run directory."""
+    """Whether a node's line reports code, environment and a writable run directory."""
     columns = dict(word.partition("=")[::2] for word in line.split()[1:])
     return all(columns.get(name, "ok") in _FIT for name in ("proj", "env", "img")) and columns.get("run") == "ok"
 
@@ -298,7 +300,7 @@ def _saved(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
 def _untouched(
     run: Claims, word: Word, names: Iterable[str], slack: float, *, written_by_job: bool = True
 ) -> list[Evidence]:
-    """Files that changed before the job began, or after it had ended, are not what the job wrote."""
+    """Check change times: the job did not write files that changed before it began or after it ended."""
     job = word.job
     there = {name: run.files[name] for name in names if name in run.files}
     if job is None or job.start is None or job.end is None or not there:
@@ -319,7 +321,7 @@ def _untouched(
 def epoch_time(
     runs: Mapping[int, tuple[Claims, Word]], wanted: Sequence[int], name: str, artifact: str, slack: float
 ) -> Verdict:
-    """The time of an epoch on each number of nodes, side by side; no number has to be the smaller one."""
+    """Compare the time of an epoch on each number of nodes. More nodes need not be faster."""
     found: list[Evidence] = []
     times = []
     for nodes in wanted:
@@ -347,7 +349,7 @@ def epoch_time(
 
 
 def _nodes(run: Claims, word: Word) -> list[str]:
-    """The job's nodes: Slurm's word, else the run's."""
+    """The job's nodes, from Slurm, or else from the run's own record."""
     if word.nodes:
         return list(word.nodes)
     told = run.started.get("nodes")
@@ -373,7 +375,7 @@ def _count(value: object) -> int:
 
 
 def _short(value: Any, most: int = 80) -> str:
-    """A foreign value for a line."""
+    """An untrusted value, shortened and made printable for one line."""
     return printable(value, most)
 
 

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The launch key of a record, computed again. Pure.
 
-The key names the run directory and the job in Slurm. So whoever edits the record of a launch that has run, its command
-or its number of nodes, has a record of another key.
+The key names the run directory and the job in Slurm. So if somebody edits the record of a launch that has run (its
+command or its number of nodes, for example), the record no longer has the same key.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
 
-# A kind of what a launch refers to -> the input of the key that it is.
+# Kind of reference in a launch record -> the input of the key that it supplies.
 INPUTS = {"code": "code", "environment": "environment", "packages": "environment", "image": "image"}
 
 
 class Unknowable(Exception):
-    """The key cannot be computed from this record. `fair`: for a reason that no student is to blame for."""
+    """The key cannot be computed from this record. `fair`: for a reason that is not the student's fault."""
 
     def __init__(self, why: str, *, fair: bool) -> None:
         super().__init__(why)
@@ -27,7 +27,7 @@ class Unknowable(Exception):
 
 
 def key_of(launch: JsonObject) -> str:
-    """64 hexadecimal digits. Raises `Unknowable`; nothing else, whatever the record holds."""
+    """The launch key, 64 hexadecimal digits. Raises only `Unknowable`, even for a malformed record."""
     try:
         parsed = parse(Merged(dict(launch["spec"]), {}, []))
         inputs = {INPUTS[ref["kind"]]: str(ref["key"]) for ref in launch["refs"] if ref["kind"] in INPUTS}
@@ -46,7 +46,7 @@ def key_of(launch: JsonObject) -> str:
 
 
 def code_of(launch: JsonObject) -> str:
-    """The digest of the code that the launch names; empty where the record is no record."""
+    """The digest of the code that the launch refers to; empty if the record is not valid."""
     refs = launch.get("refs")
     for ref in refs if isinstance(refs, list) else []:
         if isinstance(ref, dict) and ref.get("kind") == "code":

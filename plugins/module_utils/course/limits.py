@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The accounts of a class in Slurm's accounting, and what each may use: a pure plan over what is there and is wanted.
+"""The accounts of a class in Slurm's accounting, and their limits: a pure plan from what exists to what is wanted.
 
-One account for the class, below it one a student, whose user is his login, or in a class of projects the login that all
-share. What a student may have together stands with his account (Grp limits of sacctmgr(1)), so it holds however many
-jobs it is spread over. Only associations of these accounts are ever touched.
+There is one account for the class, and below it one account for each student. Its user is the student's login or, in a
+class of projects, the login that all share. A student's total limits are set on the student's account (Grp limits of
+sacctmgr(1)), so they hold for all jobs together. Only associations of these accounts are ever changed.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import Student
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 
-# sacctmgr's columns of an association, as `show assoc` names them. What is inherited is shown as if it were set, unless
-# it is asked for without its parents (WOPInfo), and then the parents' names are not shown: hence two tables.
+# sacctmgr's columns of an association, as `show assoc` names them. Inherited values are shown as if they were set,
+# unless parents are left out (WOPInfo); then the parents' names are not shown either. Hence two tables.
 PLACES = ("Account", "ParentName", "User")
 COLUMNS = ("Account", "User", "GrpTRES", "GrpSubmit", "MaxWall", "GrpTRESMins")
 MARKS = ("Account", "Descr")
 CLUSTERS = ("Account", "Cluster")
-# An option of ours -> (sacctmgr's column, the trackable resource in it).
+# Option name -> (sacctmgr's column, the trackable resource in it).
 LIMITS = {
     "nodes": ("GrpTRES", "node"),
     "cpus": ("GrpTRES", "cpu"),
@@ -32,17 +32,19 @@ LIMITS = {
     "time": ("MaxWall", ""),
     "cpu_minutes": ("GrpTRESMins", "cpu"),
 }
-# sacctmgr prints and takes some limits by different names.
+# sacctmgr prints and accepts some limits under different names.
 SPELLED = {"GrpSubmit": "GrpSubmitJobs", "MaxWall": "MaxWallDurationPerJob"}
 ENDLESS = "-1"
-# An account's description says that it is a class's: one of the site that has the same name is never touched.
+# The description that marks an account as made for a class: a site's account of the same name is never changed.
 MARK = "rankzero_course"
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What accounting has of a class: parent, limits and users of each account by name. `foreign`: accounts that have
-    such a name and were not made for a class. `elsewhere`: accounts that other clusters of this accounting have, too.
+    """What accounting knows of a class: parent, limits and users of each account by name.
+
+    `foreign`: accounts with such a name that were not made for a class. `elsewhere`: accounts that also exist on other
+    clusters of the same accounting database.
     """
 
     parents: Mapping[str, str] = field(default_factory=dict)
@@ -59,7 +61,8 @@ def rows_of(
     marks: Iterable[Mapping[str, str]],
     clusters: Iterable[Mapping[str, str]],
 ) -> Rows:
-    """Rows of PLACES, COLUMNS, MARKS and CLUSTERS, sorted out. A user's association says who may charge the account."""
+    """Build Rows from rows of PLACES, COLUMNS, MARKS and CLUSTERS. A user's association permits charging the
+    account."""
     parents: dict[str, str] = {}
     users: dict[str, set[str]] = {}
     for row in places:
@@ -74,7 +77,7 @@ def rows_of(
 
 
 def parsed(row: Mapping[str, str]) -> dict[str, str]:
-    """The limits of a row by our own names; without what is not set."""
+    """The limits of a row under our option names, without those that are not set."""
     found = {}
     for name, (column, resource) in LIMITS.items():
         value = row.get(column, "")
@@ -89,7 +92,7 @@ def parsed(row: Mapping[str, str]) -> dict[str, str]:
 
 
 def wanted(limits: Mapping[str, object] | None, option: str) -> dict[str, str]:
-    """Limits as a user gave them, as `parsed` writes them. Raises `RankzeroError`."""
+    """Limits as a user gave them, in the form of `parsed`. Raises `RankzeroError`."""
     found = {}
     for name, value in (limits or {}).items():
         if value is None:
@@ -110,8 +113,8 @@ def wanted(limits: Mapping[str, object] | None, option: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ClassAccounts:
-    """The accounts of a class: its own below `parent`, with the limits `whole`, and below it one a student, with the
-    limits `each`.
+    """The accounts of a class: its account below `parent`, with the limits `whole`, and below that one account for each
+    student, with the limits `each`.
     """
 
     course: str
@@ -122,7 +125,7 @@ class ClassAccounts:
 
 
 def additions(wanted: ClassAccounts, there: Rows, cluster: str) -> list[list[str]]:
-    """The arguments of sacctmgr, command by command, that make `there` what is wanted; none where it is so already."""
+    """The sacctmgr commands, as arguments, that turn `there` into what is wanted; empty if nothing needs to change."""
     commands = _account(wanted.course, wanted.parent, there, cluster, wanted.whole)
     for student in wanted.students:
         commands += _account(student.account, wanted.course, there, cluster, wanted.each)
@@ -147,8 +150,9 @@ def _account(name: str, parent: str, there: Rows, cluster: str, limits: Mapping[
 
 
 def settings(limits: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """What of the limits is to be set, in sacctmgr's words; a limit that is no longer wanted is lifted. Of a column
-    that counts several resources all are named, whether or not sacctmgr would keep the others.
+    """The limits to be set, in sacctmgr's syntax. A limit that is no longer wanted is removed. If one resource of a
+    column
+    changes, all resources of that column are named, so that it does not matter whether sacctmgr would keep the others.
     """
     columns: dict[str, list[str]] = {}
     for name, (column, _resource) in LIMITS.items():
@@ -169,14 +173,17 @@ def settings(limits: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
 
 
 def clock(seconds: int) -> str:
-    """Seconds as Slurm writes a duration with all its parts."""
+    """Seconds in Slurm's duration format, with all parts."""
     minutes, rest = divmod(seconds, 60)
     return f"{minutes // 1440}-{minutes // 60 % 24:02d}:{minutes % 60:02d}:{rest:02d}"
 
 
 def removals(course: str, there: Rows, *, cluster: str) -> list[list[str]]:
-    """The arguments of sacctmgr that take the class away. Slurm would take what is below it, too: whatever else is
-    there keeps the class's own account. An account that other clusters have is taken from this one only.
+    """The sacctmgr commands, as arguments, that remove the class.
+
+    Slurm would also remove everything below the class's account, so that account is kept if anything else is below it.
+    An
+    account that also exists on other clusters is removed from this cluster only.
     """
 
     def account(name: str) -> list[str]:

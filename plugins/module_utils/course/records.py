@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Slurm's word on the jobs of a whole class: one question to accounting, and the queue for what that does not know."""
+"""Slurm's records of the jobs of a class: one query to accounting, and the queue for what accounting does not know."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, find_by_id, query_sacct
 
-# No course is older than this (seconds); a job's number may be used again after some years.
+# No course is older than this (seconds). Slurm may reuse a job's number after some years.
 REACH = 2 * 365 * 86400.0
 
 
 @dataclass
 class Records:
-    """What Slurm said. `accounting` as in `Slurm`; `silent`: why a job that is not here could not be asked for."""
+    """Slurm's answers. `accounting` as in `Slurm`; `silent`: why jobs that are missing here could not be queried."""
 
     jobs: dict[str, JobRecord] = field(default_factory=dict)
     steps: dict[str, list[JobRecord]] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class Records:
     silent: str = ""
 
     def word(self, job_id: str) -> Word:
-        """What Slurm's records say of a job. Without a job, `silent` says why."""
+        """What Slurm's records say about a job. If there is no job, `silent` says why."""
         job = self.jobs.get(job_id)
         if job is None:
             return Word(silent=self.silent)
@@ -39,7 +39,8 @@ class Records:
 
 
 def ask(slurm: Slurm, job_ids: Iterable[str]) -> Records:
-    """The jobs of these ids that Slurm knows, with their steps and nodes. Silence is an answer here, too."""
+    """The jobs of these ids that Slurm knows, with their steps and nodes. If Slurm does not answer, `silent` says
+    why."""
     wanted = sorted(set(job_ids), key=int)
     found = Records()
     if not wanted:
@@ -47,7 +48,7 @@ def ask(slurm: Slurm, job_ids: Iterable[str]) -> Records:
     rows = query_sacct(slurm, ["--allusers", f"--jobs={','.join(wanted)}"], time.time() - REACH, steps=True)
     for row in rows:
         if steps.is_step(row.job_id):
-            # Not the batch script, nor what Slurm itself runs.
+            # Leave out the batch script and the steps that Slurm itself runs.
             found.steps.setdefault(steps.job_of(row.job_id), []).append(row)
         elif row.job_id in wanted:
             found.jobs[row.job_id] = row
@@ -71,9 +72,9 @@ def ask(slurm: Slurm, job_ids: Iterable[str]) -> Records:
 
 
 def _ask_queue(slurm: Slurm, found: Records, wanted: Sequence[str]) -> None:
-    """What the queue still remembers, for some minutes, of jobs that accounting does not know, or not by name."""
+    """Ask the queue, which keeps jobs for some minutes, about jobs that accounting does not know, or not by name."""
     lost = {job_id: job for job_id, job in found.jobs.items() if job.nameless}
-    # Accounting knows all that ever began.
+    # Accounting knows every job that ever started.
     absent = [] if found.accounting == "ok" else [job_id for job_id in wanted if job_id not in found.jobs]
     if not lost and not absent:
         return
@@ -88,6 +89,6 @@ def _ask_queue(slurm: Slurm, found: Records, wanted: Sequence[str]) -> None:
 
 
 def _whole(job: JobRecord, its_steps: Iterable[JobRecord]) -> JobRecord:
-    """A job whose name accounting has lost has the nodes of the one step of which it heard first: take all steps'."""
+    """Add all steps' nodes to a nameless job: accounting recorded only those of the first step that it heard of."""
     listed = sorted({step.node_list for step in its_steps if step.node_list})
     return replace(job, node_list=",".join(listed)) if job.nameless and listed else job

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who is in a class: ids that Slurm, a file system and a table can all hold, and what follows from them. Pure."""
+"""The students of a class: ids that are valid in Slurm, in a file system and in a table, and names derived from them.
+
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
-# Accounting keeps names in small letters; folders, job files and shells take these characters as they are.
+# Accounting keeps names in lower case; folders, job files and shells need no quoting for these characters.
 ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 COURSE = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 ALLOWED = "small letters, digits, '.', '_' and '-', at most 32, the first one a letter or a digit"
@@ -21,7 +24,7 @@ _SHOWN = 40
 
 @dataclass(frozen=True)
 class Student:
-    """One of the class. `user`: the login of his jobs. `account`: what they are charged to, in Slurm's accounting."""
+    """A student. `user`: the login that the student's jobs run as. `account`: the account in Slurm that they charge."""
 
     id: str
     user: str
@@ -29,9 +32,9 @@ class Student:
 
 
 def students(course: str, ids: Sequence[str], *, mode: str, login: str) -> list[Student]:
-    """The class in the order given. Raises `RankzeroError` that names everything that is wrong with it, at once.
+    """The students in the given order. Raises one `RankzeroError` that names everything that is wrong.
 
-    `mode` accounts: a student's id is his own login. projects: all of them share `login`.
+    `mode` accounts: a student's id is the student's own login. projects: all of them share `login`.
     """
     problems = []
     if not COURSE.fullmatch(course):
@@ -51,11 +54,11 @@ def students(course: str, ids: Sequence[str], *, mode: str, login: str) -> list[
 
 
 def shown(text: str) -> str:
-    """A foreign text for a message: quoted, without control characters, and short."""
+    """Untrusted text for a message: quoted, without control characters, and short."""
     return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
 
 
 def _proposal(text: str) -> str:
-    """A near id that would do. Two students may get the same proposal: a person chooses."""
+    """Suggest a similar valid id. Two students may get the same suggestion, so it is not applied automatically."""
     near = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:32]
     return f" ({near!r} would do)" if ID.fullmatch(near) else ""

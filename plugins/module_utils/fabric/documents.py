@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a sweep writes (playbooks/files/fabric/fabric_sweep.py: work/result.json), and what is made of it, as JSON.
+"""The JSON that a sweep writes (work/result.json), and the documents derived from it.
 
-Speeds are in bytes a second (bus bandwidth), sizes in bytes and times in seconds.
+The writer is playbooks/files/fabric/fabric_sweep.py. Speeds are bus bandwidths in bytes per second, sizes are in bytes
+and times in seconds.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TypedDict
 
 
 class Interface(TypedDict):
-    """A network interface of a node. `fast`: it belongs to the fast network, by its kind or rate."""
+    """A network interface of a node. `fast`: it belongs to the fast network, judged by its type or rate."""
 
     address: str
     mbit: int
@@ -23,7 +24,7 @@ class Interface(TypedDict):
 
 
 class Adapter(TypedDict):
-    """An RDMA adapter of a node, in the words of /sys."""
+    """An RDMA adapter of a node, with values from /sys."""
 
     name: str
     layer: str
@@ -33,7 +34,7 @@ class Adapter(TypedDict):
 
 
 class Gpus(TypedDict):
-    """The GPUs of a node. `amd`: they are AMD's."""
+    """The GPUs of a node. `amd`: they are made by AMD."""
 
     count: int
     models: Sequence[str]
@@ -41,7 +42,7 @@ class Gpus(TypedDict):
 
 
 class NodeFacts(TypedDict):
-    """What a node has. `cxi`: adapters of Slingshot."""
+    """The hardware of a node. `cxi`: Slingshot adapters."""
 
     interfaces: Mapping[str, Interface]
     rdma: Sequence[Adapter]
@@ -50,7 +51,7 @@ class NodeFacts(TypedDict):
 
 
 class Row(TypedDict):
-    """One size of a measurement. `cut`: the time for it ran out."""
+    """The result for one size. `cut`: the measurement ran out of time."""
 
     size: int
     seconds: float
@@ -59,7 +60,7 @@ class Row(TypedDict):
 
 
 class Measure(TypedDict):
-    """One measurement. `kind`: `pair`, or `set` for all nodes at once. `error` is empty where it succeeded."""
+    """One measurement. `kind`: `pair`, or `set` for all nodes at once. `error` is empty if it succeeded."""
 
     kind: str
     candidate: str
@@ -69,7 +70,7 @@ class Measure(TypedDict):
 
 
 class Candidate(TypedDict):
-    """Variables that were compared. `median`: of the nodes' best pairs."""
+    """Environment variables that were compared. `median`: of each node's best pair."""
 
     name: str
     variables: Mapping[str, str]
@@ -78,13 +79,13 @@ class Candidate(TypedDict):
 
 
 class SweepPlan(TypedDict):
-    """What the sweep was told."""
+    """The options of the sweep."""
 
     sizes: Sequence[int]
 
 
 class SweepResult(TypedDict):
-    """A whole sweep. The first candidate is what jobs get now; `chosen` is the name of the best one."""
+    """The result of a sweep. The first candidate is the current setting of jobs; `chosen` names the best one."""
 
     method: str
     backend: str
@@ -101,7 +102,7 @@ class SweepResult(TypedDict):
 
 
 class NodeSpeed(TypedDict):
-    """One node: its best and its worst pair, and of how many pairs."""
+    """One node: the speeds of its best and worst pair, and its number of pairs."""
 
     name: str
     best: float
@@ -111,7 +112,7 @@ class NodeSpeed(TypedDict):
 
 
 class Judged(TypedDict):
-    """What is slow (fabric/judge.py)."""
+    """Which nodes or pairs are slow (fabric/judge.py)."""
 
     verdict: str
     median: float
@@ -122,14 +123,14 @@ class Judged(TypedDict):
 
 
 class Fitting(TypedDict):
-    """A fabric that fits, and why."""
+    """A fabric that fits the cluster, and why."""
 
     fabric: str
     reason: str
 
 
 class Suggested(TypedDict):
-    """What the cluster looks like (fabric/suggest.py)."""
+    """A description of the cluster, and the fabrics that fit it (fabric/suggest.py)."""
 
     looks_like: str
     fabrics: Sequence[Fitting]
@@ -137,7 +138,7 @@ class Suggested(TypedDict):
 
 
 class Compared(TypedDict):
-    """Variables to compare, by their name."""
+    """A named set of variables to compare."""
 
     name: str
     variables: dict[str, str]

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The measured choice as a file of group_vars for review: what was measured, when, and by how much it is better. Pure.
+"""The measured choice as a group_vars file for review: what was measured, when, and how much better it is. Pure.
 
-The second line holds a digest of the rest, so that a file that somebody has changed is known as his.
+The second line contains a digest of the rest, so that a file that somebody has changed is recognised.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MARK = "# Written by rankzero.slurm.fabric, sha256 "
 
 
 def render(result: SweepResult, judged: Judged, suggested: Suggested) -> str:
-    """The whole file."""
+    """The text of the file."""
     chosen = candidate(result, result["chosen"])
     sizes = result["plan"]["sizes"]
     body = [
@@ -45,8 +45,11 @@ def render(result: SweepResult, judged: Judged, suggested: Suggested) -> str:
 
 
 def measured(result: SweepResult) -> dict[str, dict[str, str]]:
-    """The variables of the best candidate, each with value and reason. Those of the current one as well, since whoever
-    names this fabric in place of another loses the other's.
+    """The variables of the best candidate, each with value and reason.
+
+    This includes variables of the current fabric, because a cluster that is switched to the new fabric loses those of
+    the
+    old one.
     """
     chosen = candidate(result, result["chosen"])
     reason = f"measured {day(result)}: {_why(result, chosen)}"
@@ -54,7 +57,7 @@ def measured(result: SweepResult) -> dict[str, dict[str, str]]:
 
 
 def _why(result: SweepResult, chosen: Candidate) -> str:
-    """ib1 612 MB/s, 6.2 times current (98 MB/s)"""
+    """For example: ib1 612 MB/s, 6.2 times current (98 MB/s)"""
     current, *others = result["candidates"]
     if chosen is current:
         best = f", better than {', '.join(one['name'] for one in others)} or as good" if others else ""
@@ -101,7 +104,7 @@ def _digest(text: str) -> str:
 
 
 def is_ours(text: str) -> bool:
-    """Whether a file is as it was written here, and so may be written anew."""
+    """Whether a file is unchanged since it was written here, and so may be overwritten."""
     head, _newline, rest = text.partition("\n")
     mark, _newline, body = rest.partition("\n")
     return head == "---" and mark == MARK + _digest(body)

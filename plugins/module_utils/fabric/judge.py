@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a sweep says of its nodes: who is slow, which pair, or all of them. Pure.
+"""Which nodes or pairs a sweep shows to be slow, or whether all of them are. Pure.
 
-A node's number is that of its best pair: a broken link slows both of a pair, but only the node that it belongs to is
-slow with everybody. An outlier is below `share` of the median and more than `mads` scaled median absolute deviations
-below it: where numbers hardly scatter the first rule flags none, where they scatter widely the second one. Below half
-of `share` it is one in any case.
+A node's number is that of its best pair: a broken link slows both nodes of a pair, but only the node with the broken
+link is slow with every partner. An outlier is below `share` of the median and more than `mads` scaled median absolute
+deviations below it. The first condition prevents false alarms where the numbers hardly vary, the second where they vary
+widely. A number below half of `share` of the median is always an outlier.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import
 
 K = TypeVar("K")
 
-# Fewer numbers have no median to be compared with.
+# With fewer numbers, a median is not meaningful.
 COMPARABLE = 3
-# The deviation of normally distributed numbers is so many times their median absolute deviation.
+# The standard deviation of normally distributed numbers is this many times their median absolute deviation.
 SCALE = 1.4826
-# Bytes of nccl-tests' GB.
+# Bytes in a GB of nccl-tests.
 GIGA = 1e9
-# All nodes at once are remarkably slower than pairs below this share of them.
+# Below this share of the speed of pairs, all nodes at once count as remarkably slow.
 NARROW = 0.5
 
 
 @dataclass(frozen=True)
 class Rule:
-    """share: of the median; mads: scaled deviations; expected: bytes a second of a healthy node, 0 where not known."""
+    """share: of the median; mads: scaled deviations; expected: bytes per second of a healthy node, 0 if unknown."""
 
     share: float
     mads: float
     expected: float = 0.0
 
     def words(self) -> str:
-        """For people: what counts as slow."""
+        """Explain for people what counts as slow."""
         return (
             f"slow is below {self.share:g} of the median and {self.mads:g} deviations (MAD) below it, "
             f"or below {self.share / 2:g} of it"
@@ -55,17 +55,17 @@ class Rule:
 
 
 def speed(measure: Measure) -> float:
-    """Of its largest size; 0.0 where it failed."""
+    """The bus bandwidth at the largest size, in bytes per second; 0.0 if the measurement failed."""
     return float(measure["rows"][-1]["bus"]) if measure["rows"] and not measure["error"] else 0.0
 
 
 def of_candidate(result: SweepResult, candidate: str, kind: str) -> list[Measure]:
-    """The measurements of one candidate. `kind`: what was measured together, such as `pair`."""
+    """The measurements of one candidate. `kind`: which nodes were measured together, such as `pair`."""
     return [one for one in result["measures"] if one["kind"] == kind and one["candidate"] == candidate]
 
 
 def by_node(pairs: Sequence[Measure]) -> dict[str, list[float]]:
-    """{node: the numbers of its pairs}."""
+    """{node: speeds of its pairs}."""
     found: dict[str, list[float]] = {}
     for pair in pairs:
         for name in pair["nodes"]:
@@ -74,14 +74,14 @@ def by_node(pairs: Sequence[Measure]) -> dict[str, list[float]]:
 
 
 def limit(numbers: Sequence[float], rule: Rule) -> float:
-    """What is below it is an outlier."""
+    """The bound below which a number is an outlier."""
     median = statistics.median(numbers)
     deviation = SCALE * statistics.median([abs(number - median) for number in numbers])
     return max(rule.share / 2 * median, min(rule.share * median, median - rule.mads * deviation))
 
 
 def outliers(numbers: Mapping[K, float], rule: Rule) -> list[K]:
-    """The keys of those that are far below the others, and of nothing at all; none where most are nothing."""
+    """The keys of numbers far below the others, including 0. None if there are too few numbers or their median is 0."""
     if len(numbers) < COMPARABLE or not statistics.median(numbers.values()):
         return []
     bound = limit(list(numbers.values()), rule)
@@ -90,7 +90,7 @@ def outliers(numbers: Mapping[K, float], rule: Rule) -> list[K]:
 
 @dataclass(frozen=True)
 class View:
-    """What the pairs of one candidate say."""
+    """What the pairs of one candidate show."""
 
     numbers: dict[str, list[float]]
     median: float
@@ -100,7 +100,7 @@ class View:
 
 
 def view(result: SweepResult, candidate: str, rule: Rule) -> View:
-    """The pairs of nodes of one candidate, with what is slow. Speeds are in bytes a second."""
+    """The speeds of all pairs of one candidate, and which are slow. Speeds are in bytes per second."""
     pairs = of_candidate(result, candidate, "pair")
     numbers = by_node(pairs)
     best = {name: max(found) for name, found in sorted(numbers.items())}
@@ -117,8 +117,9 @@ def view(result: SweepResult, candidate: str, rule: Rule) -> View:
 def judge(result: SweepResult, rule: Rule) -> Judged:
     """verdict, nodes (each with best, worst, pairs, slow), slow_nodes, slow_pairs, findings and median.
 
-    The verdict is fine, slow_nodes, slow_pairs, all_slow or unknown (too few nodes to compare). Where another candidate
-    than the current one was chosen, who is slow with the current one is slow for the jobs of today, too.
+    The verdict is fine, slow_nodes, slow_pairs, all_slow or unknown (too few nodes to compare). If a candidate other
+    than
+    the current one was chosen, nodes and pairs that are slow with the current one are listed too: today's jobs use it.
     """
     chosen, now = result["chosen"], result["candidates"][0]["name"]
     seen = view(result, chosen, rule)
@@ -192,7 +193,7 @@ def _narrow(result: SweepResult, median: float, slow: Sequence[str]) -> list[str
 
 
 def _failed(result: SweepResult) -> list[str]:
-    """Candidates of which nothing could be measured, a sentence each."""
+    """Candidates for which no measurement succeeded, one sentence each."""
     found = []
     for one in result["candidates"]:
         mine = [measure for measure in result["measures"] if measure["candidate"] == one["name"]]
@@ -202,7 +203,7 @@ def _failed(result: SweepResult) -> list[str]:
 
 
 def unlike(facts: Mapping[str, NodeFacts]) -> list[str]:
-    """Nodes that have something else than most others: interfaces, the rates that adapters state, GPUs."""
+    """Nodes that differ from most others in interfaces, adapters' rates or GPUs."""
     traits: dict[str, dict[str, str]] = {}
     for name, one in facts.items():
         rates = [f"{each['name']} {each['rate'] or '?'}" for each in one["rdma"]]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan of a fabric sweep: from its options to the settings of its program and to its job spec. Pure."""
+"""Plan a fabric sweep: turn its options into the settings of its program and into its job spec. Pure."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ PROGRAM = "fabric_sweep.py"
 METHODS = ("auto", "nccl_tests", "torch", "tcp")
 CURRENT = "current"
 FEWEST_NODES = 2
-# An all-reduce of more than that says nothing new, and less than one number is none.
+# Larger all-reduces show nothing new; the smallest is a single number (4 bytes).
 SMALLEST, LARGEST = 4, 16 << 30
 _SIZE = re.compile(r"([0-9]{1,12})([KMG]?)")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-# For the time limit: what a measurement takes besides its own limit, and the job besides its measurements (seconds).
+# For the time limit, in seconds: overhead of each measurement besides its own limit, and of the job besides all of
+# them.
 _AROUND, _BESIDES = 40, 300
-# Interfaces of a node that are compared where nobody names candidates; for the time limit only.
+# Number of interfaces compared on a node if no candidates are named; used for the time limit only.
 _INTERFACES = 4
 _VARIABLES = t.mapped(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable", t.text())
 
 
 def parse_size(value: object) -> int:
-    """Bytes of 64K, 16M or 512. Raises `Invalid`."""
+    """Bytes from text such as 64K, 16M or 512. Raises `Invalid`."""
     match = _SIZE.fullmatch(t.to_text(value))
     size = int(match.group(1)) * _UNITS[match.group(2)] if match else 0
     if not match or size % 4 or not SMALLEST <= size <= LARGEST:
@@ -48,7 +49,7 @@ def parse_size(value: object) -> int:
 
 
 def steps(sizes: Parameters) -> list[int]:
-    """The sizes from `min` to `max`, each `factor` times the one before. Raises `Invalid`."""
+    """The sizes from `min` to `max`, each `factor` times the previous one. Raises `Invalid`."""
     low, high, factor = parse_size(sizes["min"]), parse_size(sizes["max"]), int(sizes["factor"])
     if high < low:
         raise t.Invalid(f"go from small to large: max {sizes['max']} is below min {sizes['min']}")
@@ -61,14 +62,14 @@ def steps(sizes: Parameters) -> list[int]:
 
 
 def of_fabric(name: str, fabrics: object) -> dict[str, str]:
-    """The variables of a fabric. Raises SpecError where nobody knows it."""
+    """The variables of a fabric. Raises SpecError if the fabric is unknown."""
     return {item.name: item.value for item in fabric_report.chosen(name, fabric_report.known(fabrics)).settings}
 
 
 def candidates(given: Parameters, fabrics: object) -> list[Compared]:
-    """What is compared with what jobs get now: name -> variables; without any, those of the fabric of that name.
+    """What is compared with the current setting of jobs: name -> variables; if empty, those of the fabric of that name.
 
-    Raises `Invalid`, and SpecError for a fabric that nobody knows.
+    Raises `Invalid`, and SpecError for an unknown fabric.
     """
     found: list[Compared] = []
     for name, variables in given.items():
@@ -86,7 +87,7 @@ def candidates(given: Parameters, fabrics: object) -> list[Compared]:
 
 
 def plan(options: Parameters, nodes: Sequence[str]) -> ModuleResult:
-    """The result of module fabric_plan. `nodes`: those that the options name, each by its name.
+    """The result of module fabric_plan. `nodes`: the nodes that the options name, each by its name.
 
     Raises RankzeroError with every mistake.
     """
@@ -113,7 +114,7 @@ def plan(options: Parameters, nodes: Sequence[str]) -> ModuleResult:
         raise RankzeroError("; ".join(problems))
     nodes, compared = sorted(nodes), [{"name": CURRENT, "variables": current}, *others]
     told = {
-        # In the launch's key with the rest: other nodes are another sweep. Those that Slurm chooses are the same one.
+        # Part of the launch's key, so other nodes make another sweep. If Slurm chooses the nodes, it is the same sweep.
         "nodes": nodes,
         "method": options["method"],
         "all_reduce_perf": options["all_reduce_perf"] or "",
@@ -146,7 +147,7 @@ def _count(nodes: Sequence[str], count: int) -> int:
 
 
 def _minutes(told: Mapping[str, Any], compared: int, rounds: int) -> int:
-    """A time limit under which even the slowest sweep ends by itself."""
+    """A time limit, in minutes, in which even the slowest sweep ends by itself."""
     each = 2 * (compared if compared > 1 else _INTERFACES) + max(0, rounds - 2) + 1
     seconds: int = each * (told["seconds"] + _AROUND) + _BESIDES
     return math.ceil(seconds / 60)
@@ -157,11 +158,11 @@ def _job(told: Mapping[str, Any], count: int, nodes: Sequence[str], src: str, mi
         "name": NAME,
         "command": [PROGRAM, json.dumps(told, sort_keys=True)],
         "code": {"src": src},
-        # What is measured is in the candidates; another fabric of the cluster is another sweep by them.
+        # What is measured is in the candidates, so changing the cluster's fabric changes the sweep through them.
         "fabric": "auto",
         "resources": {
             "nodes": count,
-            # Beside other jobs a bandwidth says little.
+            # Other jobs on the same nodes would distort the bandwidth.
             "exclusive": True,
             "time": f"{minutes // 60:02d}:{minutes % 60:02d}:00",
             **({"sbatch": {"nodelist": ",".join(nodes)}} if nodes else {}),

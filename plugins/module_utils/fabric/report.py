@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The result of a sweep as people read it: a table, and what stands out. Pure."""
+"""The result of a sweep as text for people: a table, and what is remarkable. Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ METHODS = {
     "torch": "all-reduces by torch",
     "tcp": "the traffic of an all-reduce over TCP",
 }
-# A screen is for the slowest nodes, and for a few of the others.
+# Above this number, a screen shows only the slowest nodes.
 MOST_NODES = 40
 FORMULA = "bus bandwidth = size / time x 2 (n - 1) / n with n ranks, as nccl-tests has it"
 
@@ -39,7 +39,7 @@ def day(result: SweepResult) -> str:
 
 
 def title(result: SweepResult) -> str:
-    """One line for people: nodes, method, interface, time and job."""
+    """One line: nodes, method, interface, time and job."""
     backend = f" ({result['backend']})" if result["method"] == "torch" else ""
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(result["measured_at"]))
     ranks = f" x {result['ranks_per_node']} ranks" if result["ranks_per_node"] > 1 else ""
@@ -50,7 +50,7 @@ def title(result: SweepResult) -> str:
 
 
 def interface(result: SweepResult) -> str:
-    """Over what the chosen candidate went. NCCL picks its adapters itself; the interface is where its ranks meet."""
+    """The interface that the chosen candidate used. NCCL picks its adapters itself."""
     chosen = candidate(result, result["chosen"])
     if result["backend"] == "nccl":
         return f"what NCCL chose ({result['chosen']})"
@@ -63,7 +63,7 @@ def candidate(result: SweepResult, name: str) -> Candidate:
 
 
 def comparison(result: SweepResult) -> list[str]:
-    """A line a candidate, against the current one."""
+    """One line for each candidate, compared with the current one."""
     if len(result["candidates"]) < 2:
         return []
     first = result["candidates"][0]["median"]
@@ -80,7 +80,7 @@ def comparison(result: SweepResult) -> list[str]:
 
 
 def by_size(result: SweepResult) -> list[str]:
-    """A line a size: the median pair, and all nodes at once."""
+    """One line for each size: the median pair, and all nodes at once."""
     pairs = [one for one in of_candidate(result, result["chosen"], "pair") if speed(one)]
     whole = of_candidate(result, result["chosen"], "set")
     rows = [["  size", "time", "median pair", *([f"all {len(result['nodes'])} nodes"] if whole else [])]]
@@ -97,7 +97,7 @@ def by_size(result: SweepResult) -> list[str]:
 
 
 def by_node(judged: Judged) -> list[str]:
-    """A line a node; of many nodes the slowest ones."""
+    """One line for each node; only the slowest if there are many."""
     nodes = judged["nodes"]
     shown = sorted(nodes, key=lambda one: one["best"])[:MOST_NODES] if len(nodes) > MOST_NODES else nodes
     rows = [["  node", "best pair", "worst pair", "pairs"]]
@@ -111,7 +111,7 @@ def by_node(judged: Judged) -> list[str]:
 
 
 def verdict(judged: Judged, rule: Rule) -> str:
-    """One line for people."""
+    """The verdict as one line."""
     return {
         "fine": "nothing stands out",
         "slow_nodes": f"{len(judged['slow_nodes'])} of {len(judged['nodes'])} nodes slow",
@@ -122,7 +122,7 @@ def verdict(judged: Judged, rule: Rule) -> str:
 
 
 def table(result: SweepResult, judged: Judged, rule: Rule, suggested: Suggested) -> list[str]:
-    """Everything, for a screen."""
+    """The complete report as lines for a screen."""
     return [
         title(result),
         f"  measured so because: {result['why']}",
@@ -137,7 +137,7 @@ def table(result: SweepResult, judged: Judged, rule: Rule, suggested: Suggested)
 
 
 def suggestions(suggested: Suggested) -> Sequence[str]:
-    """Lines for people, the likeliest network first."""
+    """The suggestions as lines, the likeliest network first."""
     return [
         suggested["looks_like"],
         *(f"  fabric {one['fabric']} fits: {one['reason']}" for one in suggested["fabrics"]),

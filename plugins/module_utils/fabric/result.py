@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a sweep left on the cluster: its result, read and checked, with everything that is made of it. Reads only."""
+"""Read and check the result that a sweep left on the cluster, and derive the reports from it. Reads only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ARGUMENTS: dict[str, Any] = {
     "mads": {"type": "float", "default": 4.0},
     "expected": {"type": "float", "default": 0.0},
 }
-# What the action on the controller does with the result; the module knows nothing of it.
+# Options of the action on the controller, which writes the files; the module does not use them.
 ACTION_ARGUMENTS: dict[str, Any] = {
     **ARGUMENTS,
     "dest": {"type": "path"},
@@ -36,7 +36,7 @@ ACTION_ARGUMENTS: dict[str, Any] = {
 
 
 def load(run_dir: str) -> SweepResult:
-    """The result of a sweep. Raises RankzeroError."""
+    """The result of a sweep. Raises RankzeroError if it is missing or invalid."""
     path = os.path.join(os.path.expanduser(run_dir), RESULT)
     text = RunDirectory(os.path.expanduser(run_dir)).text(RESULT)
     if not text:

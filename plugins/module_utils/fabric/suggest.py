@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which named fabric fits a cluster, and why; where that cannot be known, what to look at. Pure.
+"""Which named fabric fits a cluster, and why; if that cannot be determined, what to check. Pure.
 
-A login node's interfaces say little of the nodes': what they have comes from the facts that a sweep gathers on them.
+The interfaces of a login node say little about those of the nodes, which are known only from a sweep's facts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SWEEP = "the nodes' networks are known only to them: ansible-playbook rankzero.s
 
 
 def suggest(cluster: Parameters, nodes: Facts) -> Suggested:
-    """looks_like (a sentence), fabrics (name and reason, the best first) and look_at (what a person has to look at).
+    """looks_like (a sentence), fabrics (name and reason, best first) and look_at (what a person should check).
 
     cluster: what module cluster_info returned, or {}; nodes: {node: facts of a sweep}, or {}.
     """
@@ -34,7 +34,7 @@ def suggest(cluster: Parameters, nodes: Facts) -> Suggested:
 
 
 def looks_like(cluster: Parameters, nodes: Facts) -> str:
-    """This cluster looks like: 2 partitions, 8 GPUs a node (h100), interfaces ib0-ib7."""
+    """For example: 2 partitions, 8 GPUs a node (h100), interfaces ib0-ib7."""
     parts = []
     partitions = cluster.get("partitions") or []
     if partitions:
@@ -59,7 +59,7 @@ def looks_like(cluster: Parameters, nodes: Facts) -> str:
 
 
 def spans(names: Sequence[str] | set[str]) -> str:
-    """ib0, ib1, ib2 and eth0 as eth0, ib0-ib2."""
+    """Abbreviate names: ib0, ib1, ib2 and eth0 become eth0, ib0-ib2."""
     found: list[tuple[str, int, int]] = []
     plain = []
     for name in sorted(names, key=_natural):
@@ -88,7 +88,7 @@ def _generations(cluster: Parameters, nodes: Facts) -> set[str]:
 
 
 def _of_cluster(cluster: Parameters) -> tuple[list[tuple[str, str]], list[str]]:
-    """From Slurm alone: the GPUs are known, the network is not."""
+    """Suggest from Slurm alone, which knows the GPUs but not the network."""
     made = _generations(cluster, {})
     types = ", ".join(cluster.get("gpu_types") or [])
     hints = {

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sizes and bandwidths as people read them. Pure."""
+"""Sizes and bandwidths as text for people. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def counted(number: int, thing: str) -> str:
 
 
 def shown_size(size: int) -> str:
-    """Bytes as 64K or 16M; what is no whole number of them as it is."""
+    """Bytes as 64K or 16M; a size that is not a multiple of 1K is shown as it is."""
     for unit, bits in (("G", 30), ("M", 20), ("K", 10)):
         if size >= 1 << bits and not size % (1 << bits):
             return f"{size >> bits}{unit}"
@@ -22,7 +22,7 @@ def shown_size(size: int) -> str:
 
 
 def shown_speed(speed: float) -> str:
-    """Bytes a second, in the units of nccl-tests (10^9) or a thousandth of them."""
+    """Bytes per second as GB/s (10^9, the unit of nccl-tests) or MB/s (10^6)."""
     if speed >= 1e9:
         return f"{speed / 1e9:.1f} GB/s"
     return f"{speed / 1e6:.0f} MB/s" if speed >= 1e7 else f"{speed / 1e6:.2f} MB/s"
@@ -36,6 +36,6 @@ def shown_time(seconds: float) -> str:
 
 
 def columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Aligned lines; the last cell of each may be as long as it is."""
+    """Lines with aligned columns. The last cell of a line is not padded."""
     wide = [max(len(row[place]) for row in rows if len(row) > place) for place in range(max(map(len, rows)))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, wide)).rstrip() for row in rows]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab's accounting: a small MariaDB that listens on a unix socket only, and slurmdbd in front of it."""
+"""The lab's accounting: a small MariaDB that listens only on a unix socket, and slurmdbd, which uses it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf impor
 
 
 def grants(user: str) -> str:
-    """SQL that every start of the server runs first: the operating system's user is the password."""
+    """SQL that the server runs first at every start. A user authenticates by operating system account, without
+    password."""
     return (
         "CREATE DATABASE IF NOT EXISTS slurm_acct_db;\n"
         f"CREATE USER IF NOT EXISTS '{user}'@'localhost' IDENTIFIED VIA unix_socket;\n"
@@ -25,7 +26,10 @@ def grants(user: str) -> str:
 
 
 def initialise(lab: Lab) -> None:
-    """An empty data directory, once in the life of a lab; built beside its place, so that a killed one is not taken."""
+    """Create an empty data directory, once in the life of a lab.
+
+    It is built under another name and then renamed, so that an incomplete one is never used.
+    """
     directory, building = lab.path("db"), lab.path("db.new")
     if lab.accounting != "slurmdbd" or os.path.isdir(directory):
         return
@@ -42,7 +46,7 @@ def initialise(lab: Lab) -> None:
             "--no-defaults",
             f"--user={user}",
             f"--datadir={building}",
-            f"--tmpdir={building}",  # in /tmp the server of another lab that starts now would remove its tables
+            f"--tmpdir={building}",  # in /tmp, the start of another lab's server would remove its tables
             "--skip-test-db",
             "--auth-root-authentication-method=socket",
             "--innodb-log-file-size=16M",
@@ -52,7 +56,7 @@ def initialise(lab: Lab) -> None:
 
 
 def start(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
-    """MariaDB, slurmdbd, and the cluster's entry, which slurmctld needs before it starts."""
+    """Start MariaDB and slurmdbd, and register the cluster, which slurmctld needs before it starts."""
     start_mariadbd(lab, host, agent, pid)
     start_slurmdbd(lab, host, agent, pid)
     marker = lab.path("db", "cluster-registered")
@@ -64,7 +68,7 @@ def start(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
 
 
 def start_mariadbd(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
-    """`pid`: a process that sees the daemon's /run (realistic way)."""
+    """Start MariaDB and wait for its socket. `pid`: a process that sees the daemon's /run (realistic way)."""
     socket = f"/proc/{pid}/root/run/mysqld/mysqld.sock" if lab.realistic else f"{host.socket_directory}/mysqld.sock"
     control.start_with_socket(lab, agent, "mariadbd", "head", socket)
 

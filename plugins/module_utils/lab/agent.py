@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab's init: one small process that sets up its namespace, starts daemons on request, and reaps whatever dies.
+"""The lab's init: a small process that sets up its namespace, starts daemons on request, and reaps dead children.
 
-The same program plays three parts: the lab's supervisor (in the host's namespaces; its services are the head and the
+The same program has three uses: the lab's supervisor (in the host's namespaces; its services are the head and the
 nodes, or in the simple way the daemons themselves), the head, and PID 1 of each node. It is started as
-`agent.py CONFIG.json` and listens on a unix socket: one JSON line in, one JSON line out.
+`agent.py CONFIG.json` and listens on a unix socket. A request and its answer are one line of JSON each.
 
     {"op": "status"}                            -> {"services": {name: {"pid": int | null, "exit": int | null}}}
     {"op": "start", "service": NAME}            -> {"pid": int}; a running service is left alone
@@ -14,8 +14,8 @@ nodes, or in the simple way the daemons themselves), the head, and PID 1 of each
 
 CONFIG: {"name", "socket", "subreaper": bool, "setup": [[operation, arguments...]], "services": {name: {"argv",
 "user", "env": {}, "log", "start": bool}}}. Setup operations are the functions of `SETUP`. The socket is bound before
-the set-up and served after it, so that the first answer means: ready. It is bound by its path on the host, and stays
-reachable through it after the root was changed. No service is restarted by itself: a crashed daemon stays crashed.
+the set-up and answers only after it, so the first answer means that the agent is ready. It is bound at its path on the
+host and can still be reached there after the agent has changed its root. A service that crashes is not restarted.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _mkdir(path: str, mode: int = 0o755, user: str = "") -> None:
 
 
 def _write(path: str, text: str, mode: int = 0o644) -> None:
-    """A fresh file: whatever lies at the path (a link of the host, say) is replaced, not followed."""
+    """Write a new file. Anything that exists at the path (a link of the host, say) is replaced, not followed."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     with open(path, "w", encoding="utf-8") as stream:
@@ -80,7 +80,7 @@ def _mount(kind: str, path: str, options: str = "") -> None:
 
 
 def _bind(source: str, path: str) -> None:
-    """Bind a directory with everything mounted below it, or a file; the place for it is made."""
+    """Bind a file, or a directory with everything mounted below it. The mount point is created if it is missing."""
     if os.path.isdir(source):
         os.makedirs(path, exist_ok=True)
     elif not os.path.lexists(path):
@@ -90,14 +90,17 @@ def _bind(source: str, path: str) -> None:
 
 
 def _bind_over(source: str, path: str) -> None:
-    """Bind over a plain file of the host; where the host has none, or a link, nothing needs hiding."""
+    """Bind over a plain file of the host. Does nothing where the host has no such file, or a link."""
     if os.path.isfile(path) and not os.path.islink(path):
         _bind(source, path)
 
 
 def _root_overlay(path: str, disk: str, lower: str = "/") -> None:
-    """A root file system (the host's, if no other is named), read through; what is written lands in `disk` (or in
-    memory where the file system of `disk` cannot carry an overlay, as in a container whose root is one)."""
+    """Mount an overlay on a root file system (`lower`, by default the host's). Changes are written to `disk`.
+
+    Changes go to memory where the file system of `disk` cannot be an upper layer, as in a container whose root is an
+    overlay.
+    """
 
     def attempt() -> None:
         for name in ("upper", "work"):
@@ -113,14 +116,15 @@ def _root_overlay(path: str, disk: str, lower: str = "/") -> None:
 
 
 def _root_skeleton(path: str, source: str, leave_out: list[str]) -> None:
-    """A root of its own whose entries are the host's: mount points can be added without a trace on the host."""
+    """Create a root whose entries are bound from the host's, so that mount points can be added without changing the
+    host."""
     os.makedirs(path, exist_ok=True)
     kernel.mount(source, path, "tmpfs", 0, "mode=755")
     _host_entries(path, leave_out)
 
 
 def _host_entries(path: str, leave_out: list[str]) -> None:
-    """What lies in the host's root, below `path` as well."""
+    """Bind every entry of the host's root below `path`."""
     with os.scandir("/") as entries:
         for entry in entries:
             place = f"{path}/{entry.name}"
@@ -133,14 +137,14 @@ def _host_entries(path: str, leave_out: list[str]) -> None:
 
 
 def _copy(source: str, path: str) -> None:
-    """A file of the host, where the host has it."""
+    """Copy a file of the host, if the host has it."""
     with contextlib.suppress(FileNotFoundError), open(source, encoding="utf-8") as stream:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         _write(path, stream.read())
 
 
 def _sysfs(path: str) -> None:
-    """The devices and the network of this namespace."""
+    """Mount sysfs, which shows the devices and the network of this namespace."""
     os.makedirs(path, exist_ok=True)
     kernel.mount("sysfs", path, "sysfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
 
@@ -170,7 +174,7 @@ SETUP: dict[str, Callable[..., None]] = {
 
 
 class _Service:
-    """One daemon: how it is started, and what became of it."""
+    """One daemon: its settings, its process id while it runs, and its exit status afterwards."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
@@ -186,7 +190,8 @@ class _Service:
         return self.pid
 
     def _become(self) -> None:
-        """In the child: never returns. A failure goes to the service's log and exit status 127."""
+        """Become the daemon, in the child. Never returns. A failure is written to the service's log; the exit status is
+        127."""
         try:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
@@ -217,14 +222,14 @@ class _Service:
 
 
 class Agent:
-    """The loop: answer the socket, reap the dead, leave when asked to."""
+    """The main loop: answer requests on the socket, reap dead children, leave when asked to."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.services = {name: _Service(entry) for name, entry in config["services"].items()}
         with contextlib.suppress(FileNotFoundError):
             os.unlink(config["socket"])
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # It gets its name once it listens: whoever sees the socket can connect.
+        # The socket gets its name only once it listens, so that anybody who sees it can connect.
         unnamed = f"{config['socket']}.new"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(unnamed)
@@ -238,7 +243,7 @@ class Agent:
             SETUP[operation](*arguments)
 
     def run(self) -> None:
-        """Serve until SIGTERM; then take every descendant along."""
+        """Serve until SIGTERM, then kill every descendant."""
         reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(writer)
         leaving = []
@@ -261,7 +266,7 @@ class Agent:
         self._kill_descendants()
 
     def reap(self) -> None:
-        """Collect every dead child, daemons and orphans alike."""
+        """Collect the exit status of every dead child: services and orphans."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -290,7 +295,7 @@ class Agent:
                 stream.write(json.dumps(answer) + "\n")
 
     def handle(self, request: JsonObject) -> JsonObject:
-        """One request of the protocol in this file's head."""
+        """Carry out one request of the protocol in this module's docstring."""
         operation = request["op"]
         if operation == "status":
             return {"services": {name: {"pid": s.pid, "exit": s.exit} for name, s in self.services.items()}}
@@ -302,7 +307,8 @@ class Agent:
         raise ValueError(f"unknown operation {operation!r}")
 
     def _kill_descendants(self) -> None:
-        """SIGKILL whoever descends from this process until nobody is left (a fork bomb gets ten seconds)."""
+        """Kill every descendant of this process with SIGKILL until none is left, for at most 10 seconds (a fork
+        bomb)."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             pids = descendants(os.getpid())
@@ -316,7 +322,7 @@ class Agent:
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below `pid`, parents first, as the kernel lists them."""
+    """The pids of all processes below `pid`, from the kernel's lists of children; parents before their children."""
     found: list[int] = []
     todo = [pid]
     while todo:
@@ -332,7 +338,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def main(arguments: list[str]) -> int:
-    """Entry of the program. Errors of the set-up go to stderr, which is the agent's log."""
+    """Run the program. Errors of the set-up go to stderr, which is the agent's log."""
     with open(arguments[0], encoding="utf-8") as stream:
         config = json.load(stream)
     os.umask(0o022)

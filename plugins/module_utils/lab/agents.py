@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Settings of each agent of a lab: the set-up of its namespace and the daemons that it runs. Pure.
 
-One dict an agent, in the form that `agent.py` reads. "lab" is the supervisor; in the realistic way "head" and each
-node have an agent of their own, in the simple way the supervisor runs every daemon itself.
+There is one dict for each agent, in the form that `agent.py` reads. "lab" is the supervisor. In the realistic way,
+"head" and each node have their own agent; in the simple way, the supervisor runs every daemon itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MUNGED, _SLURMD, _SLURMCTLD, _SLURMDBD, _MARIADBD = (
     "/usr/sbin/slurmdbd",
     "/usr/sbin/mariadbd",
 )
-# Major 120 is set aside for local use (the kernel's devices.txt): a fake can never be a real GPU, nor /dev/null.
+# Major 120 is reserved for local use (the kernel's devices.txt), so a fake device is never a real GPU or /dev/null.
 FAKE_GPU_MAJOR = 120
 _DEVICES = {
     "null": (1, 3),
@@ -44,7 +44,7 @@ _NSSWITCH = "".join(
 
 
 def hosts_file(lab: Lab) -> str:
-    """/etc/hosts of the head and every node; the fabric's addresses have names of their own (node01-ib)."""
+    """/etc/hosts of the head and every node. Addresses on the fabric have separate names (node01-ib)."""
     lines = ["127.0.0.1 localhost", f"{lab.address('head')} head"]
     lines.extend(f"{lab.address(name)} {name}" for name in lab.node_names)
     lines.extend(f"{lab.address(name, 'ib0')} {name}-ib" for name in lab.node_names)
@@ -52,7 +52,7 @@ def hosts_file(lab: Lab) -> str:
 
 
 def static_files(lab: Lab) -> dict[str, str]:
-    """Files below <directory>/etc that the head binds over the host's."""
+    """The files below <directory>/etc that are bound over the host's files on the head."""
     return {"hosts": hosts_file(lab), "nsswitch.conf": _NSSWITCH, "resolv.conf": "", "hostname": "head\n"}
 
 
@@ -67,27 +67,28 @@ def render(lab: Lab, host: Host, python: str) -> dict[str, JsonObject]:
 
 
 def agent_program(lab: Lab) -> str:
-    """The script that starts an agent; in an argv it also tells whose process this is."""
+    """The script that starts an agent. Its path in a command line also shows which lab the process belongs to."""
     return lab.path("lib", "agent")
 
 
 def config_path(lab: Lab, agent: str) -> str:
-    """What the agent reads when it starts."""
+    """The file that the agent reads when it starts."""
     return lab.path("etc", "agents", f"{agent}.json")
 
 
 def socket_path(host: Host, agent: str) -> str:
-    """Where the agent answers."""
+    """The socket on which the agent answers."""
     return f"{host.socket_directory}/{agent}.sock"
 
 
 def argv(lab: Lab, agent: str, python: str) -> list[str]:
-    """How an agent is started. -I -S -B: nothing of the caller's environment, no site packages, no .pyc left behind."""
+    """The command that starts an agent. -I -S -B: ignore the caller's environment and site packages, write no .pyc."""
     return [python, "-I", "-S", "-B", agent_program(lab), config_path(lab, agent)]
 
 
 def _environment(lab: Lab) -> dict[str, str]:
-    # RANKZERO_LAB_MEMBER marks daemons and their children, so that they are found when their supervisor was killed.
+    # RANKZERO_LAB_MEMBER marks daemons and their children, so that they are found even after their supervisor was
+    # killed.
     environment = {"PATH": _PATH, "LANG": "C.UTF-8", "HOME": "/", "RANKZERO_LAB_MEMBER": lab.directory}
     if not lab.realistic:
         environment["SLURM_CONF"] = lab.path("etc", "slurm", "slurm.conf")
@@ -106,7 +107,7 @@ def _supervisor(lab: Lab, host: Host, python: str, names: list[str]) -> JsonObje
     for name in names:
         command = ["/usr/bin/unshare", "--mount", "--net", "--uts", "--ipc", "--propagation", "private"]
         if name != "head":
-            # The head shares the host's process ids: pids that Ansible records there mean the same everywhere.
+            # The head shares the host's pid namespace, so that pids recorded there by Ansible are valid everywhere.
             command += ["--pid", "--fork", "--kill-child"]
         services[name] = _service(
             lab, command + argv(lab, name, python), lab.path("log", name, "agent.log"), start=True
@@ -133,7 +134,7 @@ def _head(lab: Lab, host: Host, python: str) -> JsonObject:
         *(["bind_over", lab.path("etc", name), f"{root}/etc/{name}"] for name in sorted(static_files(lab))),
         ["hostname", "head"],
         ["pivot", root],
-        # From here on a user's name means what it means in there.
+        # After the pivot, user names are looked up in the new root.
         ["mkdir", "/run/munge", 0o755, "munge"],
         ["mkdir", "/run/mysqld", 0o755, "mysql" if lab.accounting == "slurmdbd" else ""],
     ]
@@ -160,17 +161,21 @@ def _head(lab: Lab, host: Host, python: str) -> JsonObject:
 
 
 def _host_root(lab: Lab, root: str) -> list[list[Any]]:
-    # /run and /sys are its own; /shared is the lab's, whatever the host has there.
+    # The head has its own /run and /sys, and /shared is the lab's, even if the host has a /shared.
     return [["root_skeleton", root, lab.marker, ["run", "sys", "shared", "lost+found"]]]
 
 
 def _own_root(lab: Lab, root: str) -> list[list[Any]]:
-    """The head with another distribution than the host: the host's homes, /tmp, /proc, /dev and other trees are there,
-    as Ansible on this host expects them, and the people, but none of its programs."""
+    """Set up a head whose distribution differs from the host's.
+
+    The host's home directories, /tmp, /proc, /dev and other trees are bound there, as Ansible on this host expects
+    them,
+    and its ordinary users are copied, but none of its programs is there.
+    """
     return [
         ["root_overlay", root, lab.path("head", "disk"), lab.root],
         ["host_entries", root, list(release.OWN_DIRECTORIES)],
-        # Ansible puts files for other users there.
+        # Ansible puts files for other users into /var/tmp.
         ["bind", "/var/tmp", f"{root}/var/tmp"],
         ["bind", lab.directory, f"{root}{lab.directory}"],
         *(["bind", bind, f"{root}{bind}"] for bind in lab.binds),
@@ -221,7 +226,7 @@ def _node(lab: Lab, host: Host, name: str) -> JsonObject:
         ["bind", lab.path("log", name), f"{root}/var/log/slurm"],
         ["bind", lab.path("log", "munge", name), f"{root}/var/log/munge"],
         ["mkdir", f"{root}/var/spool/slurmd", 0o755],
-        # The lab's own directory is the host's business; through the overlay it would show stale copies.
+        # The lab's own directory belongs to the host; through the overlay, nodes would see stale copies of its files.
         ["tmpfs", f"{root}{lab.directory}", lab.marker, "mode=755,size=64k"],
         *(["bind", bind, f"{root}{bind}"] for bind in lab.binds),
         ["write", f"{root}/etc/hostname", f"{name}\n"],
@@ -242,14 +247,14 @@ def _node(lab: Lab, host: Host, name: str) -> JsonObject:
 
 
 def _shared(lab: Lab, host: Host, root: str) -> list[Any]:
-    """/shared: the lab's directory itself, or the place where it is mounted over the network once there is one."""
+    """/shared: bound from the lab's directory, or only a mount point when it is mounted over the network."""
     if profile.on(host.features, "network_share"):
         return ["mkdir", f"{root}/shared"]
     return ["bind", lab.shared, f"{root}/shared"]
 
 
 def _users(lab: Lab, root: str) -> list[list[Any]]:
-    if not lab.site or lab.root:  # a root of its own has got them already
+    if not lab.site or lab.root:  # a separate root already has them
         return []
     return [["bind_over", lab.path("etc", name), f"{root}/etc/{name}"] for name in ("group", "passwd")]
 
@@ -279,9 +284,10 @@ def _device_directory(lab: Lab, root: str) -> list[list[Any]]:
 
 
 def _mariadbd_argv(lab: Lab, user: str, socket: str) -> list[str]:
-    """A small server: no network, no durability across a power cut of the machine (a lab has nothing to lose there).
+    """The command of a small server: no network, and no durability when the machine loses power (a lab can lose its
+    data).
 
-    A starting server removes every temporary table in its tmpdir: in /tmp those of another lab's server, too.
+    A starting server removes every temporary table in its tmpdir; in /tmp it would remove those of other labs' servers.
     """
     return [
         _MARIADBD,
@@ -304,7 +310,7 @@ def _mariadbd_argv(lab: Lab, user: str, socket: str) -> list[str]:
 
 def _slurmdbd(lab: Lab, socket: str, user: str = "") -> JsonObject:
     service = _service(lab, [_SLURMDBD, "-D"], f"{lab.path('log', 'head')}/slurmdbd.out", user)
-    # Its client library has a default of its own, which is another one in newer Debians.
+    # Its client library has its own default for the socket, which differs in newer Debian releases.
     service["env"]["MYSQL_UNIX_PORT"] = socket
     return service
 
@@ -317,7 +323,7 @@ def _simple(lab: Lab, host: Host) -> JsonObject:
     munged = [
         _MUNGED,
         "--foreground",
-        # A home that is closed to others makes the socket "inaccessible" to them, which is as it should be here.
+        # munged warns that a socket below a home closed to others is inaccessible to them; here that is intended.
         "--force",
         f"--key-file={lab.path('etc', 'munge', 'munge.key')}",
         f"--socket={host.munge_socket}",

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Starting a lab: write its directory, start its agents, then its daemons in the order in which they need each other.
+"""Starting a lab: write its directory, start its agents, then its daemons in the order of their dependencies.
 
-Everything here is a step of `start`. Being killed between any two of them is allowed: `cluster.py` finds what was
-left by its marks and begins again.
+Everything here is a step of `start`. The process may be killed between any two steps: `cluster.py` then finds what is
+left by the lab's marks and starts again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf impor
 
 
 def interpreter() -> str:
-    """The Python of the agents: the system's, which outlives virtual environments and which every user may run."""
+    """The Python that runs the agents: the system's, which every user may run and which outlives virtual
+    environments."""
     system = "/usr/bin/python3"
     return system if os.access(system, os.X_OK) else sys.executable
 
@@ -72,7 +73,7 @@ def _is_free(port: int) -> bool:
 
 
 def write_directory(lab: Lab, host: Host) -> None:
-    """Everything on disk that the daemons need. Keeps what a stopped lab left: shared, state, db."""
+    """Write everything on disk that the daemons need. Keeps what a stopped lab left in shared, state and db."""
     owner = roots.owner(lab, host.user)
     munge = roots.owner(lab, "munge") if lab.realistic else owner
     for name in ("etc/agents", "etc/slurm", "bin", "lib", "nodes", "head", "spool"):
@@ -108,7 +109,7 @@ def write_directory(lab: Lab, host: Host) -> None:
 
 
 def _user_files(lab: Lab) -> dict[str, str]:
-    """/etc/passwd and /etc/group where they are not the host's own: of another release, or with the lab's user."""
+    """/etc/passwd and /etc/group where they differ from the host's: another release, or the lab's own user."""
     if lab.root:
         users = roots.account_files(lab)
     else:
@@ -120,7 +121,8 @@ def _user_files(lab: Lab) -> dict[str, str]:
 
 
 def _site_directory(lab: Lab) -> None:
-    """The home of the lab's user. Everything on /shared is hers: nobody else writes there through the network."""
+    """Create the home of the lab's user, who owns everything on /shared: nobody else can write there over the
+    network."""
     home = lab.shared + profile.HOME[len(lab.shared_inside) :]
     os.makedirs(home, exist_ok=True)
     for path in (lab.shared, os.path.dirname(home), home):
@@ -140,7 +142,7 @@ def _own(path: str, mode: int, owner: tuple[int, int] | None) -> None:
 
 
 def write_file(path: str, text: str, mode: int = 0o644, owner: tuple[int, int] | None = None) -> None:
-    """Write a file whole: a start that is killed here leaves the old one or the new one."""
+    """Replace a file atomically: a start that is killed here leaves the old file or the new one."""
     temporary = f"{path}.new"
     with open(temporary, "w", encoding="utf-8") as stream:
         stream.write(text)
@@ -170,7 +172,7 @@ def _fake_devices(lab: Lab) -> None:
 
 
 def start_agents(lab: Lab, host: Host) -> processes.Identity:
-    """Start the supervisor (it starts the other agents) and wait for it. Node disks are made anew at every start."""
+    """Start the supervisor, which starts the other agents, and wait for it. Node disks start empty every time."""
     for name in ("nodes", "head"):
         with contextlib.suppress(OSError):
             remove_tree(lab.path(name))
@@ -190,7 +192,7 @@ def start_agents(lab: Lab, host: Host) -> processes.Identity:
 
 
 def wait_for_agent(lab: Lab, host: Host, name: str, timeout: float = 20.0) -> processes.Identity:
-    """Wait until an agent has furnished its namespace; records its pid for the wrappers."""
+    """Wait until an agent has set up its namespace, and record its pid for the wrappers."""
     agent = control.agent(host, name)
     answer: list[processes.Identity] = []
 
@@ -200,7 +202,7 @@ def wait_for_agent(lab: Lab, host: Host, name: str, timeout: float = 20.0) -> pr
             answer.append(agent.identity())
         if answer or name == agents.SUPERVISOR:
             return bool(answer)
-        # An agent that failed to furnish its namespace has ended: its log says why.
+        # An agent that could not set up its namespace has ended; its log says why.
         return not control.agent(host, agents.SUPERVISOR).running(name)
 
     if not control.until(ready, timeout) or not answer:
@@ -210,14 +212,14 @@ def wait_for_agent(lab: Lab, host: Host, name: str, timeout: float = 20.0) -> pr
 
 
 def start_daemons(lab: Lab, host: Host) -> None:
-    """From fresh agents to a cluster whose nodes are all up."""
+    """Start all daemons after the agents have started, until all nodes are up."""
     if not lab.realistic:
         accounting.initialise(lab)
         _start_head(lab, host, control.agent(host, agents.SUPERVISOR), os.getpid())
         for name in lab.node_names:
             control.agent(host, agents.SUPERVISOR).start(f"{name}.slurmd")
         return
-    # The head's chain waits for its database most of the time; the nodes are furnished meanwhile.
+    # Starting the head mostly means waiting for its database, so the nodes are set up at the same time.
     with ThreadPoolExecutor(3) as pool:
         head = wait_for_agent(lab, host, "head")
         database = pool.submit(accounting.initialise, lab)
@@ -243,7 +245,7 @@ def _furnish_nodes(lab: Lab, host: Host, head: processes.Identity, names: list[s
 
 
 def _share_on_head(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
-    """The server of /shared, and the head's own mount of it."""
+    """Start the server of /shared, and mount it on the head."""
     if profile.on(host.features, "network_share"):
         agent.start(sharing.SERVER)
         control.wait_for_service(lab, agent, sharing.SERVER, "head", lambda: sharing.PORT in control.ports(pid))
@@ -261,14 +263,14 @@ def _mount_shared(lab: Lab, agent: control.Agent, pid: int, where: str) -> None:
 
 
 def start_node(lab: Lab, host: Host, name: str) -> None:
-    """One node, powered off until now: agent, network, daemons."""
+    """Start a node that is powered off: agent, network, daemons."""
     control.agent(host, agents.SUPERVISOR).start(name)
     _furnish_nodes(lab, host, control.agent(host, "head").identity(), [name])
     control.agent(host, name).start("slurmd")
 
 
 def mend(lab: Lab, host: Host) -> None:
-    """Start whatever has ended in a lab whose supervisor and head run: starting what runs changes nothing."""
+    """Start everything that has ended in a lab whose supervisor and head still run. What runs is left alone."""
     if not lab.realistic:
         start_daemons(lab, host)
         return
@@ -281,7 +283,7 @@ def mend(lab: Lab, host: Host) -> None:
     for name in lab.node_names:
         agent = control.agent(host, name)
         if supervisor.running(name) and not network.plugged(agent.identity().pid):
-            supervisor.end(name, signal.SIGKILL, 30)  # its start was cut off before it had a network
+            supervisor.end(name, signal.SIGKILL, 30)  # its start was interrupted before it had a network
         if not supervisor.running(name):
             start_node(lab, host, name)
         start_munged(lab, host, agent, agent.identity().pid, name)
@@ -290,13 +292,13 @@ def mend(lab: Lab, host: Host) -> None:
 
 
 def start_munged(lab: Lab, host: Host, agent: control.Agent, pid: int, where: str) -> None:
-    """`pid`: a process that sees the daemon's /run (realistic way)."""
+    """Start munged and wait for its socket. `pid`: a process that sees the daemon's /run (realistic way)."""
     path = f"/proc/{pid}/root/run/munge/munge.socket.2" if lab.realistic else host.munge_socket
     control.start_with_socket(lab, agent, "munged", where, path)
 
 
 def _start_head(lab: Lab, host: Host, agent: control.Agent, pid: int) -> None:
-    """munged, the database, slurmdbd and slurmctld. `pid`: a process in the network namespace of the daemons."""
+    """Start munged, the database, slurmdbd and slurmctld. `pid`: a process in the network namespace of the daemons."""
     start_munged(lab, host, agent, pid, "head")
     if lab.accounting == "slurmdbd":
         accounting.start(lab, host, agent, pid)
@@ -311,7 +313,7 @@ def start_controller(lab: Lab, host: Host, agent: control.Agent, pid: int) -> No
 
 
 def nodes_up(lab: Lab) -> dict[str, str]:
-    """Node -> state as sinfo prints it; empty when the controller does not answer."""
+    """Node -> state as sinfo prints it. Empty if the controller does not answer."""
     done = control.run([*control.enter(lab, "head"), "sinfo", "--noheader", "--Node", "--format=%N %T"], timeout=20)
     if done.returncode != 0:
         return {}
@@ -320,7 +322,7 @@ def nodes_up(lab: Lab) -> dict[str, str]:
 
 
 def wait_for_nodes(lab: Lab, host: Host, names: list[str], timeout: float = 60.0) -> None:
-    """Wait until the named nodes are ready for work (drained ones count: that is a decision of their administrator)."""
+    """Wait until the named nodes are up. Drained nodes count as up: an administrator chose to drain them."""
     seen: dict[str, str] = {}
 
     def settled() -> bool:
@@ -337,7 +339,7 @@ def wait_for_nodes(lab: Lab, host: Host, names: list[str], timeout: float = 60.0
 
 
 def _lost(lab: Lab, host: Host, names: list[str]) -> list[str]:
-    """Nodes whose slurmd has ended: waiting longer for them is of no use."""
+    """Nodes whose slurmd has ended, for which it is useless to wait longer."""
     if not lab.realistic:
         services = control.agent(host, agents.SUPERVISOR).services()
         return [name for name in names if services[f"{name}.slurmd"]["pid"] is None]
@@ -345,5 +347,5 @@ def _lost(lab: Lab, host: Host, names: list[str]) -> list[str]:
 
 
 def _up(state: str) -> bool:
-    """sinfo marks a node that does not respond with '*'; down and unknown ones are not up."""
+    """Whether a node's state means that it is up. sinfo marks a node that does not respond with '*'."""
     return bool(state) and not state.endswith("*") and state.rstrip("#~%$@+^-!") not in ("down", "unknown", "future")

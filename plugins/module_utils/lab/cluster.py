@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The states of a lab: present, stopped, restarted, absent. Idempotent, one starter at a time, repairs leftovers.
+"""The states of a lab: present, stopped, restarted, absent. Idempotent; one starter at a time; cleans up leftovers.
 
-What is on disk (`lab.json`) is a claim, never proof: whether a lab runs is asked of its processes. A start or stop
-that was killed, or a machine that rebooted, leaves files, and in the first case processes; both are found by the
-lab's marks (see processes.members) and cleared before anything new is started.
+The record on disk (`lab.json`) is not proof: whether a lab runs is decided by its processes. A start or stop that was
+killed leaves files and processes, and a reboot of the machine leaves files. Both are found by the lab's marks (see
+processes.members) and removed before anything new is started.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ACCOUNTING = {"slurmdbd": "slurmdbd", "mariadbd": "mariadb-server", "mariadb-in
 
 @dataclasses.dataclass
 class Report:
-    """What `apply` did: `repaired` names what had to be mended, `was` and `now` are one-word states.
+    """What `apply` did: `repaired` names what was repaired, `was` and `now` are the lab's states, one word each.
 
     `before` and `after` are Slurm's configuration files as one text each, for a diff.
     """
@@ -60,7 +60,7 @@ class Report:
     features: dict[str, bool | str] = dataclasses.field(default_factory=dict)
 
     def results(self) -> dict[str, object]:
-        """The module's results."""
+        """The results that the module returns."""
         return {
             "changed": self.changed,
             "was": self.was,
@@ -90,11 +90,16 @@ class Report:
 
 @contextlib.contextmanager
 def locked(directory: str) -> Iterator[None]:
-    """One at a time. The lock lies beside the directory, which `absent` removes; a killed holder frees it."""
+    """Lock the lab for one process at a time.
+
+    The lock file is next to the lab's directory, because `absent` removes the directory. It is free again as soon as
+    its
+    holder dies.
+    """
     path = f"{directory}.lock"
     while True:
         os.makedirs(os.path.dirname(directory), exist_ok=True)
-        # The holder before us may have removed the directory, or the file that we have opened.
+        # The previous holder may have removed the directory, or the file that was just opened.
         with contextlib.suppress(FileNotFoundError):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -108,11 +113,11 @@ def locked(directory: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-# ---- looking ----------------------------------------------------------------------------------------------------
+# ---- inspection -------------------------------------------------------------------------------------------------
 
 
 def missing_packages(lab: Lab) -> list[str]:
-    """Debian packages without which this lab cannot start, judged by their programs."""
+    """Debian packages that this lab needs and that are missing, judged by their programs."""
     needed = dict(_REALISTIC) if lab.realistic else {}
     if not lab.root:
         needed.update(_PROGRAMS)
@@ -130,7 +135,7 @@ def missing_packages(lab: Lab) -> list[str]:
 
 
 def leftovers(lab: Lab) -> list[processes.Identity]:
-    """Every process of this lab that runs now."""
+    """Every process of this lab that is running now."""
     return processes.members(_marks(lab))
 
 
@@ -139,7 +144,7 @@ def _marks(lab: Lab) -> processes.Marks:
 
 
 def closed_parent(lab: Lab) -> str:
-    """The directory above a realistic lab that other users cannot pass; "" when there is none."""
+    """The directory above a realistic lab that other users cannot traverse; "" if there is none."""
     path = os.path.dirname(lab.directory) if lab.realistic else "/"
     while path != "/":
         if os.path.isdir(path) and not os.stat(path).st_mode & stat.S_IXOTH:
@@ -149,7 +154,7 @@ def closed_parent(lab: Lab) -> str:
 
 
 def troubles(lab: Lab, host: Host) -> list[str] | None:
-    """Agents and daemons that should run and do not; None when not even the supervisor is there."""
+    """Agents and daemons that should run but do not; None if not even the supervisor runs."""
     try:
         supervisor = control.agent(host, agents.SUPERVISOR).services()
     except control.AgentGone:
@@ -167,11 +172,11 @@ def troubles(lab: Lab, host: Host) -> list[str] | None:
     return found
 
 
-# ---- acting -----------------------------------------------------------------------------------------------------
+# ---- changes ----------------------------------------------------------------------------------------------------
 
 
 def apply(lab: Lab, state: str, check_mode: bool = False) -> Report:
-    """Bring the lab into `state`; with `check_mode` only say what would happen. Raises RankzeroError."""
+    """Bring the lab into `state`; with `check_mode`, only report what would happen. Raises RankzeroError."""
     check(lab, os.getuid())
     if state in ("present", "restarted") and not check_mode:
         missing = missing_packages(lab)
@@ -206,7 +211,7 @@ def apply(lab: Lab, state: str, check_mode: bool = False) -> Report:
 
 
 def _judge(lab: Lab, state: str) -> Report:
-    """What is there, and whether that is already what is wanted."""
+    """Find the lab's present state, and whether it is already the wanted one."""
     was = condition(lab)
     known = load(lab.directory)
     before = _configuration(known.lab, known.host) if known is not None else ""
@@ -229,7 +234,7 @@ def _configuration(lab: Lab, host: Host) -> str:
 
 
 def condition(lab: Lab) -> str:
-    """absent | stopped | running | changed (runs with other options) | broken (parts of it run, or leftovers do)."""
+    """absent | stopped | running | changed (runs with other options) | broken (only parts of it, or leftovers, run)."""
     known = load(lab.directory)
     found = troubles(known.lab, known.host) if known is not None and known.ready else None
     if known is not None and found is not None:
@@ -245,12 +250,12 @@ def _change(lab: Lab, state: str, was: str) -> list[str]:
     known = load(lab.directory)
     if state == "present" and was == "broken" and known is not None and known.lab == lab and known.ready:
         found = troubles(lab, known.host)
-        # Without supervisor or head nothing can be mended, and a silent controller with all daemons up is beyond us.
+        # Nothing can be repaired without supervisor or head, nor when the controller is silent while all daemons run.
         if found and "head" not in found:
             boot.mend(lab, known.host)
             boot.wait_for_nodes(lab, known.host, lab.node_names)
             return found
-    # A root is built before anything ends: where it cannot be had, the lab goes on as it was.
+    # A root is built before anything is stopped: if it cannot be built, the lab keeps running as before.
     starting = state in ("present", "restarted")
     with roots.held(release.RELEASES[lab.slurm]) if lab.root and starting else contextlib.nullcontext():
         cleared = _stop(lab, known, graceful=state != "absent" and was != "broken")
@@ -265,8 +270,8 @@ def _start(lab: Lab, known: Record | None) -> None:
     host = boot.settle_host(lab)
     os.makedirs(lab.directory, exist_ok=True)
     if known is not None and (known.lab.way, known.lab.slurm) != (lab.way, lab.slurm):
-        # Another way or release means other owners of every file, and Slurm reads no state that is much older, nor any
-        # that is newer; only /shared is the user's own.
+        # Another way or release means other owners for every file. Slurm also cannot read state that is newer, or much
+        # older, than itself. Only /shared belongs to the user and is kept.
         for name in ("state", "db", "etc", "log"):
             with contextlib.suppress(OSError):
                 remove_tree(lab.path(name))
@@ -280,7 +285,8 @@ def _start(lab: Lab, known: Record | None) -> None:
 
 
 def _stop(lab: Lab, known: Record | None, graceful: bool) -> int:
-    """End every process of the lab; how many there were. `graceful`: the controller and the database save first."""
+    """End every process of the lab and return how many there were. `graceful`: the controller and database save
+    first."""
     before = leftovers(lab)
     if graceful and known is not None:
         _save_state(known.lab, known.host)
@@ -306,14 +312,14 @@ def _going(lab: Lab) -> str:
 
 
 def _remove(lab: Lab, known: Record | None) -> None:
-    """Remove the directory and what lies outside of it. Refuses while something of somebody else is mounted there."""
+    """Remove the directory and the lab's files outside it. Refuses while anything not of the lab is mounted there."""
     with open("/proc/self/mountinfo", encoding="utf-8") as stream:
         mounted = [line.split(" ")[4] for line in stream]
     below = [path for path in mounted if path == lab.directory or path.startswith(lab.directory + "/")]
     if below:
         raise RankzeroError(f"lab_cluster: {', '.join(below)} is mounted below {lab.directory}; unmount it, then retry")
     if os.path.isdir(lab.directory):
-        # Renamed first: half of a directory, left by a killed removal, must never be taken for a stopped lab.
+        # Renamed first: a directory that is only partly removed must never be mistaken for a stopped lab.
         os.rename(lab.directory, _going(lab))
         remove_tree(_going(lab))
     sockets = known.host.socket_directory if known is not None else lab.socket_directory(os.getuid())

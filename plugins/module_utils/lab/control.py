@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The client side of the lab's agents: ask them, wait for them, run commands inside their namespaces."""
+"""The client side of the lab's agents: send requests, wait for services, run commands inside their namespaces."""
 
 from __future__ import annotations
 
@@ -25,18 +25,19 @@ Condition = Callable[[], bool]
 
 
 class AgentGone(RankzeroError):
-    """Nobody listens on an agent's socket."""
+    """No process listens on an agent's socket."""
 
 
 class Agent:
-    """One agent, spoken to through its socket. Every call is one connection; none keeps state."""
+    """One agent, reached through its socket. Every call opens its own connection; no state is kept between calls."""
 
     def __init__(self, name: str, path: str) -> None:
         self.name = name
         self._path = path
 
     def ask(self, timeout: float = 30.0, **request: object) -> JsonObject:
-        """One request, one answer; AgentGone when there is no agent, RankzeroError when it refuses."""
+        """Send one request and return the answer. Raises AgentGone if there is no agent, RankzeroError if it
+        refuses."""
         with self._connect(timeout) as connection, connection.makefile("rw", encoding="utf-8") as stream:
             try:
                 stream.write(json.dumps(request) + "\n")
@@ -62,7 +63,7 @@ class Agent:
         return connection
 
     def identity(self) -> processes.Identity:
-        """The agent's process as this process sees it; AgentGone when there is none."""
+        """The agent's process as seen by this process. Raises AgentGone if there is none."""
         with self._connect(2.0) as connection:
             credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         who = processes.identity(struct.unpack("3i", credentials)[0])
@@ -71,12 +72,12 @@ class Agent:
         return who
 
     def services(self) -> dict[str, dict[str, int | None]]:
-        """Service name -> {"pid", "exit"}; pids count inside the agent's namespace."""
+        """Service name -> {"pid", "exit"}. The pids are those of the agent's pid namespace."""
         services: dict[str, dict[str, int | None]] = self.ask(op="status")["services"]
         return services
 
     def start(self, service: str) -> None:
-        """Start a service of the agent's configuration. Raises RankzeroError with the agent's answer."""
+        """Start a service of the agent's configuration. Raises RankzeroError with the agent's error."""
         self.ask(op="start", service=service)
 
     def signal(self, service: str, number: int) -> None:
@@ -88,18 +89,19 @@ class Agent:
         return self.services()[service]["pid"] is not None
 
     def end(self, service: str, number: int, timeout: float) -> bool:
-        """Signal a service and wait; True once it is gone (it may never have run)."""
+        """Signal a service and wait up to `timeout` seconds; True once it has no process (it may never have had
+        one)."""
         self.signal(service, number)
         return until(lambda: not self.running(service), timeout)
 
 
 def agent(host: Host, name: str) -> Agent:
-    """The agent of this name; it is not asked yet."""
+    """The agent of this name. It is not contacted yet."""
     return Agent(name, agents.socket_path(host, name))
 
 
 def until(condition: Condition, timeout: float, step: float = 0.01) -> bool:
-    """Poll `condition` until it holds (True) or `timeout` seconds are over (False)."""
+    """Poll `condition` until it holds (True) or `timeout` seconds have passed (False)."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -109,7 +111,8 @@ def until(condition: Condition, timeout: float, step: float = 0.01) -> bool:
 
 
 def run(argv: Sequence[str], stdin: str = "", timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
-    """Run a program of the host with a small clean environment; text in, text out, never raises for a bad exit code."""
+    """Run a program of the host with a small clean environment. Input and output are text; no exit code raises an
+    error."""
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
     try:
         return subprocess.run(
@@ -131,7 +134,7 @@ def run(argv: Sequence[str], stdin: str = "", timeout: float = 60.0) -> subproce
 
 
 def must(argv: Sequence[str], stdin: str = "", timeout: float = 60.0) -> str:
-    """Like `run`; a bad exit code is an error that shows the command's last words."""
+    """Like `run`, but a nonzero exit code raises RankzeroError with the end of the command's output."""
     done = run(argv, stdin, timeout)
     if done.returncode != 0:
         words = (done.stderr.strip() or done.stdout.strip())[-2000:]
@@ -140,7 +143,7 @@ def must(argv: Sequence[str], stdin: str = "", timeout: float = 60.0) -> str:
 
 
 def ports(pid: int) -> set[int]:
-    """TCP ports on which somebody listens in the network namespace of `pid`, over IPv4 or IPv6."""
+    """TCP ports with a listener in the network namespace of `pid`, over IPv4 or IPv6."""
     found: set[int] = set()
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/net/{name}", encoding="ascii") as stream:
@@ -154,7 +157,7 @@ def enter(lab: Lab, where: str) -> list[str]:
 
 
 def log_tail(lab: Lab, where: str, count: int = 12) -> str:
-    """The newest lines of all logs of one host of the lab, for an error message."""
+    """The last lines of every log of one host of the lab, for an error message."""
     parts = []
     for directory in (lab.path("log", where), lab.path("log", "munge", where)):
         for entry in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
@@ -166,7 +169,7 @@ def log_tail(lab: Lab, where: str, count: int = 12) -> str:
 
 
 def wait_for_service(lab: Lab, agent: Agent, service: str, where: str, ready: Condition, timeout: float = 60.0) -> None:
-    """Wait until `ready` holds. A daemon that ends meanwhile is an error at once, with the last lines of its logs."""
+    """Wait until `ready` holds. If the daemon ends first, raise an error at once with the last lines of its logs."""
     state = {"lost": False}
 
     def done() -> bool:
@@ -181,7 +184,7 @@ def wait_for_service(lab: Lab, agent: Agent, service: str, where: str, ready: Co
 
 
 def start_with_socket(lab: Lab, agent: Agent, service: str, where: str, path: str) -> None:
-    """Start a daemon whose unix socket says that it serves. A socket that a killed one left would say so too early."""
+    """Start a daemon and wait for its unix socket. A socket left by a killed daemon is removed first."""
     if not agent.running(service):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)

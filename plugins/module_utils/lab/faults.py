@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fault switches: break one thing of a running lab, and mend it. For tests, and for the program <directory>/bin/fault.
+"""Fault switches: break one part of a running lab, and repair it. For tests, and for the program <directory>/bin/fault.
 
-Daemons and network links exist in both ways of a lab as far as they can; what needs namespaces (hiding a directory,
-power, links) is refused in the simple way.
+Daemon faults work in both ways of a lab. Faults that need namespaces (hiding a directory, power, links) are refused in
+the simple way.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _HIDDEN = "rankzero-hidden"
 
 
 class Faults:
-    """The switches of one lab. Every one returns when its effect is there."""
+    """The fault switches of one lab. Every method returns once the fault has taken effect."""
 
     def __init__(self, lab: Lab, host: Host) -> None:
         self.lab = lab
@@ -35,7 +35,7 @@ class Faults:
 
     @classmethod
     def of(cls, directory: str) -> Faults:
-        """The switches of the lab in `directory`; RankzeroError when no lab is recorded there."""
+        """The switches of the lab in `directory`. Raises RankzeroError if no lab is recorded there."""
         known = record.load(directory)
         if known is None:
             raise RankzeroError(f"no lab in {directory}; start one with the playbook rankzero.slurm.lab")
@@ -44,7 +44,7 @@ class Faults:
     # Directories.
 
     def hide(self, node: str, path: str) -> None:
-        """Cover a directory of a node by an empty read-only one, as when a mount is missing."""
+        """Mount an empty read-only directory over a directory of a node, as if its file system were not mounted."""
         if not path.startswith("/"):
             raise RankzeroError(f"hide: {path!r} is not allowed; give an absolute path as the node sees it")
         if path in self._hidden(node):
@@ -52,7 +52,7 @@ class Faults:
         self._inside(node, ["mount", "-t", "tmpfs", "-o", "ro,size=4k,mode=755", _HIDDEN, path])
 
     def unhide(self, node: str, path: str) -> None:
-        """Undo `hide`; nothing happens where nothing is hidden."""
+        """Undo `hide`. Does nothing if the directory is not hidden."""
         if path in self._hidden(node):
             self._inside(node, ["umount", path])
 
@@ -63,15 +63,15 @@ class Faults:
     # Daemons.
 
     def crash(self, daemon: str, node: str = "") -> None:
-        """SIGKILL a daemon (slurmctld, slurmdbd, mariadbd on the head; slurmd on a node). It stays dead."""
+        """SIGKILL a daemon (slurmctld, slurmdbd, mariadbd on the head; slurmd on a node). It is not restarted."""
         self._end(daemon, node, signal.SIGKILL)
 
     def stop(self, daemon: str, node: str = "") -> None:
-        """End a daemon properly (SIGTERM)."""
+        """End a daemon cleanly (SIGTERM)."""
         self._end(daemon, node, signal.SIGTERM)
 
     def start(self, daemon: str, node: str = "") -> None:
-        """Start a daemon that does not run, and wait until it serves."""
+        """Start a daemon that is not running, and wait until it serves."""
         agent, service = self._service(daemon, node)
         pid = self._pid(node or "head") if self.lab.realistic else os.getpid()
         where = node or "head"
@@ -88,7 +88,7 @@ class Faults:
             boot.wait_for_nodes(self.lab, self.host, [node])
 
     def restart(self, daemon: str, node: str = "") -> None:
-        """Stop and start a daemon. `node`: the one whose slurmd is meant."""
+        """Stop and start a daemon. `node`: the node whose slurmd is meant."""
         self.stop(daemon, node)
         self.start(daemon, node)
 
@@ -113,7 +113,8 @@ class Faults:
     # Power.
 
     def power_off(self, node: str) -> None:
-        """The node is gone at once: every process, its memory file systems, its network. Its disk stays."""
+        """Switch a node off at once: it loses every process, its memory file systems and its network. Its disk is
+        kept."""
         self._namespaces("power_off")
         self._known(node)
         supervisor = control.agent(self.host, agents.SUPERVISOR)
@@ -124,7 +125,7 @@ class Faults:
             raise RankzeroError(f"lab {self.lab.name}: {node} did not die within 30 s")
 
     def power_on(self, node: str) -> None:
-        """Boot a node that is off and wait until Slurm has it back."""
+        """Boot a node that is off, and wait until it is up in Slurm."""
         self._namespaces("power_on")
         self._known(node)
         if not control.agent(self.host, agents.SUPERVISOR).running(node):
@@ -136,7 +137,8 @@ class Faults:
     def slow(self, node: str, interface: str = "eth0", rate: str = "1mbit", delay_ms: int = 0) -> None:
         """Limit what a node sends over an interface to `rate` (tc's notation: 500kbit, 10mbit), `delay_ms` later.
 
-        The rate works on every kernel (tbf); a delay needs the kernel's netem, and its absence is said.
+        The rate limit works on every kernel (tbf). A delay needs the kernel's netem; if that is missing, the error says
+        so.
         """
         self._link(node, interface)
         command = ["tc", "qdisc", "replace", "dev", interface, "root"]
@@ -151,7 +153,7 @@ class Faults:
             )
 
     def unslow(self, node: str, interface: str = "eth0") -> None:
-        """Full speed again; nothing happens where nothing was slowed."""
+        """Restore full speed. Does nothing if the interface was not slowed."""
         self._link(node, interface)
         shown = control.must([*self._prefix(node), "tc", "qdisc", "show", "dev", interface])
         if "qdisc tbf" in shown or "qdisc netem" in shown:
@@ -230,7 +232,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(directory: str, arguments: list[str]) -> int:
-    """The program: verbs are the methods of Faults. Exit code 1 with a message when a fault is refused."""
+    """Run the program: its verbs are the methods of Faults. Exit code 1, with a message, if a fault is refused."""
     options = vars(_parser().parse_args(arguments))
     verb = options.pop("verb").replace("-", "_")
     try:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one lab is: its options, and everything that follows from them (paths, addresses, ports). Pure but for
-`from_options`, which asks who runs it.
+"""The options of one lab, and everything derived from them (paths, addresses, ports).
 
-The names of two instances never meet: every path lies below the instance's own directory, the network exists only
-inside the lab's own namespaces, and the ports of the simple way come from a block derived from the directory.
+Pure except for `from_options`, which asks who runs it. Two instances never conflict: every path is below the instance's
+own directory, the network exists only inside the lab's own namespaces, and the ports of the simple way come from a
+block derived from the directory.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ PARTITION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
 WAYS = ("realistic", "simple")
 ACCOUNTING = ("slurmdbd", "none")
 PROFILES = ("friendly", "site")
-MOST_NODES = 64  # one machine carries them all; addresses and ports are planned for this many
-SOCKET_LIMIT = 100  # a unix socket's path must fit into 108 bytes; some head-room for the file name's variants
+MOST_NODES = 64  # one machine runs them all; addresses and ports are planned for this many
+SOCKET_LIMIT = 100  # a unix socket's path must fit into 108 bytes; the rest is room for variants of the file name
 
 
 @dataclasses.dataclass(frozen=True)
 class Partition:
-    """A partition of all nodes. `max_time` is written as slurm.conf wants it (minutes or D-HH:MM:SS).
+    """A partition that contains all nodes. `max_time` is in slurm.conf's notation (minutes or D-HH:MM:SS).
 
     Jobs of a higher `priority` preempt those of a lower one, which then have `grace_time` seconds.
     """
@@ -51,7 +51,7 @@ SITE_PARTITIONS = (Partition("batch", "1-00:00:00", True, grace_time=15), Partit
 
 @dataclasses.dataclass(frozen=True)
 class Lab:
-    """One instance. `way` is settled (never "auto"), `directory` is absolute, memory is in MiB a node."""
+    """One instance. `way` is resolved (never "auto"), `directory` is absolute, memory is in MiB per node."""
 
     name: str
     directory: str
@@ -73,7 +73,7 @@ class Lab:
 
     @property
     def root(self) -> str:
-        """The root file system of head and nodes where it is not the host's; "" where it is."""
+        """The root file system of head and nodes where it differs from the host's; otherwise ""."""
         return release.RELEASES[self.slurm].root if self.slurm in release.RELEASES else ""
 
     @property
@@ -88,24 +88,24 @@ class Lab:
 
     @property
     def realistic(self) -> bool:
-        """Whether the nodes have namespaces of their own, as machines have."""
+        """Whether the nodes have their own namespaces and so behave like separate machines."""
         return self.way == "realistic"
 
     @property
     def node_names(self) -> list[str]:
-        """node01 and so on."""
+        """The names of the nodes: node01 and so on."""
         return [f"node{number:02d}" for number in range(1, self.nodes + 1)]
 
     @property
     def cluster_name(self) -> str:
-        """Slurm's ClusterName: unique a directory, so that job records of two labs cannot be mixed up."""
+        """Slurm's ClusterName: unique for each directory, so that job records of two labs are never mixed up."""
         return f"{self.name}-{self._hash % 0xFFFF:04x}"
 
     @property
     def _hash(self) -> int:
         return zlib.crc32(self.directory.encode())
 
-    # Addresses: one /16 an instance out of 10.64.0.0/10; .0 is management (eth0), .1 is the fabric (ib0).
+    # Addresses: one /16 per instance out of 10.64.0.0/10; .0 is management (eth0), .1 is the fabric (ib0).
 
     def subnet(self, interface: str) -> ipaddress.IPv4Network:
         """The network of `interface` ("eth0" or "ib0")."""
@@ -116,16 +116,16 @@ class Lab:
         offset = 1 if host == "head" else 10 + self.node_names.index(host) + 1
         return str(self.subnet(interface)[offset])
 
-    # Ports (simple way only: the nodes share the host; the realistic way keeps Slurm's own ports).
+    # Ports (simple way only, where the nodes share the host; the realistic way uses Slurm's own ports).
 
     def port_block(self, attempt: int = 0) -> int:
-        """First of 100 ports, below the ephemeral range. `attempt` n is the n-th other block to try."""
+        """The first of 100 ports, all below the ephemeral range. `attempt` n selects the n-th alternative block."""
         return 10000 + ((self._hash + attempt * 37) % 220) * 100
 
     # Paths on the host.
 
     def path(self, *parts: str) -> str:
-        """A path below the lab's folder."""
+        """A path below the lab's directory."""
         return "/".join((self.directory, *parts))
 
     @property
@@ -140,11 +140,12 @@ class Lab:
 
     @property
     def marker(self) -> str:
-        """The source of the lab's tmpfs mounts: whoever has it in his mountinfo belongs to this lab."""
+        """The source of the lab's tmpfs mounts: a process with such a mount belongs to this lab."""
         return f"rankzero-lab:{self.directory}"
 
     def socket_directory(self, uid: int) -> str:
-        """Where the unix sockets lie: in the lab's directory, or in /tmp where that path is too long for one."""
+        """The directory of the unix sockets: in the lab's directory, or in /tmp if that path is too long for a
+        socket."""
         own = self.path("run")
         return own if len(own) + len("/munge.socket.2") <= SOCKET_LIMIT else f"/tmp/rankzero-lab-{uid}-{self._hash:08x}"
 
@@ -153,12 +154,12 @@ _INTERFACES = ("eth0", "ib0")
 
 
 def processors() -> int:
-    """The CPUs that this process may use."""
+    """The number of CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
 def default_directory(name: str, uid: int, home: str) -> str:
-    """Where an instance lives when nothing else is said."""
+    """The default directory of an instance."""
     return f"/var/lib/rankzero-lab/{name}" if uid == 0 else f"{home}/.local/share/rankzero-lab/{name}"
 
 
@@ -167,14 +168,14 @@ def _problem(option: str, value: object, allowed: str) -> str:
 
 
 def check(lab: Lab, uid: int) -> None:
-    """Raise one RankzeroError that names every bad option of `lab`."""
+    """Raise one RankzeroError that names every invalid option of `lab`."""
     problems = []
     if not NAME.match(lab.name):
         problems.append(
             _problem("name", lab.name, "use lower-case letters, digits and '-', at most 31, a letter first")
         )
     if not lab.directory.startswith("/") or re.search(r"[\s'\"\\,:]", lab.directory):
-        # Slurm's own files know no quoting, overlay options split at ',' and ':'.
+        # Slurm's files have no quoting, and overlay options are split at ',' and ':'.
         problems.append(_problem("directory", lab.directory, "an absolute path without spaces, quotes, ',' and ':'"))
     for option, least, most in (
         ("nodes", 1, MOST_NODES),
@@ -255,9 +256,9 @@ def _line_problems(option: str, lines: Sequence[str]) -> list[str]:
 
 
 def from_options(options: Parameters) -> Lab:
-    """A Lab from the module's options, for the user who runs this.
+    """Build a Lab from the module's options, for the user who runs this.
 
-    `way` may be auto and `directory` empty; where `cpus`, `gpu_type` or `partitions` is empty, the profile decides.
+    `way` may be auto and `directory` empty. Where `cpus`, `gpu_type` or `partitions` is empty, the profile decides.
     """
     uid = os.getuid()
     fields = dict(options)

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The copy of this package in <directory>/lib, from which the lab's own programs run.
 
-They outlive the module that starts the lab, and the zip in which Ansible ships it. Named one by one, because Ansible
-ships only what it sees imported.
+These programs outlive the module that starts the lab, and the zip in which Ansible ships it. The modules are listed
+one by one because Ansible ships only modules that are imported explicitly.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ MODULES = (
 
 
 def copy(lab: Lab) -> None:
-    """Write the sources, from wherever they were imported (a file, or the zip)."""
+    """Write the sources, whether they were imported from files or from the zip."""
     for module in MODULES:
         path = lab.path("lib", *module.__name__.split(".")) + ".py"
         os.makedirs(os.path.dirname(path), exist_ok=True)

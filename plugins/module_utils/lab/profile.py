@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Profile `site`: what real sites do that a friendly lab hides. Slurm's settings, the site's rules, its user. Pure but
-for `probe`, which asks this machine what it can do.
+"""Profile `site`: restrictions of real sites that the friendly profile does not have.
 
-slurm.conf(5), cgroup.conf(5), job_container.conf(5), sacctmgr(1); job_submit.lua: Slurm's guide to job submit plugins.
+Slurm's settings, the site's rules, and its user. Pure except for `probe`, which asks this machine what it can do.
+Sources: slurm.conf(5), cgroup.conf(5), job_container.conf(5), sacctmgr(1); for job_submit.lua, Slurm's guide to job
+submit plugins.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import 
 
 Features = Mapping[str, "bool | str"]
 
-# The ordinary user of a site lab. She exists on its head and nodes only, and owns everything on /shared.
+# The ordinary user of a site lab. The user exists only on its head and nodes, and owns everything on /shared.
 USER, UID = "labuser", 60001
 HOME = f"/shared/home/{USER}"
 ACCOUNT, OTHER_ACCOUNT = "research", "teaching"
-# Where distributions keep Slurm's plugins.
+# Where distributions install Slurm's plugins.
 _PLUGINS = ("/usr/lib/*/slurm*", "/usr/lib/slurm*", "/usr/lib64/slurm*")
 
 _LUA = """\
@@ -44,7 +45,8 @@ return slurm.SUCCESS
 
 
 def probe(lab: Lab) -> dict[str, bool | str]:
-    """What this machine lets a lab enforce: True, or the reason why not. Every lab names all of them."""
+    """What this machine can enforce in a lab: feature -> True, or the reason why not. Every feature is always
+    present."""
     if not lab.site:
         reason = "profile friendly does not do this"
         return dict.fromkeys(("cgroups", "affinity", "private_tmp", "job_submit", "network_share", "nfs"), reason)
@@ -61,7 +63,7 @@ def probe(lab: Lab) -> dict[str, bool | str]:
 
 
 def _plugin(lab: Lab, name: str) -> str:
-    # A root of its own has them all; it may not be built yet.
+    # A separate root has all plugins, but it may not be built yet.
     found = bool(lab.root) or any(glob.glob(f"{place}/{name}.so") for place in _PLUGINS)
     return "" if found else f"Slurm's plugin {name} is not installed (package slurm-wlm-basic-plugins)"
 
@@ -72,7 +74,7 @@ def on(features: Features, name: str) -> bool:
 
 
 def settings(lab: Lab, features: Features) -> list[tuple[str, object]]:
-    """Settings of slurm.conf that take the place of the friendly ones, or are added."""
+    """Settings of slurm.conf that replace those of the friendly profile or are added to them."""
     if not lab.site:
         return []
     enforced = on(features, "cgroups")
@@ -82,7 +84,7 @@ def settings(lab: Lab, features: Features) -> list[tuple[str, object]]:
     pairs: list[tuple[str, object]] = [
         ("ProctrackType", "proctrack/cgroup" if enforced else "proctrack/linuxproc"),
         ("TaskPlugin", ",".join(tasks) or "task/none"),
-        # A job that did not ask for it is not requeued, and nobody sees what others run.
+        # Jobs are not requeued unless they ask for it, and users cannot see each other's jobs.
         ("JobRequeue", 0),
         ("PrivateData", "jobs,accounts,usage"),
     ]
@@ -96,7 +98,7 @@ def settings(lab: Lab, features: Features) -> list[tuple[str, object]]:
 
 
 def files(lab: Lab, features: Features) -> dict[str, str]:
-    """Further files beside slurm.conf, or others in the place of friendly ones."""
+    """Additional files next to slurm.conf, and replacements for files of the friendly profile."""
     found: dict[str, str] = {}
     if not lab.site:
         return found
@@ -117,7 +119,8 @@ def files(lab: Lab, features: Features) -> dict[str, str]:
 
 
 def account_commands(lab: Lab) -> list[list[str]]:
-    """sacctmgr's arguments for the site's accounts, its limits by QOS, and its user. Once in the life of a database."""
+    """sacctmgr's arguments for the site's accounts, its limits by QOS, and its user. Run once in the life of a
+    database."""
     if not lab.site:
         return []
     both = f"{ACCOUNT},{OTHER_ACCOUNT}"
@@ -130,14 +133,14 @@ def account_commands(lab: Lab) -> list[list[str]]:
 
 
 def with_user(text: str, line: str) -> str:
-    """A passwd or group file with the lab's user; entries that have the same name or number make room."""
+    """Add the lab's user to the text of a passwd or group file. Entries with the same name or number are removed."""
     name, _x, number = line.split(":")[:3]
     kept = [entry for entry in text.splitlines() if entry.split(":")[0] != name and entry.split(":")[2:3] != [number]]
     return "\n".join([*kept, line]) + "\n"
 
 
 def user_files(passwd: str, group: str) -> dict[str, str]:
-    """The lab's /etc/passwd and /etc/group, from the machine's."""
+    """The lab's /etc/passwd and /etc/group, made from the machine's."""
     return {
         "passwd": with_user(passwd, f"{USER}:*:{UID}:{UID}:user of the lab:{HOME}:/bin/bash"),
         "group": with_user(group, f"{USER}:*:{UID}:"),
@@ -145,7 +148,7 @@ def user_files(passwd: str, group: str) -> dict[str, str]:
 
 
 def become_user() -> Sequence[str]:
-    """The argv prefix that makes of root on the head or a node the lab's user, as after a login."""
+    """The argv prefix that changes from root to the lab's user on the head or a node, as after a login."""
     return (
         "setpriv", f"--reuid={UID}", f"--regid={UID}", "--init-groups",
         "env", f"HOME={HOME}", f"USER={USER}", f"LOGNAME={USER}",

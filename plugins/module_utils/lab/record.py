@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a lab says about itself on disk: lab.json. A claim, never proof: whether it runs is asked of its processes."""
+"""The lab's record on disk, lab.json. It is not proof: whether a lab runs is decided by its processes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf impor
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """lab.json: the options, what was found out about the machine, and whether the start came to its end."""
+    """lab.json: the options, what was found out about the machine, and whether the start was completed."""
 
     lab: Lab
     host: Host
@@ -24,7 +24,7 @@ class Record:
 
 
 def save(record: Record) -> None:
-    """Write lab.json so that it is whole or unchanged. Raises OSError."""
+    """Write lab.json atomically. Raises OSError."""
     path = record.lab.path("lab.json")
     with open(f"{path}.new", "w", encoding="utf-8") as stream:
         json.dump(dataclasses.asdict(record), stream, indent=1)
@@ -32,7 +32,7 @@ def save(record: Record) -> None:
 
 
 def load(directory: str) -> Record | None:
-    """What lab.json says; None where there is none that can be read (never written, or of another version)."""
+    """The record in lab.json; None if it cannot be read (never written, or written by another version)."""
     try:
         with open(f"{directory}/lab.json", encoding="utf-8") as stream:
             record = json.load(stream)

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The store of root file systems: built by mmdebstrap, checked, published by one rename, removed when asked.
+"""The store of root file systems: built by mmdebstrap, checked, published by one rename, removed on request.
 
-A lab only ever reads a root, through an overlay. The archive is the one that the machine's own apt is configured to
-use; only the suite is another. So what a machine may reach, and how, is said in one place, and not here.
+A lab only reads a root, through an overlay. Roots are built from the archive that the machine's own apt is configured
+to use, only with another suite. So network access is configured in one place: apt's settings.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NEW = ".new-"
 
 
 class RootUnavailable(RankzeroError):
-    """A root could not be had from this machine's archive. `cause` is one of debian.why_failed."""
+    """A root could not be built from this machine's archive. `cause` is one of debian.why_failed."""
 
     def __init__(self, message: str, cause: str) -> None:
         super().__init__(message, cause=cause)
@@ -43,16 +43,16 @@ class RootUnavailable(RankzeroError):
 
 
 def cached(wanted: Release) -> bool:
-    """There is a root of this recipe (whether it is whole is asked by `held`)."""
+    """Whether a root of this recipe exists (`held` checks whether it is intact)."""
     return os.path.exists(f"{wanted.place}/manifest.json")
 
 
 @contextlib.contextmanager
 def held(wanted: Release) -> Iterator[JsonObject]:
-    """The manifest of a whole root, which nobody removes in the meantime.
+    """The manifest of an intact root, which is not removed while this context is active.
 
-    It is built where there is none, or where the one that is there was damaged. One builder at a time: a second one
-    waits, and finds the root. A killed holder frees it.
+    The root is built if it does not exist or is damaged. Only one process builds at a time; a second one waits and then
+    uses the root that was built. The lock is released when its holder dies.
     """
     os.makedirs(release.STORE, mode=0o755, exist_ok=True)
     with _lock() as stream:
@@ -62,7 +62,7 @@ def held(wanted: Release) -> Iterator[JsonObject]:
             if manifest is None:
                 _discard(wanted.place)
                 manifest = _build(wanted)
-            # Not one step: a `prune` that waited may come in between.
+            # Converting the lock is not atomic: a waiting `prune` may run in between.
             fcntl.flock(stream, fcntl.LOCK_SH)
             if cached(wanted):
                 break
@@ -83,10 +83,11 @@ def _intact(wanted: Release) -> JsonObject | None:
 
 
 def tree_digest(root: str) -> str:
-    """A digest over path, kind, mode, owner and size of everything below `root`, and over where links lead.
+    """A digest over path, type, mode, owner and size of everything below `root`, and over the targets of links.
 
-    Not over the contents: it is asked at every start of a lab, and finds what was removed, cut off, added or changed
-    in length. dpkg has compared the contents with its checksums when the root was built.
+    It does not cover file contents: it is computed at every start of a lab, and detects what was removed, truncated,
+    added
+    or changed in length. The contents were compared with dpkg's checksums when the root was built.
     """
     digest = hashlib.sha256()
     todo = [root]
@@ -105,7 +106,8 @@ def tree_digest(root: str) -> str:
 
 
 def _build(wanted: Release) -> JsonObject:
-    """Build beside the place, check, then publish whole. Whatever happens, nothing half made is ever found there."""
+    """Build in a temporary directory, check the result, then publish it by a rename: no incomplete root is ever
+    published."""
     new = f"{release.STORE}/{_NEW}{wanted.version}-{time.time_ns()}"
     os.makedirs(new, mode=0o755)
     try:
@@ -147,7 +149,7 @@ def _transport() -> list[str]:
 
 
 def _checked(wanted: Release, root: str) -> JsonObject:
-    """What is in a new root; an error where it is not what was wanted."""
+    """The manifest of a new root. Raises RootUnavailable if the root is not what was requested."""
     query = ["dpkg-query", f"--admindir={root}/var/lib/dpkg", "--show", "--showformat", "${Package} ${Version}\\n"]
     packages = dict(line.split(" ", 1) for line in control.must(query).splitlines())
     version = packages.get("slurmctld", "")
@@ -157,11 +159,11 @@ def _checked(wanted: Release, root: str) -> JsonObject:
             f" use another of {', '.join(release.CHOICES)}",
             "other-version",
         )
-    # Prints what differs from the packages' checksums; what was left out on purpose is not there to be compared.
+    # Prints what differs from the packages' checksums. Paths that were excluded on purpose cannot be compared.
     shown = control.run(["dpkg", f"--root={root}", "--verify"], timeout=300).stdout
     excluded = tuple(pattern.rstrip("*") for pattern in release.LEFT_OUT)
     differing = [line for line in shown.splitlines() if not (line.split() or [""])[-1].startswith(excluded)]
-    # Files of configuration are made by the packages' own scripts, and may differ.
+    # Configuration files are written by the packages' own scripts and may differ.
     differing = [line for line in differing if " c " not in line]
     if differing:
         raise RootUnavailable(
@@ -178,15 +180,16 @@ def _checked(wanted: Release, root: str) -> JsonObject:
     }
 
 
-# ---- removing ---------------------------------------------------------------------------------------------------
+# ---- removal ----------------------------------------------------------------------------------------------------
 
 
 def prune(check_mode: bool = False) -> list[str]:
-    """Remove every root that no running lab uses, and what killed builders left; the names of what was removed."""
+    """Remove every root that no running lab uses, and what killed builders left. Returns the names of what was
+    removed."""
     if not os.path.isdir(release.STORE):
         return []
     with _lock() as stream:
-        # Whoever builds a root, or starts a lab from one, is waited for.
+        # Wait for every process that builds a root or starts a lab from one.
         fcntl.flock(stream, fcntl.LOCK_EX)
         used = _mounted()
         places = [entry.path for entry in os.scandir(release.STORE) if entry.is_dir()]
@@ -197,7 +200,7 @@ def prune(check_mode: bool = False) -> list[str]:
 
 
 def _discard(path: str) -> None:
-    """Renamed first: half of a root must never be taken for one."""
+    """Rename, then remove, so that a partly removed root is never mistaken for a complete one."""
     going = f"{release.STORE}/{_NEW}going-{time.time_ns()}"
     if os.path.isdir(path):
         os.rename(path, going)
@@ -223,7 +226,7 @@ def _mounted() -> set[str]:
 
 
 def owner(lab: Lab, user: str) -> tuple[int, int]:
-    """(uid, gid) of a daemon's user where the lab's daemons run: in its root, or on the host."""
+    """(uid, gid) of a daemon's user where the lab's daemons run: in the lab's root, or on the host."""
     if not lab.root:
         entry = pwd.getpwnam(user)
         return entry.pw_uid, entry.pw_gid
@@ -235,7 +238,7 @@ def owner(lab: Lab, user: str) -> tuple[int, int]:
 
 
 def account_files(lab: Lab) -> dict[str, str]:
-    """/etc/passwd and /etc/group of a lab with a root of its own: the root's, and the people of the host."""
+    """/etc/passwd and /etc/group of a lab with its own root: the root's entries, and the ordinary users of the host."""
     users = [
         f"{user.pw_name}:x:{user.pw_uid}:{user.pw_gid}:{user.pw_gecos}:{user.pw_dir}:/bin/bash"
         for user in pwd.getpwall()
@@ -250,7 +253,8 @@ def account_files(lab: Lab) -> dict[str, str]:
 
 
 def _person(number: int) -> bool:
-    """Not a system's user: from 1000 on (login.defs(5)), but for nobody and what Debian hands out itself."""
+    """Whether a uid is an ordinary user's: from 1000 (login.defs(5)), except nobody and the uids that Debian
+    assigns."""
     return 1000 <= number < 60000 or number > 65535
 
 

@@ -13,18 +13,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import L
 CONTROLLER_PORT, DATABASE_PORT, NODE_PORT = 6817, 6819, 6818  # Slurm's own defaults
 
 
-# slurmd loads a plugin even where no other one asks for control groups; this one then looks at no mounted hierarchy,
-# while the automatic choice refuses hosts that mount both versions.
+# slurmd loads a cgroup plugin even if no other plugin asks for control groups. This one then reads no mounted
+# hierarchy, while automatic selection fails on hosts that mount both versions.
 _CGROUP_CONF = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n"
-# Newer ones can do without, and know nothing of mounting: cgroup.conf(5) of 24.11.
+# Newer releases can disable the plugin, and do not know CgroupAutomount: cgroup.conf(5) of 24.11.
 _NO_CGROUPS = "CgroupPlugin=disabled\n"
 
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """What the configuration needs to know about the machine: only the simple way uses hostname, user and ports.
+    """What the configuration needs to know about the machine. Hostname, user and ports are used only in the simple way.
 
-    `features`: what the machine can do for the lab's profile, as profile.probe says it. `sftp_server`: the program.
+    `features`: what the machine can do for the lab's profile, from profile.probe. `sftp_server`: path of the program.
     """
 
     hostname: str
@@ -36,12 +36,12 @@ class Host:
 
     @property
     def munge_socket(self) -> str:
-        """Where munged of the lab listens."""
+        """The socket on which the lab's munged listens."""
         return f"{self.socket_directory}/munge.socket"
 
 
 def render(lab: Lab, host: Host) -> dict[str, str]:
-    """File name -> text of everything that belongs into the lab's /etc/slurm (or <directory>/etc/slurm)."""
+    """File name -> text of every file in the lab's /etc/slurm (or <directory>/etc/slurm)."""
     files = {"slurm.conf": _slurm_conf(lab, host), "gres.conf": _gres_conf(lab), "cgroup.conf": _cgroup_conf(lab)}
     files.update(profile.files(lab, host.features))
     if lab.accounting == "slurmdbd":
@@ -58,7 +58,7 @@ def _text(pairs: list[tuple[str, object]]) -> list[str]:
 
 
 def _bracket(first: int, last: int, width: int = 0) -> str:
-    """Slurm's range notation; a single element needs none."""
+    """Slurm's range notation; a single element needs no brackets."""
     if first == last:
         return f"{first:0{width}d}"
     return f"[{first:0{width}d}-{last:0{width}d}]"
@@ -85,7 +85,7 @@ def _slurm_conf(lab: Lab, host: Host) -> str:
         ("SlurmdSpoolDir", spool),
         ("SlurmdPidFile", "/run/slurmd.pid" if realistic else lab.path("spool", "%n.pid")),
         ("SlurmdLogFile", "/var/log/slurm/slurmd.log" if realistic else lab.path("log", "%n", "slurmd.log")),
-        # The advertised nodes are larger than the machine that plays them.
+        # The nodes advertise more than the machine that runs them has.
         ("SlurmdParameters", "config_overrides"),
         ("ProctrackType", "proctrack/linuxproc"),
         ("TaskPlugin", "task/none"),
@@ -114,7 +114,7 @@ def _slurm_conf(lab: Lab, host: Host) -> str:
     pairs.extend(_accounting(lab, host))
     if any(partition.priority != lab.partitions[0].priority for partition in lab.partitions):
         pairs += [("PreemptType", "preempt/partition_prio"), ("PreemptMode", "REQUEUE")]
-    # What the profile says stands in the place of what is said above, or is added.
+    # The profile's settings replace those above or are added to them.
     lines = _text(list({**dict(pairs), **dict(profile.settings(lab, host.features))}.items()))
     lines.append(_node_line(lab, host))
     default = next((partition for partition in lab.partitions if partition.default), lab.partitions[0])
@@ -175,7 +175,8 @@ def _node_line(lab: Lab, host: Host) -> str:
 
 
 def _gres_conf(lab: Lab) -> str:
-    """Slurm refuses a bare count, so every GPU is a file: a device, or a link to /dev/null in the simple way."""
+    """gres.conf. Slurm does not accept a bare count of GPUs, so each GPU is a file: a device, or a link to
+    /dev/null."""
     counted = (gres.split(":") for gres in lab.gres)
     others = "".join(f"Name={name} Count={count} Flags=CountOnly\n" for name, count in counted)
     if not lab.gpus:

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The programs of <directory>/bin and <directory>/lib, and the inventory: all as text. Pure.
+"""The programs of <directory>/bin and <directory>/lib, and the inventory, all as text. Pure.
 
-Plain sh, because they stand in the way of every command: a check of the recorded process, then nsenter and exec.
+They are plain sh because every command passes through them: check the recorded process, then nsenter and exec.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
-# Only these of the caller's variables are seen inside, as after an SSH login.
+# Only these variables of the caller are passed on, as after an SSH login.
 KEPT_VARIABLES = ("HOME", "USER", "LOGNAME", "TERM", "LANG", "LC_ALL", "TZ")
 PROXY_PORT = 3128  # on the head's loopback; see machine/internet.py
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -29,7 +29,7 @@ def render(lab: Lab, host: Host, python: str) -> dict[str, str]:
         + 'if [ "$#" -eq 0 ]; then echo "usage: $0 COMMAND [ARGUMENT...]" >&2; exit 2; fi\n'
         + _enter(lab, host, "head"),
         "bin/sh": _HEADER.format(what="a shell on the head, with sh's own arguments; for ansible_shell_executable")
-        # Ansible's become calls the shell a second time, inside.
+        # Ansible's become calls the shell again, inside the lab.
         + (f'[ "$(id -u)" != {profile.UID} ] || exec /bin/sh "$@"\n' if lab.site else "")
         + 'set -- /bin/sh "$@"\n'
         + _enter(lab, host, "head"),
@@ -66,7 +66,7 @@ def _python(lab: Lab, python: str, module: str, arguments: str) -> str:
 
 _HEADER = "#!/bin/sh\n# Written by rankzero.slurm: {what}\n"
 
-# In the new mount namespace: back to the caller's directory where it exists there, then the command.
+# In the new mount namespace: return to the caller's directory if it exists there, then run the command.
 _LANDING = '\'cd "$1" 2>/dev/null || cd /; unset OLDPWD; shift; exec "$@"\' sh "$PWD"'
 
 
@@ -74,7 +74,7 @@ def _enter(lab: Lab, host: Host, where: str) -> str:
     kept = " ".join(f'${{{name}+"{name}=${name}"}}' for name in KEPT_VARIABLES)
     path = f'PATH="${{PATH:-{_PATH}}}"'
     if lab.root:
-        # The caller's programs are of another distribution.
+        # The caller's programs belong to another distribution.
         path = f"PATH={_PATH}"
     if not lab.realistic:
         name = "" if where == "head" else f"SLURMD_NODENAME={where} "
@@ -89,7 +89,7 @@ def _enter(lab: Lab, host: Host, where: str) -> str:
     return (
         f"where={where}\n"
         f"record={shlex.quote(host.socket_directory)}/$where.pid\n"
-        # The pid alone may by now be another process: compare its start time (field 22 of proc(5) stat). Z is dead.
+        # The pid alone may now belong to another process: compare its start time (field 22 of proc(5) stat). Z is dead.
         'if read -r pid start 2>/dev/null <"$record" && read -r line 2>/dev/null <"/proc/$pid/stat"; then\n'
         '  line=${line##*) }; now=$(set -f; set -- $line; echo "${20}$1")\n'
         "else now=gone; start=; fi\n"
@@ -101,7 +101,7 @@ def _enter(lab: Lab, host: Host, where: str) -> str:
 
 
 def _become(lab: Lab) -> str:
-    """On a site lab Ansible works as the lab's user, as it would after logging in there."""
+    """On a site lab, Ansible works as the lab's user, as it would after a login as that user."""
     if not lab.site:
         return ""
     return (

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The extra variables of a command line, and which of them are the user's own."""
+"""The extra variables of a command line, and which of them the user may define freely."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display impo
 
 
 def extra_variables(action: Action) -> JsonObject:
-    """The variables given with `-e`. Raises RankzeroError where they cannot be read."""
+    """The variables given with `-e`. Raises RankzeroError if they cannot be read."""
     try:
         return dict(load_extra_vars(action._loader))  # pylint: disable=protected-access  # an action's own, from outside
     except AnsibleError as error:
@@ -50,7 +50,7 @@ def check_extra_variables(action: Action, playbook: str | None, extra: JsonObjec
 
 
 def tell_localhost(playbook: str | None, extra: JsonObject, task_vars: TaskVariables) -> None:
-    """Say that a launch happens on this machine because the inventory names no login node. Never silently."""
+    """Warn that a launch runs on this machine because the inventory names no login node."""
     host, groups = task_vars.get("inventory_hostname"), task_vars.get("groups") or {}
     if host != "localhost" or groups.get("slurm_login") or "cluster" in extra or playbook == "lab":
         return
@@ -67,7 +67,7 @@ def tell_localhost(playbook: str | None, extra: JsonObject, task_vars: TaskVaria
 
 
 def _job(job: Any) -> Mapping[str, Any]:
-    """A job spec as it stands in its file; nothing where it cannot be read, which the launch itself reports."""
+    """The job spec as written in its file; empty if it cannot be read, which the launch itself reports."""
     if isinstance(job, str) and job:
         try:
             return load_job_file(job, os.getcwd())[0].data
@@ -77,15 +77,16 @@ def _job(job: Any) -> Mapping[str, Any]:
 
 
 def _secret_variables(spec: Mapping[str, Any]) -> set[str]:
-    """The Ansible variables that `secrets` of a spec names with from_var."""
+    """The Ansible variables that `secrets` of a spec refers to with from_var."""
     secrets = spec.get("secrets")
     sources = secrets.values() if isinstance(secrets, Mapping) else ()
     return {str(source["from_var"]) for source in sources if isinstance(source, Mapping) and "from_var" in source}
 
 
 def _defined_otherwise(task: Any, task_vars: TaskVariables) -> set[str]:
-    """The variables of the host in this play without the command line: what the inventory, the play, its roles and
-    earlier tasks define. A user may set these from the command line.
+    """The host's variables in this play without the command line: those of the inventory, the play, its roles and
+    earlier
+    tasks. A user may override these on the command line.
     """
     manager = copy.copy(task.get_variable_manager())
     manager._extra_vars = {}  # pylint: disable=protected-access  # Ansible has no other way to ask

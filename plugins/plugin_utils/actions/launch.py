@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions that launch share: from the task's options and the connection to a prepared launch, and its call."""
+"""Code shared by the actions that launch: prepare a launch from the task's options, and call the module."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ class LaunchAction(Action):
     """Base of the actions that render a launch. launch_many.py adds sweeps and pipelines."""
 
     def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
-        """Ansible's entry; each action goes on from here."""
+        """Ansible's entry point; subclasses extend it."""
         result: ModuleResult = super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
-        # Set by our role and playbooks: the second half of a command, after what was missing has been built.
+        # Set by our role and playbooks for the second part of a command, after missing inputs have been built.
         given = self._task_vars.get(VARIABLE)
         self._kept = plain(self._templar.template(given)) if given else None
         self._snapshots = Snapshots()
         return result
 
     def given(self, *allowed: str) -> Parameters:
-        """The task's options; an unknown one is an error."""
+        """The task's options. Raises an error for an unknown one."""
         arguments = plain(self._task.args)
         unknown = sorted(set(arguments) - set(allowed))
         if unknown:
@@ -67,7 +67,8 @@ class LaunchAction(Action):
         return {**arguments, "relaunch": relaunch}
 
     def job_of(self, arguments: Parameters) -> Job:
-        """Read the job file with all its layers. `arguments`: the task's. Raises RankzeroError with every mistake."""
+        """Read the job file with all its layers. `arguments`: the task's. Raises RankzeroError that names every
+        mistake."""
         return read_job(
             arguments.get("job"),
             arguments.get("cluster"),
@@ -85,7 +86,7 @@ class LaunchAction(Action):
         container_places: tuple[str, str | None] | None = None,
         after: Sequence[Upstream] | None = None,
     ) -> Prepared:
-        """Plan and render. Only the roots are asked of the cluster. `facts`: further values for launch.json."""
+        """Plan and render. Only the roots need a query to the cluster. `facts`: additional values for launch.json."""
         state_root, store_root, *caches = self.roots(job)
         if self._kept and not self._snapshots.path:
             self._snapshots = Snapshots(self._kept)
@@ -101,7 +102,8 @@ class LaunchAction(Action):
         )
 
     def launched(self, job: Job, prepared: Prepared, arguments: Parameters, task_vars: TaskVariables) -> ModuleResult:
-        """One call of module `job` (two where the job runtime has to be brought), secrets and all. Its own result.
+        """Call module `job`, with the secrets, and return its result. A second call follows if the job runtime is
+        missing.
 
         arguments: the module's `job` and `state`.
         """
@@ -116,7 +118,7 @@ class LaunchAction(Action):
         return self.with_runtime(ask, prepared.runtime)
 
     def completed(self, result: ModuleResult, prepared: Prepared, job: Job, lines: list[str]) -> ModuleResult:
-        """A module's result with what only the controller knows: the plan, and how to build what is missing."""
+        """Add to a module's result what only the controller knows: the plan, and how to build what is missing."""
         if not result.get("failed"):
             unstaged = [ref["path"] for ref in result.get("missing", []) if ref["kind"] == "dataset"]
             if unstaged and not self._task.check_mode:
@@ -129,7 +131,7 @@ class LaunchAction(Action):
         return result
 
     def with_runtime(self, ask: Callable[..., ModuleResult], runtime: Mapping[str, str]) -> ModuleResult:
-        """Ask the module; once on each cluster and version bring the job runtime, and ask again."""
+        """Call the module. If the job runtime is missing (once per cluster and version), copy it and call again."""
         result = ask()
         if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
             result = ask(_runtime=runtime)
@@ -137,7 +139,7 @@ class LaunchAction(Action):
         return result
 
     def secrets(self, job: Job, task_vars: TaskVariables) -> bytes:
-        """The lines of the secrets whose values the controller holds."""
+        """The secrets whose values the controller holds, as lines."""
 
         def variable(name: str) -> Any:
             return self._templar.template(task_vars[name]) if name in task_vars else None
@@ -145,7 +147,7 @@ class LaunchAction(Action):
         return secret_lines(job.spec, os.environ, variable)
 
     def ship_secrets(self, lines: bytes) -> str:
-        """Write the values through the connection into the task's remote folder (0700). The module takes them on."""
+        """Write the values through the connection into the task's remote folder (0700). The module reads them there."""
         if not self._connection._shell.tmpdir:
             self._make_tmp_path()
         path: str = self._connection._shell.join_path(self._connection._shell.tmpdir, "secrets.env")
@@ -154,7 +156,7 @@ class LaunchAction(Action):
         return path
 
     def _adopted(self, job: Job) -> Adopted | None:
-        """The environment that the site has already, where the job names one."""
+        """The site's existing environment, if the job names one."""
         wanted = job.spec.environment
         if wanted.mode != "path" or wanted.path is None:
             return None
@@ -162,7 +164,8 @@ class LaunchAction(Action):
         return found(wanted.path, f"{done['stdout']}\n{done['stderr']}", wanted.python)
 
     def producers(self, result: ModuleResult, prepared: Prepared, job: Job) -> ModuleResult:
-        """What is missing on the cluster with what the producing modules need to know, and where it goes."""
+        """Describe what is missing on the cluster: what the producing modules need to know, and where the results
+        go."""
         environment = job.spec.environment
         sources: dict[str, dict[str, Any]] = {
             "code": {"src": prepared.snapshot.src, "exclude": list(job.spec.code.exclude)},
@@ -211,13 +214,13 @@ class LaunchAction(Action):
         }
 
     def call(self, module: str, module_args: Parameters, task_vars: TaskVariables) -> ModuleResult:
-        """Run the module on the host. Where it could not even start, find out whether Python is too old for it."""
+        """Run the module on the host. If it could not start, find out whether the host's Python is too old."""
         result: dict[str, Any] = self._execute_module(module, module_args=module_args, task_vars=task_vars)
-        # Ansible itself says what it requires, but not what to do.
+        # Ansible reports what it requires, but not what to do.
         unable = "module_stderr" in result or re.search("requires .*Python", str(result.get("msg")))
         if result.get("failed") and unable:
             python = interpreter(self, task_vars)
-            # Python 2 prints this as well.
+            # Python 2 accepts this too.
             asked = shlex.quote("import sys; sys.stdout.write('%d.%d.%d' % tuple(sys.version_info[:3]))")
             said = self._low_level_execute_command(f"{shlex.quote(python)} -c {asked}")["stdout"].strip()
             if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", said) and tuple(map(int, said.split(".")))[:2] < OLDEST_PYTHON:
@@ -226,9 +229,9 @@ class LaunchAction(Action):
         return result
 
     def _command_line(self) -> dict[str, Any]:
-        """Overrides given as `-e nodes=8`: only names of the closed list, only from the command line.
+        """Overrides given as `-e nodes=8`: only names of the closed list, and only from the command line.
 
-        In a play of the user's own, other names are refused here; our playbooks have done that already.
+        In a user's own play, other names are refused here; our playbooks have already refused them.
         """
         extra = extra_variables(self)
         if not self._task_vars.get(CHECKED):
@@ -238,7 +241,7 @@ class LaunchAction(Action):
         return {name: plain(extra[name]) for name in names if name in extra}
 
     def roots(self, job: Job) -> list[str]:
-        """state_root, store_root and, where it is given, caches as absolute paths. `~` and $NAME are the cluster's."""
+        """state_root, store_root and, if given, caches as absolute paths. `~` and $NAME are expanded on the cluster."""
         settings = job.settings
         roots = [root for root in (settings.state_root, settings.store_root, settings.caches) if root]
         if all(root.startswith("/") for root in roots):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions that launch sweeps and pipelines share. A file of its own: a single launch does not load it."""
+"""Code shared by the actions that launch sweeps and pipelines. Separate, so that a single launch does not load it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LaunchManyAction(LaunchAction):
     def launched_sweep(
         self, job: Job, sweep: PreparedSweep, arguments: Parameters, task_vars: TaskVariables
     ) -> ModuleResult:
-        """The same by module `job_sweep`. arguments: its `job`, `state` and `elements`."""
+        """Call module `job_sweep`, with the secrets. arguments: its `job`, `state` and `elements`."""
         lines = self.secrets(job, task_vars) if arguments["state"] == "present" else b""
 
         def ask(**more: Any) -> ModuleResult:
@@ -51,7 +51,7 @@ class LaunchManyAction(LaunchAction):
     def rendered(
         self, stage: Stage, before: Sequence[Rendered], relaunch: str, facts: Mapping[str, object] | None = None
     ) -> Rendered:
-        """A stage of a pipeline. `before`: the rendered stages up to it, in their order."""
+        """Render a stage of a pipeline. `before`: the stages rendered so far, in order."""
         after = [before[index].upstream() for index in stage.after]
         prepare = self.prepared_sweep if stage.job.spec.sweep else self.prepared
         return Rendered(stage, prepare(stage.job, relaunch, facts, after=after))
@@ -65,7 +65,7 @@ class LaunchManyAction(LaunchAction):
         state: str = "present",
         elements: Sequence[str] = (),
     ) -> ModuleResult:
-        """A stage by the module that it is for; `elements` narrows a sweep."""
+        """Launch a stage with module `job` or `job_sweep`; `elements` selects elements of a sweep."""
         given = {"job": stage.path, "state": state}
         if isinstance(launch, PreparedSweep):
             return self.launched_sweep(stage.job, launch, {**given, "elements": list(elements)}, task_vars)

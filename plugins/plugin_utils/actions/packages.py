@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller's part in a set of packages: it reads the project, and makes the set where the host cannot."""
+"""The controller's part in building a set of packages: read the project, and build the set if the host cannot."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse 
 
 
 def supply(producer: Producer, options: Parameters) -> ModuleResult:
-    """Bring the set that the options of `uv_cache` describe to the host of the task; the task's result.
+    """Provide the set that the options of `uv_cache` describe on the host of the task. Returns the task's result.
 
-    The host makes it where it reaches package sources, or takes what was carried there. Else it is made here for that
-    host's Python and platform, kept in the user's cache, and sent. Raises RankzeroError.
+    The host builds the set if it can reach package sources, or uses what was copied there earlier. Otherwise the set is
+    built here for that host's Python and platform, kept in the user's cache, and sent. Raises RankzeroError.
     """
     given = dict(options)
     text = project_recipe(given.pop("project"), {**given, "mode": "venv"}, producer.roots)

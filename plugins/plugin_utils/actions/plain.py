@@ -10,7 +10,7 @@ from typing import Any
 
 
 def plain(value: Any) -> Any:
-    """Ansible's tagged and lazy containers as plain Python, so that nothing of Ansible reaches the library."""
+    """Convert Ansible's tagged and lazy containers to plain Python, so that the library never sees Ansible's types."""
     if isinstance(value, Mapping):
         return {str(key) if isinstance(key, str) else key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

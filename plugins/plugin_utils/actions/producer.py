@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions of producers (code_snapshot, uv_environment) share: options, calls of the module, transfers."""
+"""Code shared by the actions of producers (code_snapshot, uv_environment): options, module calls, transfers."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_fol
 
 
 class Producer(Action):
-    """Makes something of the controller's files on the cluster: look first, then bring what is missing."""
+    """Makes something on the cluster from files of the controller: check first, then send what is missing."""
 
-    # A warm run transfers nothing: the folder on the host is made when there is something to send.
+    # A run that finds everything in place transfers nothing: the host's folder is created only when there is something
+    # to
+    # send.
     TRANSFERS_FILES = False
     MODULE = ""
     OPTIONS: Mapping[str, Any] = {}
     roots = ANYWHERE
-    # What a module is told although nothing on the controller is looked at.
+    # Options that the module needs even if nothing on the controller is read.
     WHERE = ("store_root", "stores", "store_group_writable", "state")
 
     def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
@@ -47,10 +49,10 @@ class Producer(Action):
 
     @abstractmethod
     def produce(self, options: JsonObject) -> ModuleResult:
-        """The action's own part: returns the task's result."""
+        """The work of the subclass. Returns the task's result."""
 
     def without_source(self, key: str, options: Parameters) -> JsonObject:
-        """Remove what has this key: nothing on the controller needs to be looked at."""
+        """Remove the object with this key, without reading anything on the controller."""
         if options["state"] != "absent":
             raise RankzeroError("key: is allowed only with state: absent, to name what to remove; omit it.")
         return self.call(**{name: options[name] for name in self.WHERE}, key=key)
@@ -62,11 +64,11 @@ class Producer(Action):
             module_args={name: value for name, value in arguments.items() if value is not None},
             task_vars=self._variables,
         )
-        result.pop("invocation", None)  # it repeats whole files
+        result.pop("invocation", None)  # it contains complete files
         return result
 
     def say(self, text: str) -> None:
-        """Show what the step does now: on its row, or as a line."""
+        """Show what the step is doing: in its row, or as a line."""
         name = STEPS.get(own_action(self.MODULE), "")
         if name and display.draws:
             display.row(Row(self.host(), RUNNING, name, text, news=True))
@@ -74,7 +76,7 @@ class Producer(Action):
             display.display(f"{self.host()}: {text}")
 
     def host(self) -> str:
-        """The host of the task, as the inventory calls it."""
+        """The host of the task, as the inventory names it."""
         return str(self._variables.get("inventory_hostname", "host"))
 
     def send(self, paths: Iterable[str]) -> str:

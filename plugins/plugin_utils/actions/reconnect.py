@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A connection that is lost during a wait: tried again where that disturbs nobody, never where a login is asked for.
+"""Reconnect after a connection was lost during a wait, but never if that would need a login.
 
-Sites with a second factor lock out who keeps knocking. The open master of SSH (ControlPersist) may be used again as
-often as one likes; a new login may be tried only where keys alone open the door, and one refusal ends it.
+Sites with a second factor lock out users after repeated attempts. The open master connection of SSH (ControlPersist)
+may be used any number of times. A new login is tried only if keys are sufficient, and one refusal ends the attempts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 
-# What ssh, sshpass and the server say when somebody has to log in.
+# Messages of ssh, sshpass and the server that mean that a login is needed.
 _LOGIN = re.compile(
     r"permission denied|authentication fail|too many authentication|keyboard-interactive|invalid/incorrect password"
     r"|verification code|one-time|host key verification failed|passphrase",
@@ -29,16 +29,16 @@ MASTER_SECONDS = 10
 
 
 class ConnectionLost(Exception):
-    """The host could not be reached for as long as the task allows, or asks for a login."""
+    """The host could not be reached for as long as the task allows, or requires a login."""
 
 
 def asks_for_login(reason: str) -> bool:
-    """Whether a refused connection says that somebody has to log in."""
+    """Whether the message of a refused connection means that a login is needed."""
     return _LOGIN.search(reason) is not None
 
 
 def master_is_gone(connection: Any) -> bool:
-    """Whether the open master of an SSH connection is gone for which a password was typed: another would be needed."""
+    """Whether an SSH master connection that was opened with a password is gone, so that a new login would need one."""
     if getattr(connection, "transport", "") != "ssh" or not connection.get_option("password"):
         return False
     path = getattr(connection, "control_path", None)
@@ -62,9 +62,9 @@ def retried(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ModuleResult:
-    """Run `command`; while the connection is lost, again and ever more slowly, for `timeout` seconds.
+    """Run `command`. While the connection is lost, retry for `timeout` seconds with growing pauses.
 
-    `say(line, color)` tells once that it is lost, and that it is back. Raises ConnectionLost.
+    `say(line, color)` reports once that the connection is lost, and once that it is back. Raises ConnectionLost.
     """
     until, pause = clock() + timeout, 1.0
     told = False

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Programs of this collection that travel as text with a command: nothing that lies on the cluster is executed."""
+"""Programs of this collection that are sent as text with a command, so that no file of the cluster is executed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 _PLUGINS = "ansible_collections.rankzero.slurm.plugins."
 _GLANCE = f"{_PLUGINS}module_utils.watch.glance"
 _RUNTIME = f"{_PLUGINS}runtime."
-# What judges an artifact in a job.
+# The modules that check an artifact in a job.
 _CHECKER = (f"{_RUNTIME}artifact.formats", f"{_RUNTIME}artifact.outcome")
 
-# Each module under its own name, below packages that hold nothing else; those of the runtime import each other by their
-# rooms (artifact.formats). The last one is the program.
+# Each module keeps its own name, in packages that contain nothing else. Modules of the runtime import each other by
+# room
+# (artifact.formats). The last module is the program.
 _LOADER = """import base64, json, sys, types, zlib
 modules = json.loads(zlib.decompress(base64.b64decode("SOURCES")))
 for name, text in modules:
@@ -40,12 +41,13 @@ for name, text in modules:
 
 
 def glance(*, judges: bool) -> str:
-    """The program of module_utils/watch/glance.py, for Python's standard input. `judges`: with the checker."""
+    """The program of module_utils/watch/glance.py, for Python's standard input. `judges`: include the artifact
+    checker."""
     return _program((*(_CHECKER if judges else ()), _GLANCE))
 
 
 def interpreter(action: Any, task_vars: TaskVariables) -> str:
-    """The Python of the modules on the host that an action works on."""
+    """The Python interpreter that modules use on the host of an action."""
     chosen = str(action._templar.template(task_vars.get("ansible_python_interpreter", "auto")))
     if not chosen.startswith("auto"):
         return chosen
@@ -64,7 +66,7 @@ def _program(names: tuple[str, ...]) -> str:
 
 
 def _gather(name: str, sources: dict[str, str]) -> None:
-    """Add a module's source, after those of the collection's own modules that it imports."""
+    """Add a module's source, after the sources of the collection's modules that it imports."""
     path = _path(name)
     if name in sources or not os.path.isfile(path):
         return

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a job's environment is built from. Loaded only for a job that builds one."""
+"""What a job's environment is built from. Loaded only for jobs that build one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The key of the image that a job builds. Loaded only for a job that builds one."""
+"""The key of the image that a job builds. Loaded only for jobs that build one."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_conte
 
 
 def image_key(job: Job, leaving: Leaving) -> str | None:
-    """The key of the image that the job has built; None where it builds none. What it is built from is noted in
-    `leaving`. Raises RankzeroError.
+    """The key of the image that the job builds, or None if it builds none. Its inputs are added to `leaving`.
+
+    Raises RankzeroError.
     """
     build = job.spec.container.build
     if build is None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A folder of job files: every spec in it, where the folder comes from, and all that is wrong with it at once."""
+"""A folder of job files: read every spec, determine where the folder comes from, and report all mistakes together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENDINGS = (".yml", ".yaml", ".json")
 
 @dataclass(frozen=True)
 class Spec:
-    """One job file: its path below the folder, the path to read it by, and what it says."""
+    """One job file: its path below the folder, the path to read it by, and its contents."""
 
     file: str
     path: str
@@ -34,7 +34,7 @@ class Spec:
 
 
 def job_files(folder: str) -> list[str]:
-    """The job files below `folder`, relative to it. Hidden files and folders are none; links to folders are not
+    """The job files below `folder`, as relative paths. Hidden files and folders are ignored; links to folders are not
     followed.
     """
     if not os.path.isdir(folder):
@@ -51,13 +51,13 @@ def job_files(folder: str) -> list[str]:
 
 
 def read_folder(folder: str, cluster: Parameters | None, cwd: str) -> list[Spec]:
-    """Every spec, by file; pipeline files are none. Raises RankzeroError with the mistakes of all files together.
+    """Every spec, ordered by file; pipeline files are skipped. Raises RankzeroError with the mistakes of all files.
 
-    An empty folder is an error: a mistyped path or a checkout that failed would otherwise look like "all removed".
+    An empty folder is an error: otherwise a mistyped path or a failed checkout would mean that all jobs were removed.
     """
     full = os.path.join(cwd, os.path.expanduser(folder))
     there = job_files(full)
-    # Looked at before any of them is read.
+    # Checked before any file is read.
     roots = Roots.of(cluster_settings(cluster)[0].code_roots, cwd)
     strangers = {file: problem for file in there if (problem := roots.problem(file, os.path.join(full, file)))}
     files = [file for file in there if file not in strangers and not _is_pipeline(os.path.join(full, file))]
@@ -82,8 +82,9 @@ def read_folder(folder: str, cluster: Parameters | None, cwd: str) -> list[Spec]
 
 
 def with_defaults(cluster: Parameters, folder: str, cwd: str) -> JsonObject:
-    """The cluster's settings for job files that others may have written: files of their repository, and no secrets,
-    where the settings do not say so themselves.
+    """The cluster's settings for job files that others may have written. Unless the settings say otherwise, these jobs
+    may
+    use files of their repository and no secrets.
     """
     found = dict(cluster)
     if found.get("code_roots") is None:
@@ -94,7 +95,7 @@ def with_defaults(cluster: Parameters, folder: str, cwd: str) -> JsonObject:
 
 
 def _doubled(specs: list[Spec]) -> list[str]:
-    """One sentence for each name that more than one file has."""
+    """One sentence for each name that occurs in more than one file."""
     files: dict[str, list[str]] = {}
     for spec in specs:
         files.setdefault(spec.job.spec.name, []).append(spec.file)
@@ -106,7 +107,7 @@ def _doubled(specs: list[Spec]) -> list[str]:
 
 
 def _not_here(specs: list[Spec], known: set[str]) -> list[str]:
-    """One sentence for each file that a spec follows and that is none of the folder's."""
+    """One sentence for each file that a spec follows and that is not in the folder."""
     return [
         f"{spec.file}: after: {name} is not a job file of this folder; predecessors must be in the folder"
         for spec in specs
@@ -116,7 +117,7 @@ def _not_here(specs: list[Spec], known: set[str]) -> list[str]:
 
 
 def _is_pipeline(path: str) -> bool:
-    """Whether a file says which jobs follow each other, and is no job of its own."""
+    """Whether a file is a pipeline file, which only gives an order of jobs."""
     try:
         layer, _folder = load_job_file(path, os.sep)
     except RankzeroError:
@@ -125,8 +126,9 @@ def _is_pipeline(path: str) -> bool:
 
 
 def in_order(specs: list[Spec], folder: str, cwd: str) -> list[tuple[Spec, Stage]]:
-    """The specs as stages, each after what it follows by its own word or by that of a pipeline file of the folder.
-    Raises RankzeroError where they follow each other in a circle.
+    """The specs as stages, ordered so that each comes after the jobs it follows (its own `after`, or a pipeline file).
+
+    Raises RankzeroError if the order has a cycle.
     """
     known = {os.path.normpath(spec.path): spec for spec in specs}
 
@@ -146,13 +148,13 @@ def in_order(specs: list[Spec], folder: str, cwd: str) -> list[tuple[Spec, Stage
 
 
 def provenance_of(folder: str, cwd: str) -> JsonObject:
-    """Where the folder comes from: {"repository", "commit", "branch", "dirty", "folder"}; nulls without git."""
+    """The origin of the folder: {"repository", "commit", "branch", "dirty", "folder"}; null values without git."""
     full = os.path.normpath(os.path.join(cwd, os.path.expanduser(folder)))
     return repository(full)
 
 
 def set_name(folder: str, cwd: str, origin: JsonObject) -> str:
-    """The set that a folder is by default: the same in every checkout of one repository."""
+    """The default name of the set that a folder defines: the same in every checkout of one repository."""
     if origin.get("repository"):
         return f"{origin['repository']}:{origin['folder']}"
     return f"{platform.node()}:{os.path.realpath(os.path.join(cwd, os.path.expanduser(folder)))}"

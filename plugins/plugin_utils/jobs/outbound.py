@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a launch takes from the controller, as its plan shows it."""
+"""What a launch sends from the controller, as its plan shows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Jo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
 
 if TYPE_CHECKING:
-    # Loaded only where a job builds an image.
+    # Imported only if a job builds an image.
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import BuildInput
 
 
@@ -28,14 +28,14 @@ class EnvironmentSource:
 
 @dataclass
 class Leaving:
-    """What a launch takes from the controller: files by their folder, secrets and images by name."""
+    """What a launch sends from the controller: files by their folder, secrets and images by name."""
 
     files: dict[str, list[str]] = field(default_factory=dict)
     secrets: list[str] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
 
     def build(self, containerfile: str, read: BuildInput) -> None:
-        """Note what an image is built from."""
+        """Record what an image is built from."""
         self.images += read.bases
         folder, name = os.path.split(containerfile)
         self._add(*((containerfile, "Containerfile") if os.path.isdir(containerfile) else (folder, name)))
@@ -43,7 +43,7 @@ class Leaving:
             self._add(read.context.src, f"{_size(read.context)} of the build's context")
 
     def job(self, job: Job, snapshot: Snapshot, built: EnvironmentSource | None) -> None:
-        """Note what else a job takes; `built`: what its environment is made from."""
+        """Record everything else that a job sends. `built`: what its environment is built from."""
         self._add(snapshot.src, f"{_size(snapshot)} of code")
         for name in built.files if built else ():
             self._add(job.project, name)
@@ -57,13 +57,13 @@ class Leaving:
             named.append(what)
 
     def lines(self) -> list[str]:
-        """A line for each folder, and one for each kind of name."""
+        """One line for each folder, and one each for secrets and images."""
         found = [f"takes from {folder}: {', '.join(named)}" for folder, named in self.files.items()]
         found += [f"takes secrets: {', '.join(self.secrets)}"] if self.secrets else []
         return found + ([f"takes images: {', '.join(self.images)}"] if self.images else [])
 
     def facts(self) -> dict[str, object]:
-        """The same for a task's result."""
+        """The same, for a task's result."""
         return {"files": self.files, "secrets": self.secrets, "images": self.images}
 
 

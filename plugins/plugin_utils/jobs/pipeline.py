@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Jobs that follow each other: pipeline files, the specs' own `after`, and the order that they make.
+"""Jobs that follow each other: pipeline files, the `after` of specs, and the resulting order.
 
-A pipeline file is a map with `jobs`, a list of job files. Each follows the one before it, unless `after` (in its item,
-or in its own spec) names the job files that it follows; an empty list is nothing. Paths are relative to the file that
-they stand in.
+A pipeline file is a map with `jobs`, a list of job files. Each job follows the previous one, unless `after` (in its
+list item or in its spec) names the job files that it follows; an empty list means none. Paths are relative to the file
+that contains them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Read = Callable[[str], Job]
 
 @dataclass(frozen=True)
 class Stage:
-    """One job of a pipeline: its file, the job, and the stages before it by their place in the order."""
+    """One job of a pipeline: its file, the job, and the indexes of the stages that it follows."""
 
     path: str
     job: Job
@@ -38,7 +38,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Rendered:
-    """A stage and what is shipped for it."""
+    """A stage, and the files and arguments sent for it."""
 
     stage: Stage
     launch: Prepared | PreparedSweep
@@ -50,31 +50,34 @@ class Rendered:
 
     @property
     def request(self) -> JsonObject:
-        """The request of its job or of its array."""
+        """The request of its job or array."""
         found: dict[str, Any] = self.launch.arguments["array"] if self.is_sweep else self.launch.arguments
         return found
 
     @property
     def first(self) -> Prepared:
-        """The launch of the stage; of a sweep its first element."""
+        """The launch of the stage; for a sweep, its first element."""
         return self.launch.first if isinstance(self.launch, PreparedSweep) else self.launch
 
     def element_keys(self) -> list[str]:
-        """The keys of a sweep's elements; none of a job."""
+        """The keys of a sweep's elements; empty for a job."""
         return [one["key"] for one in self.launch.arguments["elements"]] if self.is_sweep else []
 
     def upstream(self) -> Upstream:
-        """How later stages name this one."""
+        """How later stages refer to this one."""
         request = self.request
-        # Of a sweep the folder that holds all of its arrays; its elements are named in sweep.json there.
+        # For a sweep, the folder that contains all of its arrays; sweep.json there names the elements.
         path = request["runs_dir"] if self.is_sweep else f"{request['runs_dir']}/{request['token']}"
         return Upstream(request["name"], request["key"], path)
 
     def submitted(
         self, generations: Mapping[str, str], waits: Sequence[str], **changes: Any
     ) -> Prepared | PreparedSweep:
-        """What is shipped once it is known what came of the stages before: `generations` by their tokens, and `waits`,
-        the jobs to wait for. `changes` of the request besides.
+        """What is sent once the results of the stages before are known.
+
+        `generations`: the earlier stages' generations by their tokens. `waits`: the jobs to wait for. `changes`: other
+        changes
+        to the request.
         """
         request = text_replaced({"files": self.request["files"]}, generations)
         request.update(waits_for=[f"afterok:{':'.join(waits)}"] if waits else [], **changes)
@@ -93,8 +96,10 @@ class _Item:
 
 
 def stages(given: Any, read: Read, cwd: str) -> list[Stage]:
-    """The jobs in an order in which each comes after what it follows. `given`: the path of a job file or of a pipeline
-    file, or a list of job files; `read` reads a job file. Raises `RankzeroError`.
+    """The jobs in an order in which each comes after those that it follows.
+
+    `given`: the path of a job file or of a pipeline file, or a list of job files. `read` reads a job file. Raises
+    `RankzeroError`.
     """
     items = _items(given, cwd)
     jobs: dict[str, Job] = {}
@@ -110,7 +115,7 @@ def stages(given: Any, read: Read, cwd: str) -> list[Stage]:
         own = tuple(os.path.normpath(os.path.join(job.folder, name)) for name in job.spec.after)
         after[path] = tuple(dict.fromkeys([*stated.get(path, ()), *own]))
         waiting += after[path]
-    # Only where nobody has said otherwise does the order of the list count.
+    # The order of the list applies only to jobs without `after`.
     for before, item in zip(items, items[1:]):
         if item.after is None and not after[item.path] and before.path != item.path:
             after[item.path] = (before.path,)
@@ -172,7 +177,7 @@ def _listed(given: Any, folder: str, where: str) -> list[_Item]:
 
 
 def _sorted(paths: Sequence[str], after: Mapping[str, Sequence[str]]) -> list[str]:
-    """Depth first, so that the order of the list is kept where nothing speaks against it."""
+    """Sort depth first, which keeps the order of the list where the dependencies permit."""
     order: list[str] = []
     way: list[str] = []
 
@@ -194,7 +199,7 @@ def _sorted(paths: Sequence[str], after: Mapping[str, Sequence[str]]) -> list[st
 
 
 def hopeless(result: Parameters) -> bool:
-    """Whether a stage has failed and stays so, by what its module returned."""
+    """Whether a stage has failed for good, according to its module's result."""
     if "elements" in result:
         return any(row["launch_state"] == "unchanged" and row["standing"] == "failed" for row in result["elements"])
     return bool(result["launch_state"] == "unchanged" and result["standing"] == "failed")

@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Layers -> everything that is shipped for a launch: plan, script, manifest, runtime. The controller's half of `job`.
+"""From the layers to everything that is sent for a launch: plan, script, manifest, runtime. The controller's part of
+`job`.
 
-Reads the project's files (code snapshot, pyproject.toml); talks to no cluster.
+Reads the project's files (code snapshot, pyproject.toml); does not contact the cluster.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapsh
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted
 
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "runtime")
-#: What a file of the runtime ends in; it lies in a room, or beside them where a user's program may call it.
+#: File name suffixes of the runtime. Its files are in rooms, or next to them if a user's program may call them.
 RUNTIME_SUFFIXES = (".py", ".sh", ".txt")
 RUNTIME_FILES = tuple(
     sorted(
@@ -61,7 +62,7 @@ RUNTIME_FILES = tuple(
 
 @dataclass(frozen=True)
 class Prepared:
-    """A launch, rendered. `files` carry the generation's token; `arguments` is what the remote module needs."""
+    """A rendered launch. `files` contain the generation's token; `arguments` are those of the remote module."""
 
     plan: Plan
     snapshot: Snapshot
@@ -70,13 +71,14 @@ class Prepared:
     arguments: dict[str, Any]
     lines: list[str]
     variables: list[dict[str, str]]
-    # The same launch with another spec: for the elements of a sweep.
+    # Makes the plan of the same launch with another spec, for the elements of a sweep.
     plan_of: Callable[[LaunchSpec, Merged], Plan]
     leaving: Leaving
 
 
 def runtime_bundle() -> tuple[str, dict[str, str]]:
-    """(key, files) of the job runtime. The key is the content's, so an upgrade never changes what a job runs from."""
+    """(key, files) of the job runtime. The key is over the contents, so an upgrade never changes the runtime of a
+    job."""
     files = {}
     for name in RUNTIME_FILES:
         with open(os.path.join(RUNTIME, name), encoding="utf-8") as stream:
@@ -95,8 +97,8 @@ def prepare(
     after: Sequence[Upstream] | None = None,
     snapshots: Snapshots | None = None,
 ) -> Prepared:
-    """Plan and render a launch. `site`: absolute paths on the cluster. `facts` go into the manifest.
-    `container_places` and `after` as in plan. `snapshots`: those that this command has taken already.
+    """Plan and render a launch. `site`: absolute paths on the cluster. `facts` are written to the manifest.
+    `container_places` and `after`: as in plan. `snapshots`: those already taken by this command.
     """
     spec = job.spec
     _check_kind(spec, after)
@@ -144,7 +146,7 @@ def prepare(
 
 
 def _check_kind(spec: LaunchSpec, after: Sequence[Upstream] | None) -> None:
-    """That the job is one launch, and not several that must be launched together."""
+    """Check that the job is one launch, not several that must be launched together."""
     if spec.sweep is not None:
         raise RankzeroError(
             f"sweep: {spec.name} is a sweep of many launches; use rankzero.slurm.sweep (module job_sweep) for it"
@@ -157,7 +159,7 @@ def _check_kind(spec: LaunchSpec, after: Sequence[Upstream] | None) -> None:
 
 
 def _image_key(job: Job, leaving: Leaving) -> str | None:
-    """As built_image.image_key, which is loaded only where a job builds an image."""
+    """Like built_image.image_key, which is imported only if a job builds an image."""
     if job.spec.container.build is None:
         return None
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.built_image import image_key
@@ -166,7 +168,7 @@ def _image_key(job: Job, leaving: Leaving) -> str | None:
 
 
 def _environment_source(job: Job) -> EnvironmentSource | None:
-    """As built_environment.environment_source, which is loaded only where a job builds an environment."""
+    """Like built_environment.environment_source, which is imported only if a job builds an environment."""
     if job.spec.environment.mode not in (*MODES, *ON_NODES, "conda"):
         return None
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.built_environment import environment_source
@@ -183,7 +185,7 @@ def _files(
         "submitted_by": f"{getpass.getuser()}@{platform.node()}",
     }
     if after:
-        # Also so that they stay while this launch does (store_prune).
+        # This also protects them from store_prune for as long as this launch exists.
         known["after"] = [asdict(upstream) for upstream in after]
     record = manifest(made, job.merged, {**known, **facts})
     record["spec"] = with_absolute_paths(record["spec"], job)
@@ -199,7 +201,7 @@ def _files(
 
 
 def _refs(made: Plan, runtime_key: str) -> list[dict[str, str]]:
-    """What the launch needs on the cluster, as the module looks for it."""
+    """What the launch needs on the cluster, in the form that the module checks."""
     refs: list[dict[str, str]] = [asdict(ref) for ref in made.refs]
     for ref in refs:
         if ref["kind"] == "image":
@@ -213,7 +215,7 @@ def _warnings(job: Job) -> list[str]:
 
 
 def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callable[[str], Any]) -> bytes:
-    """Lines NAME=base64 for the secrets whose values the controller holds. `variable` reads an Ansible variable."""
+    """Lines NAME=base64 for the secrets whose values the controller holds. `variable` returns an Ansible variable."""
     lines, problems = b"", []
     for name, source in sorted(spec.secrets.items()):
         if source.kind == "from_file":
@@ -262,7 +264,7 @@ def _sources(snapshot: Snapshot, built: EnvironmentSource | None, job: Job) -> l
 
 
 def with_absolute_paths(data: JsonObject, job: Job) -> JsonObject:
-    """A spec that means the same wherever it lies."""
+    """The spec with absolute paths, so that it means the same in any folder."""
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
     if job.spec.environment.mode in (*MODES, *ON_NODES, "conda"):
         result["environment"] = {**data.get("environment", {}), "project": job.project}

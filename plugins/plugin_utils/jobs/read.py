@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The layers of a job on the controller: job files, cluster settings, overrides.
 
-A job file is data: every plain scalar stays text (YAML's own types would turn 12:00:00 into 43200), nothing in it is
-templated, tags and merge keys are refused. `null`, `~` and an empty value delete what a lower layer has set.
+A job file is data: every plain scalar stays text (YAML's types would turn 12:00:00 into 43200), nothing in it is
+templated, tags and merge keys are refused. `null`, `~` and an empty value delete a value that a lower layer has set.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents i
 
 
 def parse_job_text(text: str, name: str) -> Layer:
-    """The layer of a job file's text; raises RankzeroError with file and line where it is no YAML map."""
-    # launch.json of an earlier run carries the spec that made it. As YAML, escaped characters would stay in halves.
+    """The layer in a job file's text. Raises RankzeroError with file and line if it is not a YAML map."""
+    # launch.json of an earlier run contains its spec. Read as YAML, surrogate pairs of escaped characters would stay
+    # apart.
     document = json_document(text, f"job: {name} is not a job file")
     if isinstance(document, dict) and "rankzero_launch" in document:
         if not isinstance(document.get("spec"), dict):
@@ -55,7 +56,7 @@ def parse_job_text(text: str, name: str) -> Layer:
 
 
 def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
-    """(layer, folder of the file). A relative path is looked up from `cwd`."""
+    """(layer, folder of the file). A relative path starts at `cwd`."""
     full = os.path.join(cwd, os.path.expanduser(path))
     try:
         text = named_text(full, "job")
@@ -70,8 +71,9 @@ def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
 
 @dataclass(frozen=True)
 class Job:
-    """A launch as its layers say it: the spec, who set what, the cluster's settings, and where paths start; `folder` is
-    the job file's.
+    """A launch as defined by its layers: the spec, the layer that set each value, the cluster's settings, and the start
+    of
+    relative paths. `folder` is the job file's.
     """
 
     spec: LaunchSpec
@@ -87,7 +89,7 @@ class Job:
 
 
 def cluster_settings(cluster: Parameters | None) -> tuple[ClusterSettings, JsonObject, list[str]]:
-    """(the cluster's own settings, its layer below the job, what is wrong with the settings)."""
+    """(the cluster's own settings, the layer below the job, the problems of the settings)."""
     own, below = split_cluster(cluster or {})
     settings, problems = parse_cluster(merge([Layer("launch_cluster", own)]))
     return settings, below, problems
@@ -100,9 +102,9 @@ def read_job(
     command_line: Parameters | None,
     cwd: str,
 ) -> Job:
-    """Merge and check every layer: cluster -> job -> overrides of the task -> overrides of the command line.
+    """Merge and check all layers: cluster, job, overrides of the task, overrides of the command line, in that order.
 
-    job: path of a job file, or the spec itself. All mistakes of all layers are raised together (SpecError).
+    job: path of a job file, or the spec itself. Raises one SpecError with the mistakes of all layers.
     """
     if job is None or job == "":
         raise RankzeroError(
@@ -125,7 +127,8 @@ def read_job(
     spec = validated(merged, problems, settings.fabrics)
 
     def located(path: str, dotted: str) -> str:
-        # A path in a job file, and a default, is relative to that file; any other one to where the command was given.
+        # Paths in a job file and defaults are relative to that file; all others to the folder where the command was
+        # run.
         origin = merged.origins.get(dotted)
         start = base if origin is None or origin == layer.name or origin.startswith(layer.name + ":") else cwd
         return os.path.normpath(os.path.join(start, os.path.expanduser(path)))

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan -> text of the batch script. Plain jinja2: a site's templates come first, ours lie under `rankzero/`.
+"""Render the batch script of a plan. Plain jinja2: a site's templates take precedence, ours are under `rankzero/`.
 
-Everything a template prints is quoted for the shell unless a filter says how it is made safe instead.
+Every value that a template prints is quoted for the shell, unless a filter makes it safe in another way.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SITE_SCRIPT = "job.sbatch.j2"
 
 
 class Safe(str):
-    """Text that needs no quoting: a filter has made it safe for the place where it stands."""
+    """Text that needs no quoting, because a filter has made it safe where it is used."""
 
 
 def _quoted(value: object) -> str:
@@ -43,13 +43,13 @@ def _words(values: Iterable[str]) -> Safe:
 
 
 def _program(argv: Sequence[str], python: str) -> Safe:
-    """The ranks' command. The job's Python is named by its variable: where a node has a copy of it, that one counts."""
+    """The ranks' command. The job's Python is given as a variable, because a node may have its own copy."""
     own = argv[0] == python
     return Safe(('"$RANKZERO_PYTHON" ' if own else "") + _words(argv[own:]))
 
 
 def _bare(value: object) -> Safe:
-    """Names that the spec's own patterns have reduced to harmless characters."""
+    """Names that the spec's patterns limit to harmless characters."""
     text = str(value)
     if not re.fullmatch(r"[A-Za-z0-9._/-]+", text):
         raise RankzeroError(f"{text!r} needs quotes in a script")
@@ -57,7 +57,8 @@ def _bare(value: object) -> Safe:
 
 
 def _sbatch(value: object) -> Safe:
-    """A value of an #SBATCH line. sbatch splits it itself: double quotes group, a backslash escapes, # comments."""
+    """A value of an #SBATCH line. sbatch parses it itself: double quotes group, a backslash escapes, # starts a
+    comment."""
     text = str(value)
     if any(ord(char) < 32 or ord(char) == 127 for char in text):
         raise RankzeroError(f"the sbatch value {text!r} must be one line without control characters")
@@ -67,23 +68,23 @@ def _sbatch(value: object) -> Safe:
 
 
 def _comment(value: object) -> Safe:
-    """The rest of a comment line: nothing in it may end the line."""
+    """The rest of a comment line, without characters that could end the line."""
     return Safe("".join(char if char.isprintable() else " " for char in str(value)))
 
 
 def _tilde(value: object) -> Safe:
-    """A path of the cluster, whose leading ~/ is the user's home there."""
+    """A path on the cluster, in which a leading ~/ is the user's home directory there."""
     text = str(value)
     return Safe('"$HOME"/' + shlex.quote(text[2:])) if text.startswith("~/") else Safe(shlex.quote(text))
 
 
 def _shell_line(value: object) -> Safe:
-    """A line of the spec's `setup.commands`: the one place where a job brings shell of its own."""
+    """A line of the spec's `setup.commands`, the only place where a job contains shell code."""
     return Safe(str(value))
 
 
 class _Context(jinja2.runtime.Context):
-    """What `super()` gives in a site's template is a part of a script already: quoted it would be one word."""
+    """Marks what `super()` returns in a site's template as safe: it is part of a script, and quoting would break it."""
 
     def super(self, name: str, current: Any) -> Any:
         parent = super().super(name, current)
@@ -112,7 +113,7 @@ def environment(site_templates: str | None = None) -> jinja2.Environment:
 
 
 def render_script(plan: Plan, site_templates: str | None = None) -> str:
-    """The batch script, with the generation's token still in it."""
+    """The batch script, with the token of the generation not yet replaced."""
     templates, name = _opened(site_templates)
     with _mistakes_named(name, site_templates):
         return templates.get_template(name).render(_values(plan))
@@ -129,7 +130,7 @@ def render_shell(plan: Plan, site_templates: str | None = None) -> str:
 
 
 def _block(templates: jinja2.Environment, name: str, block: str, values: Mapping[str, Any]) -> Safe:
-    """One block of a job's template: the site's where it has one, with ours as its `super()`."""
+    """One block of a job's template: the site's if it has one, with ours as its `super()`."""
     chain = [templates.get_template(each) for each in dict.fromkeys([name, SCRIPT])]
     context = chain[0].new_context(dict(values))
     found = [template.blocks[block] for template in chain if block in template.blocks]
@@ -138,7 +139,7 @@ def _block(templates: jinja2.Environment, name: str, block: str, values: Mapping
 
 
 def _opened(site_templates: str | None) -> tuple[jinja2.Environment, str]:
-    """The templates and the name of the job's script among them. Raises `RankzeroError`."""
+    """The templates, and the name of the job's script template. Raises `RankzeroError`."""
     name = SITE_SCRIPT if site_templates else SCRIPT
     if site_templates and not os.path.isfile(os.path.join(site_templates, SITE_SCRIPT)):
         raise RankzeroError(
@@ -160,7 +161,7 @@ def _values(plan: Plan) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _mistakes_named(name: str, site_templates: str | None) -> Iterator[None]:
-    """A template's own mistakes as errors that a person can act on."""
+    """Turn a template's errors into errors that tell the user what to do."""
     try:
         yield
     except jinja2.TemplateError as error:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan -> the request that the module on the cluster is sent (submit/request.py)."""
+"""From a plan to the request for the module on the cluster (submit/request.py)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def request_of(
 
 
 def container_needs(plan: Plan) -> ContainerNeeds | None:
-    """What the job's container needs of the cluster; None for a job without one."""
+    """What the job's container needs from the cluster; None for a job without a container."""
     spec, made = plan.spec, plan.container
     if made is None:
         return None
@@ -66,7 +66,7 @@ def container_needs(plan: Plan) -> ContainerNeeds | None:
         own_setup=bool(spec.setup.modules or spec.setup.commands),
         options=[name for name, _value in made.step],
         level=spec.container.level,
-        # One that is built for the job is no wish of the user's that could be wrong.
+        # An image that is built for the job was not named by the user, so it need not be checked.
         image=made.image_file if spec.container.image else "",
         sources=[mount(text).source for text in spec.container.mounts],
         runs_dir=plan.runs_dir(),
@@ -94,7 +94,7 @@ def _limits(plan: Plan) -> Ask:
 
 
 def allocation_asked(plan: Plan) -> allocation.Asked | None:
-    """What the job that is running already is asked before anything starts in it; None for a launch of its own."""
+    """What is required of the running job before anything starts in it; None for a launch with its own job."""
     spec = plan.spec
     if spec.launcher.inside_job is None:
         return None
@@ -113,7 +113,7 @@ def allocation_asked(plan: Plan) -> allocation.Asked | None:
 
 
 def _placement(spec: LaunchSpec) -> Placement | None:
-    """Which nodes the job wants; None inside another job, whose nodes are given."""
+    """Which nodes the job asks for; None inside another job, whose nodes are fixed."""
     if spec.launcher.inside_job:
         return None
     return Placement(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A job with a section `sweep` -> everything that is shipped for its array. The controller's half of `job_sweep`."""
+"""From a job with `sweep` to everything that is sent for its array. The controller's part of `job_sweep`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 
-# What an element's launch.json has for itself, or what would fill a folder a thousand times over.
+# Values that differ for each element's launch.json, or that would be repeated in every element.
 _OWN = ("key", "spec", "origins", "variables")
 
 
 @dataclass(frozen=True)
 class PreparedSweep:
-    """A sweep, rendered. `first`: its first element as an ordinary launch; `arguments`: what the module needs."""
+    """A rendered sweep. `first`: its first element as an ordinary launch; `arguments`: those of the module."""
 
     first: Prepared
     arguments: dict[str, Any]
@@ -33,7 +33,7 @@ class PreparedSweep:
 
 
 def prepare_sweep(job: Job, state_root: str, prepared: Callable[..., Prepared]) -> PreparedSweep:
-    """`prepared(job, container_places=...)` plans and renders one launch, as for module `job`."""
+    """Prepare a sweep. `prepared(job, container_places=...)` plans and renders one launch, as for module `job`."""
     spec = job.spec
     found = array.specs(spec, job.merged, job.settings.fabrics)
     places = array.container_places(state_root, spec.name, [one for _point, _merged, one in found])
@@ -61,7 +61,7 @@ def prepare_sweep(job: Job, state_root: str, prepared: Callable[..., Prepared]) 
         "elements": [_element(element, line) for element, line in zip(elements, array.lines(elements))],
         "tasks_token": array.tasks_token(plan.key),
         "spec": data,
-        # What the array's script names must be known to belong to each of its elements (store_prune).
+        # store_prune must know that what the array's script refers to is used by each element.
         "manifest": {
             **{name: value for name, value in manifest.items() if name not in _OWN},
             "runtime": plan.runtime_dir,
@@ -86,7 +86,7 @@ def prepare_sweep(job: Job, state_root: str, prepared: Callable[..., Prepared]) 
 
 
 def _element(element: array.Element, line: str) -> dict[str, Any]:
-    """One launch of the sweep, as the module is told of it. `line`: that of the array's table."""
+    """One launch of the sweep, as sent to the module. `line`: its line of the array's table."""
     checkpoints = element.plan.spec.checkpoint.dir
     return {
         "number": element.number,
@@ -98,7 +98,7 @@ def _element(element: array.Element, line: str) -> dict[str, Any]:
 
 
 def _lines(sweep: Sweep, first: Prepared, plan: Plan, count: int, notes: list[str]) -> list[str]:
-    """The plan in a few lines: that of the job, and what is varied."""
+    """The plan in a few lines: the job's, and the parameters that vary."""
     names = ", ".join(sweep.parameters or (sweep.points[0] if sweep.points else ()))
     at_once = f", at most {sweep.parallel} at once" if sweep.parallel else ""
     best = f"; best by {sweep.goal} {sweep.metric}" if sweep.metric else ""

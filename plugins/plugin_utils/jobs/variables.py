@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables that each playbook of the collection takes, and what is wrong with others on the command line. Pure.
+"""The variables that each playbook of the collection accepts, and errors for others on the command line. Pure.
 
-Ansible accepts any name after `-e`. A misspelt one would silently have no effect, and the job would be submitted.
+Ansible accepts any name after `-e`. Without this check, a misspelt name would have no effect, and the job would be
+submitted.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
 
-#: Names that a user's inventory, play or command line declares as variables of their own.
+#: Names of variables that a user's inventory, play or command line defines for itself.
 DECLARED = "launch_variables"
-#: Set for a host once its playbook has been checked.
+#: Set for a host once the variables of its playbook have been checked.
 CHECKED = "rankzero_variables_checked"
-# The settings of role launch may stand in a file for all playbooks (-e @site.yml).
+# The settings of role launch may be in one file for all playbooks (-e @site.yml).
 SETTINGS = (
     "launch_overrides",
     "launch_relaunch",
@@ -45,7 +46,7 @@ COURSE = (
     "course_class_limits",
     "course_exercise",
 )
-# A class is one file of variables (-e @class.yml), so each of the two playbooks takes the variables of the other.
+# One file holds the folder and the tasks of a class, so each of the two playbooks accepts the other's variables too.
 CHECKOFF = (
     "course_checked",
     "course_job",
@@ -105,7 +106,7 @@ LAB = (
 LAB_CLUSTER = tuple(f"lab_cluster_{name}" for name in LAB)
 RECONCILE = ("jobs", "cluster", "set", "removed", "changed", "relaunch", "max_failures", "wait", "wait_timeout")
 
-#: Playbook -> its own variables, beside EVERYWHERE and `ansible_...`.
+#: Playbook -> its own variables, in addition to EVERYWHERE and `ansible_...`.
 PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "train": ROLE_LAUNCH,
     "plan": (*JOB, "rerun"),
@@ -113,7 +114,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "sweep": (*JOB, "rerun", "state", "elements"),
     "pipeline": (*JOB, "rerun", "state"),
     "shell": (*JOB, "run"),
-    # `until` is the old name of wait_until: Ansible reserves it and warns.
+    # `until` is the old name of wait_until. Ansible reserves it and warns.
     "attach": (*SELECTION, "wait_until", "until", "pattern", "log", "wait_timeout"),
     "logs": (*SELECTION, "dest", "tail_bytes", "head_bytes", "merge", "follow", "redact"),
     "diagnose": (*SELECTION, "logs", "stall_factor", "stall_seconds", "families"),
@@ -125,9 +126,9 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "course": ("lab", *LAB_CLUSTER, *COURSE, "course_state", *CHECKOFF),
     "checkoff": ("students", "pick", "evidence", *CHECKOFF, "lab", *LAB_CLUSTER, *COURSE, "course_state"),
 }
-#: Playbooks that take the short names of the job spec (`-e nodes=8`).
+#: Playbooks that accept the short names of the job spec (`-e nodes=8`).
 LAUNCHING = ("train", "plan", "cancel", "sweep", "pipeline", "shell", "fabric")
-#: Names that a person tries, and what they meant, where no name is similar enough.
+#: Names that users try, with the intended ones, where no accepted name is similar enough.
 MEANT = {
     "state": "to cancel a job, use the playbook rankzero.slurm.cancel",
     "cancel": "to cancel a job, use the playbook rankzero.slurm.cancel",
@@ -137,7 +138,8 @@ MEANT = {
 
 
 def known_names(playbook: str | None) -> tuple[str, ...]:
-    """What a playbook of ours takes; None for a user's own play that launches a job. Raises RankzeroError."""
+    """The variables that one of our playbooks accepts; None for a user's play that launches a job. Raises
+    RankzeroError."""
     own = ROLE_LAUNCH if playbook is None else PLAYBOOKS.get(playbook)
     if own is None:
         raise RankzeroError(f"playbook: must be one of {', '.join(PLAYBOOKS)}; not {playbook!r}")
@@ -146,7 +148,7 @@ def known_names(playbook: str | None) -> tuple[str, ...]:
 
 
 def refuse_unknown(playbook: str | None, extra: Collection[str], own: Collection[str]) -> None:
-    """Raise RankzeroError for the names of extra variables that neither the playbook takes nor the user (`own`) has."""
+    """Raise RankzeroError for extra variables that neither the playbook accepts nor the user (`own`) defines."""
     known = known_names(playbook)
     unknown = [name for name in extra if name not in known and name not in own and not name.startswith("ansible_")]
     if not unknown:
@@ -164,7 +166,7 @@ def refuse_unknown(playbook: str | None, extra: Collection[str], own: Collection
 
 
 def _meant(name: str, known: Collection[str]) -> str:
-    # Words of a name before similar letters: `wait_timeout` is launch_wait_timeout.
+    # Match words of a name before similar letters: `wait_timeout` means launch_wait_timeout.
     parts = [one for one in known if f"_{name}_" in f"_{one}_"]
     close = min(parts, key=len) if parts and name not in MEANT else nearest(name, list(known), likeness=0.7)
     if close:

@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(__file__)
 
 @functools.lru_cache(maxsize=1)
 def collection_version() -> str:
-    """From MANIFEST.json of an installed collection, from galaxy.yml in a checkout. Raises OSError without either."""
+    """From MANIFEST.json of an installed collection, or galaxy.yml in a checkout. Raises OSError if neither exists."""
     try:
         with open(os.path.join(ROOT, "MANIFEST.json"), encoding="utf-8") as stream:
             return str(json.load(stream)["collection_info"]["version"])

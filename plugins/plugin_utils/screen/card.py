@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The result card: what became of a launch, in a few lines for people. Pure but for reading fetched logs."""
+"""The result card: the outcome of a launch in a few lines. Pure except for reading fetched logs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts im
 
 TAIL_LINES = 8
 VALUES_SHOWN = 12
-# A line that ends a Python traceback: the exception's own words.
+# The last line of a Python traceback, with the exception's message.
 _EXCEPTION = re.compile(
     r"^(?:\[[^\]]*\]:?\s*)?(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)|Killed|Segmentation fault)\b"
 )
@@ -32,14 +32,14 @@ def shown_value(value: object) -> str:
 
 
 def verdict(result: Parameters) -> str:
-    """One word or two for the outcome. `result`: that of module `job_wait`."""
+    """The outcome in one or two words. `result`: that of module `job_wait`."""
     if result.get("success"):
         return "succeeded"
     return "failed" if result.get("completed") else "not finished"
 
 
 def card(launch: Parameters, result: Parameters, logs: Parameters) -> list[str]:
-    """The lines of the card from what the role's tasks returned."""
+    """The lines of the card, from the results of the role's tasks."""
     nodes = result.get("nodes") or []
     job = f"{result.get('job_id') or launch.get('job_id') or '(none)'}, generation {launch.get('generation')}"
     attempt = result.get("attempt")
@@ -74,7 +74,7 @@ def card(launch: Parameters, result: Parameters, logs: Parameters) -> list[str]:
 
 
 def last_words(logs_dir: str) -> list[str]:
-    """The end of the log that most likely says why: the lowest rank with an exception, else the job's own log."""
+    """The end of the most informative log: of the lowest rank with an exception, or else the job's own log."""
     candidates = list(rank_logs(logs_dir).values())
     for path in candidates:
         tail = _tail(path)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands that a person is told to type, whole: they work as they stand. Pure but for the working directory."""
+"""Complete commands for the user to run. Pure except for the working directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import T
 
 
 def playbook_command(playbook: str, task_vars: TaskVariables, **variables: str) -> str:
-    """The command line of one of our playbooks on the inventories of this run."""
+    """The command line that runs one of our playbooks with the inventories of this run."""
     words = ["ansible-playbook"]
     for source in task_vars.get("ansible_inventory_sources") or []:
         beside = os.path.relpath(source) if os.path.isabs(source) else source

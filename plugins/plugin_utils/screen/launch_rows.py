@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The rows of one launch: what is launched, the wait for it, and its end. Pure but for reading fetched logs."""
+"""The rows of one launch: what is launched, the wait for it, and its end. Pure except for reading fetched logs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows im
 )
 
 KEY_DIGITS = 8
-# What a step is called on the screen.
+# The names of steps on the screen.
 STEPS = {"environment": "env", "packages": "packages", "image": "image", "code": "code", "dataset": "dataset"}
-# So many nodes are named.
+# At most this many nodes are named.
 MOST_NODES = 8
 
 
 def head(host: str, plan: Plan) -> Row:
-    """The launch in one line: its name, its key, its shape, where it runs and for how long at most."""
+    """The launch in one line: name, key, topology, where it runs, and its time limit."""
     shape, ask = plan.topology, plan.spec.resources
     nodes = f"{shape.nodes} node{'' if shape.nodes == 1 else 's'}"
     ranks = f"{shape.ranks_per_node} rank{'' if shape.ranks_per_node == 1 else 's'}"
@@ -43,7 +43,7 @@ def head(host: str, plan: Plan) -> Row:
 
 
 def limit(time: str) -> str:
-    """A time limit as people say it: `10 min`, `2 h 30 min`, `1 d 4 h`; as it is where it is written in another way."""
+    """A time limit for people: `10 min`, `2 h 30 min`, `1 d 4 h`. Text in another form is returned as it is."""
     _days, dash, rest = time.rpartition("-")
     parts = rest.split(":")
     if dash or len(parts) != 3 or not all(part.isdigit() for part in parts):
@@ -54,12 +54,12 @@ def limit(time: str) -> str:
 
 
 def job_name(job_id: object) -> str:
-    """The name of the row of a job."""
+    """The name of a job's row."""
     return f"job {job_id}"
 
 
 def launched(host: str, result: Parameters, facts: Mapping[str, str]) -> list[Row]:
-    """What the submission did. `facts`: the kind of a part of the launch -> what is known of it, in words."""
+    """The rows about the submission. `facts`: kind of input -> what is known about it, as text."""
     state, job = result.get("launch_state"), job_name(result.get("job_id"))
     missing = {reference["kind"] for reference in result.get("missing", [])}
     rows = [
@@ -82,8 +82,8 @@ def launched(host: str, result: Parameters, facts: Mapping[str, str]) -> list[Ro
 class Waiting:
     """The rows of a wait for one launch: its job in the queue, its set-up on the nodes, its steps.
 
-    `show` takes each row. `clock`: seconds that only grow, time.monotonic but in tests. `attached`: the job has started
-    before the wait, so nobody knows here how long it was queued.
+    `show` receives each row. `clock`: monotonic seconds (time.monotonic, except in tests). `attached`: the job started
+    before the wait, so its time in the queue is unknown.
     """
 
     def __init__(
@@ -99,16 +99,16 @@ class Waiting:
         self._attached = attached
 
     def say(self, text: str, color: str | None = None) -> None:
-        """A line by itself."""
+        """Show a separate line."""
         self._show(Row(self._host, WARNING if color else NOTE, text=text, news=True))
 
     def begin(self) -> None:
-        """The wait begins: the job is in the queue, or further."""
+        """Start the wait: the job is queued, or has started."""
         self._began = self._clock()
         self._show(Row(self._host, RUNNING, job_name(self.job_id), "queued"))
 
     def events(self, events: Iterable[Event]) -> None:
-        """Show what a poll brought."""
+        """Show the events of a poll."""
         for event in events:
             self._event(event)
 
@@ -131,7 +131,7 @@ class Waiting:
             self.say(event.text, "yellow" if event.kind in ("silent", "followed") else None)
 
     def _granted(self, text: str) -> None:
-        """Slurm has given it nodes: what comes is its set-up, the preflight among it."""
+        """Slurm has allocated nodes to the job: its set-up follows, including the preflight."""
         if self._setup:
             return
         self._setup = True
@@ -140,7 +140,7 @@ class Waiting:
         self._show(Row(self._host, RUNNING, "preflight", "setting up"))
 
     def _started(self, event: Event) -> None:
-        # Where it was over before the first look, nobody knows how long it took.
+        # If the job ended before the first poll, the duration of its set-up is unknown.
         seen = self._setup
         self._granted(named(event.nodes) or event.text)
         if self._step is None:
@@ -149,7 +149,7 @@ class Waiting:
         self._show(self._step)
 
     def look(self, watch: Watch) -> None:
-        """What the watch knows now, on the row of its preflight or of its steps."""
+        """Update the row of the preflight or of the steps from the watch."""
         if self._step is None:
             nodes = watch.record.nodes if watch.record is not None else None
             if self._setup and watch.preflight is not None and nodes:
@@ -167,7 +167,7 @@ class Waiting:
             self._show(step)
 
     def end(self, ok: bool, text: str) -> None:
-        """The wait is over: the last step stays on the screen. `text`: what became of it, for a job without steps."""
+        """End the wait. The last step stays on the screen. `text`: the outcome, for a job without steps."""
         state = OK if ok else FAILED
         if self._step is not None:
             shown = self._step.text if self._step.detail or self._step.fraction is not None else "no steps in its log"
@@ -179,12 +179,12 @@ class Waiting:
 
 
 def looked_at(done: int, nodes: int) -> str:
-    """How far the preflight is."""
+    """The progress of the preflight."""
     return f"{done} of {nodes} node{'' if nodes == 1 else 's'}"
 
 
 def steps(known: Metrics) -> str:
-    """`120/200`, or as much of it as the line says."""
+    """`120/200`, or as much of it as the metrics contain."""
     if known.step is None:
         return ""
     return f"{known.step}/{known.total}" if known.total else str(known.step)
@@ -198,7 +198,7 @@ def numbers(known: Metrics) -> str:
 
 
 def short(number: float) -> str:
-    """A rate in three digits: `812`, `8.1k`, `51k`, `1.2M`."""
+    """A rate with up to three digits: `812`, `8.1k`, `51k`, `1.2M`."""
     for unit in ("", "k", "M"):
         if number < 1000:
             return f"{number:.1f}{unit}" if unit and number < 10 else f"{number:.0f}{unit}"
@@ -207,6 +207,6 @@ def short(number: float) -> str:
 
 
 def named(nodes: Sequence[str]) -> str:
-    """Nodes for a line."""
+    """The names of nodes for one line."""
     more = f" and {len(nodes) - MOST_NODES} more" if len(nodes) > MOST_NODES else ""
     return " ".join(nodes[:MOST_NODES]) + more

@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Control groups for the lab's nodes, so that slurmd really limits cores, memory and devices (cgroups(7), version 1).
 
-Every node gets a group of its own in each hierarchy, and a cgroup namespace with that group as its root. So Slurm's
-groups of two nodes, or of two labs, never meet. The groups lie below the group of whoever started the lab, whose limits
-hold for the lab too. Groups outlive their processes: `sweep` removes them after a stop, and what a killed lab left.
+Every node gets its own group in each hierarchy, and a cgroup namespace with that group as its root. So Slurm's groups
+of two nodes, or of two labs, never conflict. The groups are below the group of the user who started the lab, whose
+limits therefore apply to the lab too. Groups outlive their processes: `sweep` removes them after a stop, including
+those of a killed lab.
 
-Version 2 is not used: Slurm 22.05 wants the delegation of a systemd there, which a lab has not.
+Version 2 is not used: for it, Slurm 22.05 requires a group that systemd delegates, which a lab does not have.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import 
 
 # What proctrack/cgroup and task/cgroup of Slurm 22.05 use.
 CONTROLLERS = ("cpuset", "devices", "freezer", "memory")
-# A new cpuset is empty, and nothing can run in it before it has these (cpuset(7)).
+# A new cpuset is empty, and no process can run in it until these are set (cpuset(7)).
 _CPUSET = ("cpuset.cpus", "cpuset.mems")
 MOUNT_POINT = "/sys/fs/cgroup"
 
 
 def hierarchies(mountinfo: str) -> dict[str, str]:
-    """Controller -> mount point of its version 1 hierarchy, out of a /proc/PID/mountinfo text (proc(5)). Pure."""
+    """Controller -> mount point of its version 1 hierarchy, from the text of /proc/PID/mountinfo (proc(5)). Pure."""
     found = {}
     for line in mountinfo.splitlines():
         before, _dash, after = line.partition(" - ")
@@ -44,7 +45,7 @@ def mounted() -> dict[str, str]:
 
 
 def obstacle(found: Mapping[str, str]) -> str:
-    """Why nothing can be enforced with these hierarchies; "" when it can."""
+    """Why limits cannot be enforced with these hierarchies; "" if they can."""
     missing = [name for name in CONTROLLERS if name not in found]
     if missing:
         return f"this machine has no version 1 control groups for {', '.join(missing)}"
@@ -53,7 +54,7 @@ def obstacle(found: Mapping[str, str]) -> str:
 
 
 def own_group(text: str, controller: str) -> str:
-    """A process's group below the mount point of its hierarchy, out of a /proc/PID/cgroup text ("": the top). Pure."""
+    """A process's group below its hierarchy's mount point, from the text of /proc/PID/cgroup ("": the top). Pure."""
     for line in text.splitlines():
         _number, names, path = line.split(":", 2)
         if controller in names.split(","):
@@ -62,7 +63,7 @@ def own_group(text: str, controller: str) -> str:
 
 
 def join(name: str) -> None:
-    """Move this process into group `name` (LAB/NODE, made here) of every hierarchy; it sees that one as the root."""
+    """Create group `name` (LAB/NODE) in every hierarchy and move this process into it, as the root that it sees."""
     found = mounted()
     with open("/proc/self/cgroup", encoding="utf-8") as stream:
         own = stream.read()
@@ -79,12 +80,12 @@ def join(name: str) -> None:
                     with open(f"{group}/{setting}", "w", encoding="ascii") as stream:
                         stream.write(value)
         with open(f"{group}/cgroup.procs", "w", encoding="ascii") as stream:
-            stream.write("0")  # whoever writes it
+            stream.write("0")  # "0" means the writing process
     kernel.unshare(kernel.CLONE_NEWCGROUP)
 
 
 def mount(root: str) -> None:
-    """Mount every hierarchy, as this process's cgroup namespace shows it, below `root`/sys/fs/cgroup (a tmpfs)."""
+    """Mount every hierarchy, as seen in this process's cgroup namespace, below `root`/sys/fs/cgroup (a tmpfs)."""
     for controller in CONTROLLERS:
         path = f"{root}{MOUNT_POINT}/{controller}"
         os.makedirs(path, exist_ok=True)
@@ -93,7 +94,7 @@ def mount(root: str) -> None:
 
 
 def left(lab: str) -> list[str]:
-    """Every group of a lab, the innermost first."""
+    """Every group of a lab, innermost first."""
     found = []
     for path in sorted(set(mounted().values())):
         for folder, _names, _files in os.walk(path, topdown=False):
@@ -103,11 +104,11 @@ def left(lab: str) -> list[str]:
 
 
 def sweep(lab: str, timeout: float = 10.0) -> list[str]:
-    """Remove a lab's groups; those that would not go (a process still runs in them) are returned."""
+    """Remove a lab's groups. Returns those that could not be removed, because a process still runs in them."""
     deadline = time.monotonic() + timeout
     while True:
         for folder in left(lab):
-            with contextlib.suppress(OSError):  # busy for a moment after its last process has ended
+            with contextlib.suppress(OSError):  # still busy for a moment after its last process has ended
                 os.rmdir(folder)
         remaining = left(lab)
         if not remaining or time.monotonic() > deadline:

@@ -1,11 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The head's way out: an HTTP proxy on the head's loopback, as login nodes of closed sites have one.
+"""The head's access to the outside: an HTTP proxy on the head's loopback, as on the login nodes of closed sites.
 
-The process lives in the host's namespaces and only its listening socket lies in the head's network namespace. So the
-host's network needs no forwarding and no address translation, and the nodes, which cannot reach the head's loopback,
-stay without any way out. CONNECT (for https) and plain http requests are understood (RFC 9110, sections 9.3.6, 7.1).
+The process runs in the host's namespaces; only its listening socket is in the head's network namespace. So the host's
+network needs no forwarding and no address translation, and the nodes, which cannot reach the head's loopback, have no
+access to the outside. It supports CONNECT (for https) and plain http requests (RFC 9110, sections 9.3.6, 7.1).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _IDLE = 600.0
 
 
 def listen_in(pid: int, port: int) -> socket.socket:
-    """A listening socket on 127.0.0.1 in the network namespace of process `pid`; this thread stays where it is."""
+    """Open a listening socket on 127.0.0.1 in the network namespace of `pid`. This thread keeps its own namespace."""
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     there = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:
@@ -38,7 +38,7 @@ def listen_in(pid: int, port: int) -> socket.socket:
 
 
 def target_of(head: bytes) -> tuple[str, int, bytes]:
-    """Host, port and what to send there first, out of a request's head. ValueError when it is not for a proxy."""
+    """Host, port and the bytes to send there first, from a request's head. ValueError if it is not a proxy request."""
     line, *rest = head.split(b"\r\n")
     method, target, version = line.decode("latin-1").split(" ")
     if method == "CONNECT":
@@ -54,7 +54,7 @@ def target_of(head: bytes) -> tuple[str, int, bytes]:
 
 
 def _relay(one: socket.socket, other: socket.socket) -> None:
-    """Copy both ways until both sides have said their last word, or nobody spoke for ten minutes."""
+    """Copy in both directions until both sides have closed, or no data has arrived for ten minutes."""
     with selectors.DefaultSelector() as selector:
         selector.register(one, selectors.EVENT_READ)
         selector.register(other, selectors.EVENT_READ)
@@ -74,7 +74,7 @@ def _relay(one: socket.socket, other: socket.socket) -> None:
 
 
 def serve(client: socket.socket) -> None:
-    """One connection from the head."""
+    """Serve one connection from the head."""
     with client, contextlib.suppress(OSError):
         head = b""
         while b"\r\n\r\n" not in head and len(head) < _HEAD_LIMIT:
@@ -100,7 +100,7 @@ def serve(client: socket.socket) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """`arguments`: the file in which the head's pid is recorded. Runs until killed."""
+    """Run until killed. `arguments`: the file in which the head's pid is recorded."""
     with open(arguments[0], encoding="ascii") as stream:
         pid = int(stream.read().split()[0])
     listener = listen_in(pid, wrappers.PROXY_PORT)

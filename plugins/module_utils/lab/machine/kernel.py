@@ -30,7 +30,7 @@ def _checked(result: int, what: str) -> None:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
-    """mount(2); raises OSError that names both ends."""
+    """mount(2). Raises OSError that names source and target."""
     arguments = [ctypes.c_char_p(text.encode() or None) for text in (source, target, kind, data)]
     result = _libc.mount(arguments[0], arguments[1], arguments[2], ctypes.c_ulong(flags), arguments[3])
     _checked(result, f"mount {kind or 'bind'} {source} on {target}")
@@ -51,20 +51,23 @@ def pivot_root(new_root: str) -> None:
 
 
 def setns(descriptor: int, kind: int) -> None:
-    """Move this thread into the namespace behind `descriptor`."""
+    """Move this thread into the namespace of the file descriptor."""
     _checked(_libc.setns(descriptor, kind), "setns")
 
 
 def unshare(kind: int) -> None:
-    """Leave the namespace of this kind for a new one."""
+    """Move into a new namespace of this kind."""
     _checked(_libc.unshare(kind), "unshare")
 
 
 def eldest_mounts() -> None:
-    """A mount namespace that counts as older than any that is made after it.
+    """Enter a mount namespace that counts as older than any namespace created after it.
 
-    Only the file of a younger one can be bind mounted, which is how job_container/tmpfs keeps a job's /tmp. Linux 6.18
-    tells the age by a number of which every CPU has a stock of its own: the namespace is made where they are lowest.
+    A mount namespace's file can only be bind mounted in an older namespace; job_container/tmpfs needs that to keep a
+    job's
+    /tmp. Linux 6.18 tells the age by an id, and hands out ids from a separate range for each CPU: the namespace is
+    created
+    on the CPU with the lowest ids.
     """
     allowed = os.sched_getaffinity(0)
     ages = {}
@@ -75,7 +78,7 @@ def eldest_mounts() -> None:
             descriptor = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
             try:
                 ages[struct.unpack("Q", fcntl.ioctl(descriptor, NS_GET_MNTNS_ID, bytes(8)))[0]] = cpu
-            except OSError:  # an older kernel has one stock for all
+            except OSError:  # an older kernel has one range for all CPUs
                 return
             finally:
                 os.close(descriptor)
@@ -86,5 +89,5 @@ def eldest_mounts() -> None:
 
 
 def become_subreaper() -> None:
-    """Orphans among the descendants become children of this process: PID 1 of the machine may not reap them."""
+    """Make orphaned descendants children of this process: PID 1 of the machine may not reap them."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl(PR_SET_CHILD_SUBREAPER)")

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lab's two networks: bridges in the head's network namespace, one cable from each to every node.
+"""The lab's two networks: bridges in the head's network namespace, and one virtual cable from each bridge to each node.
 
-The host's network is never touched: the cables are made inside the head's namespace and their other ends inside the
-node's. No default route exists anywhere. Texts are input of `ip -batch`.
+The host's network is never changed: the cables are created inside the head's namespace, with their other ends inside
+the nodes'. There is no default route. The texts are input for `ip -batch`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 
 INTERFACES = ("eth0", "ib0")
-# The head's own leg is the management bridge itself.
+# The head's own interface is the management bridge itself.
 _BRIDGES = {"eth0": "eth0", "ib0": "fabric"}
 
 
@@ -30,7 +30,7 @@ def head_batch(lab: Lab) -> str:
 
 
 def cable_batch(nodes: Mapping[str, int]) -> str:
-    """In the head's namespace: the cables of nodes (name -> pid of the node's agent on the host)."""
+    """Commands for the head's namespace: create the cables of nodes (name -> pid of the node's agent on the host)."""
     lines = []
     for name, pid in nodes.items():
         for interface in INTERFACES:
@@ -41,7 +41,7 @@ def cable_batch(nodes: Mapping[str, int]) -> str:
 
 
 def node_batch(lab: Lab, name: str) -> str:
-    """In the node's namespace: loopback and both interfaces."""
+    """Commands for the node's namespace: loopback and both interfaces."""
     lines = ["link set lo up"]
     for interface in INTERFACES:
         address = f"{lab.address(name, interface)}/{lab.subnet(interface).prefixlen}"
@@ -51,19 +51,19 @@ def node_batch(lab: Lab, name: str) -> str:
 
 
 def batch(pid: int, text: str) -> None:
-    """Run `ip -batch` in the network namespace of a process; the first bad line is an error."""
+    """Run `ip -batch` in the network namespace of a process. Raises RankzeroError at the first command that fails."""
     control.must(["nsenter", f"--net=/proc/{pid}/ns/net", "ip", "-batch", "-"], text)
 
 
 def connect(lab: Lab, head: int, nodes: Mapping[str, int]) -> None:
-    """Plug nodes (name -> pid) into the head's bridges and give them their addresses."""
+    """Connect nodes (name -> pid) to the head's bridges and set their addresses."""
     batch(head, cable_batch(nodes))
     for name, pid in nodes.items():
         batch(pid, node_batch(lab, name))
 
 
 def plugged(pid: int) -> bool:
-    """The process's network namespace has all of a node's interfaces (up or down)."""
+    """Whether the process's network namespace has all interfaces of a node (up or down)."""
     with open(f"/proc/{pid}/net/dev", encoding="ascii") as stream:
         present = {line.partition(":")[0].strip() for line in stream}
     return present.issuperset(INTERFACES)

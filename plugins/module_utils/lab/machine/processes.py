@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which process is which: identities that survive pid reuse, and the search for everything that belongs to a lab."""
+"""Identities of processes that are safe against pid reuse, and the search for all processes of a lab."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """A process by pid and start time (clock ticks since boot, proc(5) field 22): a reused pid has another."""
+    """A process by pid and start time (clock ticks since boot, proc(5) field 22). A reused pid has another start
+    time."""
 
     pid: int
     start: int
 
     def alive(self) -> bool:
-        """Runs still, as the very same process; a zombie (state Z) is dead."""
+        """Whether this very process still runs. A zombie (state Z) does not."""
         return identity(self.pid) == self
 
     def __str__(self) -> str:
@@ -32,13 +33,13 @@ class Identity:
 
 
 def parse_stat(text: str) -> tuple[str, int, int]:
-    """State, parent and start time out of /proc/PID/stat. The command name may hold spaces and parentheses."""
+    """State, parent and start time from /proc/PID/stat. The command name may contain spaces and parentheses."""
     fields = text[text.rindex(")") + 2 :].split()
     return fields[0], int(fields[1]), int(fields[19])
 
 
 def identity(pid: int) -> Identity | None:
-    """The identity of a running process; None where there is none, or only a zombie."""
+    """The identity of a running process; None if there is no such process or it is a zombie."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
             state, start = parse_stat(stream.read())[::2]
@@ -48,7 +49,7 @@ def identity(pid: int) -> Identity | None:
 
 
 def mounted_sources(mountinfo: str) -> set[str]:
-    """The sources of all mounts in a /proc/PID/mountinfo text (proc(5)), octal escapes undone."""
+    """The sources of all mounts in the text of /proc/PID/mountinfo (proc(5)), with octal escapes decoded."""
     sources = set()
     for line in mountinfo.splitlines():
         if " - " in line:
@@ -59,13 +60,13 @@ def mounted_sources(mountinfo: str) -> set[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """By what a lab's processes are known.
+    """The marks by which a lab's processes are recognised.
 
-    Several signs, because a start can be killed at any moment and nothing that was recorded can be trusted:
+    There are several, because a start can be killed at any moment and no record can be trusted:
     `source`: a tmpfs of this source is mounted in the process's own mount namespace (realistic way);
-    `program`: the lab's agent program stands in its command line;
-    `directory`: its environment says RANKZERO_LAB_MEMBER=directory (daemons), or it is part of a job under that lab's
-    slurm.conf, or it is a slurmstepd (they overwrite their environment) that logs below the directory.
+    `program`: the process's command line contains the path of the lab's agent program;
+    `directory`: its environment has RANKZERO_LAB_MEMBER=directory (daemons), or it belongs to a job with that lab's
+    slurm.conf, or it is a slurmstepd (they overwrite their environment) with a log below the directory.
     """
 
     source: str
@@ -74,9 +75,9 @@ class Marks:
 
 
 def members(marks: Marks) -> list[Identity]:
-    """Every process of a lab and all their descendants, this process excluded. Agents come last.
+    """Every process of a lab and all their descendants, except this process. Agents come last.
 
-    They are the last to be killed: orphans become their children, and so stay recognisable.
+    Agents are killed last because orphans become their children and so can still be recognised.
     """
     own = os.getpid()
     parents: dict[int, int] = {}
@@ -106,7 +107,7 @@ def _arguments(pid: int) -> list[str]:
 
 
 def _marked(pid: int, marks: Marks, by_namespace: dict[str, bool]) -> bool:
-    """Processes come and go while we look, and those of other users may be closed to us: neither is ours."""
+    """Whether a process has one of the marks. A process that has ended, or that may not be read, is not the lab's."""
     with contextlib.suppress(OSError):
         namespace = os.readlink(f"/proc/{pid}/ns/mnt")
         if namespace not in by_namespace:
@@ -125,9 +126,9 @@ def _marked(pid: int, marks: Marks, by_namespace: dict[str, bool]) -> bool:
 
 
 def in_environment(variables: Iterable[str], directory: str) -> bool:
-    """An environment of one of the lab's daemons, or of a job of the simple way.
+    """Whether an environment belongs to one of the lab's daemons, or to a job of the simple way.
 
-    SLURM_CONF alone is no sign, and RANKZERO_LAB (which a user exports to name a lab) is none at all.
+    SLURM_CONF alone does not show that, nor does RANKZERO_LAB, which a user exports to select a lab.
     """
     known = set(variables)
     if f"RANKZERO_LAB_MEMBER={directory}" in known:
@@ -137,7 +138,8 @@ def in_environment(variables: Iterable[str], directory: str) -> bool:
 
 
 def kill_all(marks: Marks, timeout: float = 20.0) -> int:
-    """SIGKILL every member until none is left; how many there were. RankzeroError when some will not die."""
+    """Send SIGKILL to every member until none is left. Returns how many there were. RankzeroError if some do not
+    end."""
     killed: set[Identity] = set()
     deadline = time.monotonic() + timeout
     while True:
@@ -175,7 +177,7 @@ def wait_gone(processes: Iterable[Identity], timeout: float) -> bool:
 
 
 def listening_ports(table: str) -> set[int]:
-    """TCP ports in state LISTEN out of a /proc/PID/net/tcp text."""
+    """TCP ports in state LISTEN, from the text of /proc/PID/net/tcp."""
     ports = set()
     for line in table.splitlines()[1:]:
         fields = line.split()
