@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `code_snapshot`: look at the tree, and send it only where it is not yet."""
+"""Controller part of `code_snapshot`: take a snapshot of the tree, and send what the store does not have yet."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import VARIABLE, Snapshots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.provenance import refuse_changes
 
-# A program is seldom larger; more is data that lies in the wrong place, and is read with every launch.
+# Programs are rarely larger. A larger tree usually contains misplaced data, which would be read at every launch.
 _LARGE = 200_000_000
-# Up to this size the whole tree travels: to ask what is there would take longer.
+# Up to this size, the complete tree is sent, because asking the host what it has would take longer.
 _WHOLE = 1_000_000
 
 
@@ -54,7 +54,7 @@ class ActionModule(Producer):
         return result
 
     def _bring(self, snapshot: Snapshot, where: dict[str, Any], base: str | None) -> dict[str, Any]:
-        """Send what the snapshot `base` of the store does not hold; all where there is none."""
+        """Send what the store's snapshot `base` does not contain, or everything if there is no such snapshot."""
         request: dict[str, Any] = {"digest": snapshot.digest}
         sent = snapshot
         if base:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `course_checkoff`: shows the table and the evidence, and writes CSV and JSON here."""
+"""Controller part of `course_checkoff`: show the table and the evidence, and write CSV and JSON here."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ActionModule(Action):
 
 
 def _write(result: dict[str, Any], dest: str, pick: str) -> dict[str, str]:
-    """DEST/<course>.csv and .json; their paths. What others may not see is for the teacher alone."""
+    """Write DEST/<course>.csv and .json and return their paths. Only the teacher may read them."""
     os.makedirs(dest, mode=0o700, exist_ok=True)
     students = [{name: value for name, value in one.items() if name != "lines"} for one in result["students"]]
     told = {**{name: result[name] for name in ("course", "accounting", "counts")}, "pick": pick, "students": students}

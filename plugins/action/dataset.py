@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `dataset`: shows how far the host is, and sends what the controller has, in pieces."""
+"""Controller part of `dataset`: show the host's progress, and send the controller's files in pieces."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer im
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount, event, screen
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import dataset
 
-#: How long (seconds) a question waits for the answer: a second at first, and longer for what takes longer.
+#: How long (seconds) a query waits for an answer: at first, and at most for longer operations.
 FIRST_WAIT, LONGEST_WAIT = 1, 5
-#: Seconds that a piece may take before the next one is no larger.
+#: If a piece takes longer than this (seconds), the next one is not larger.
 PIECE_SECONDS = 5.0
-# Reading so much here is worth a line.
+# Reading more bytes than this takes so long that it is reported.
 _LARGE = 1_000_000_000
 
 Result = dict[str, Any]
@@ -60,7 +60,7 @@ class ActionModule(Producer):
         return last if last.get("failed") else {**last, "moved": sent}
 
     def _send(self, options: Result, pieces: dataset.Pieces, total: int) -> Result | None:
-        """Send all pieces; the failed result of one, or None."""
+        """Send all pieces. Returns the failed result of a piece, or None."""
         began, files = time.monotonic(), 0
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             piece = os.path.join(folder, "piece")
@@ -81,7 +81,7 @@ class ActionModule(Producer):
         return None
 
     def _follow(self, options: Result, request: DatasetRequest) -> Result:
-        """Ask the host until it is done, and show how far it is meanwhile."""
+        """Query the host until it has finished, and show its progress."""
         if self._task.check_mode or options["state"] == "absent":
             return self.call(**options, _request=request.arguments())
         seconds, told, again = FIRST_WAIT, 0, False

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Refuse extra variables that a playbook does not know. Runs on the controller only."""
+"""Reject extra variables that a playbook does not know. Runs on the controller only."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `fabric_report`: shows the table, and writes the choice to a file here."""
+"""Controller part of `fabric_report`: show the table, and write the choice to a file here."""
 
 from __future__ import annotations
 

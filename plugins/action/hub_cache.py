@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `hub_cache`: read, or fetch, what the controller has, and send what the host lacks of it."""
+"""Controller part of `hub_cache`: read or download files on the controller, and send those that the host lacks."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class ActionModule(Producer):
         self.roots.check("src", options["src"])
         with hub.opened(options["src"], options["include"], options["exclude"]) as found:
             if os.path.isdir(os.path.expanduser(options["src"])):
-                # The hub's own cache is made of links, so they are followed, and may lead anywhere.
+                # The hub's own cache consists of links. They are followed, so each target must be checked.
                 for file in found.files:
                     self.roots.check("src", os.path.join(found.folder, file.path))
             return self._bring(options, found)
 
     def _bring(self, options: dict[str, Any], found: hub.Found) -> dict[str, Any]:
-        """Ask what the host lacks, send that, and let it be installed."""
+        """Ask what the host lacks, send it, and have the host install it."""
         given = {**options, "src": None}
         result = self.call(**given, _request=found.request())
         if "lacking" not in result:
@@ -51,5 +51,5 @@ class ActionModule(Producer):
             size = os.path.getsize(archive)
             remote = self._connection._shell.join_path(self.send([archive]), "files.tar")
         sent = {**self.call(**given, _request=found.request(remote)), "sent": size}
-        # By now what was wrong lies aside, and is only missing.
+        # Damaged files have been moved aside by now, so they only count as missing.
         return {**sent, **({"repaired": result["repaired"]} if result["repaired"] else {})}

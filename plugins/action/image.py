@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `image`: reads the Containerfile and its context, and sends what the host lacks of it."""
+"""Controller part of `image`: read the Containerfile and its context, and send what the host lacks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `job`: layers -> plan -> rendered files, then one call of the module on the cluster."""
+"""Controller part of `job`: turn layers into a plan and rendered files, then call the module on the cluster once."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ActionModule(LaunchAction):
 
 
 def _asked(value: Any) -> bool:
-    """The option `explain`."""
+    """The value of the option `explain`."""
     try:
         return value is not None and bool(BOOLEAN.parse(value))
     except Invalid as error:
@@ -61,7 +61,7 @@ def _asked(value: Any) -> bool:
 
 
 def _rows(host: str, result: dict[str, Any], prepared: Prepared) -> list[Row]:
-    """The same for a callback that draws rows: the launch in one line, what is there already, its job."""
+    """The result for a callback that draws rows: the launch in one line, what already exists, and its job."""
     state = result.get("launch_state")
     if result.get("failed") or state is None:
         return []
@@ -80,14 +80,14 @@ def _left_out(result: dict[str, Any]) -> list[str]:
 
 
 def _why(result: dict[str, Any]) -> list[str]:
-    """The variables of the ranks, where that was asked."""
+    """The variables of the ranks, if `explain` was given."""
     if not result.get("explain") or result.get("launch_state") == "missing":
         return []
     return ["  the variables of every rank, and why:", *(f"    {line}" for line in result["explain"])]
 
 
 def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
-    """What a person sees: the plan once it is about to run, and in any case what was done, with the job's id."""
+    """The result as text: the plan if it is about to run, and always what was done, with the job id."""
     first, *rest = prepared.lines
     plan = [first, *(f"  {line}" for line in rest)]
     state, job = result.get("launch_state"), f"job {result.get('job_id')}, generation {result.get('generation')}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `job_diagnosis`: reads a site's families of failures here and ships them as data."""
+"""Controller part of `job_diagnosis`: read a site's failure families here and send them as data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ActionModule(Action):
         _checked, options = self.validate_argument_spec(public)
         arguments = {name: value for name, value in self._task.args.items() if name != "code_roots"}
         if options["families"]:
-            # Imported here: a diagnosis without them needs no YAML.
+            # Imported here, because a diagnosis without families needs no YAML.
             from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import Roots
             from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.failure_families import load_families
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `job_logs`: says what is here already, fetches one archive a round, puts its bytes in place."""
+"""Controller part of `job_logs`: report which logs exist here, fetch one archive per round, and store its contents."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows im
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.merged_logs import Tail, merge
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount
 
-# Following: seconds between two fetches, growing while nothing comes; and how often Slurm is asked whether it is over.
+# Following: seconds between two fetches, growing while nothing new arrives; and how often Slurm is asked for the end.
 FOLLOW_MIN, FOLLOW_MAX = 1.0, 10.0
 ASK_SECONDS = 60.0
-# Under become the archive travels as text through the command's output, which is held in memory.
+# With become, the archive is sent as text in the command's output, which is kept in memory.
 BECOME_ROUND_BYTES = 16 * 1024 * 1024
 
 
@@ -64,7 +64,7 @@ class ActionModule(Action):
                 "msg": f"the connection was lost, and {error}. The job is not affected; run it again.",
             }
         finally:
-            # The host is still out of reach, perhaps: what was fetched counts nevertheless.
+            # The host may still be unreachable; what was fetched is still a result.
             with contextlib.suppress(AnsibleConnectionFailure):
                 self._remove_tmp_path(self._connection._shell.tmpdir)
 
@@ -102,7 +102,7 @@ class ActionModule(Action):
         return {**result, "changed": result["bytes"] > 0}
 
     def _follow(self, options: dict[str, Any], result: dict[str, Any]) -> dict[str, Any] | None:
-        """Fetch again and again, and show what comes, until the launch is over or the time is up."""
+        """Fetch repeatedly and show new lines, until the launch is over or the time is up."""
         host = str(self._task_vars.get("inventory_hostname", "localhost"))
 
         def show(lines: list[str]) -> None:
@@ -130,7 +130,7 @@ class ActionModule(Action):
         return None
 
     def _rounds(self, options: dict[str, Any], result: dict[str, Any], *, ask: bool = True) -> dict[str, Any] | None:
-        """Fetch what is new, in as many archives as it takes, and add it to `result`. A failure, or None."""
+        """Fetch what is new in as many archives as needed, and add it to `result`. Returns a failure, or None."""
         budget = BECOME_ROUND_BYTES if self._becomes() else ROUND_BYTES
         while True:
             have = {path: asdict(held) for path, held in holdings(result["dest"]).items()}
@@ -139,7 +139,7 @@ class ActionModule(Action):
                 return found
             dest = place_of(self._folder, found["origin"])
             if dest != result["dest"]:
-                # What was asked for is what another launch's logs lack.
+                # This archive was requested for what another launch's logs lack.
                 self._discard(found["archive"])
                 result["dest"] = dest
                 continue
@@ -163,7 +163,7 @@ class ActionModule(Action):
         return None
 
     def _moved(self, result: dict[str, Any], more: bool) -> None:
-        """How far the fetch is, where there is more to come."""
+        """Show the progress of the fetch if more is to come."""
         if more and display.draws:
             host = str(self._task_vars.get("inventory_hostname", "localhost"))
             rate = result["bytes"] / max(0.1, time.monotonic() - self._began)
@@ -176,14 +176,14 @@ class ActionModule(Action):
     def _round(
         self, have: dict[str, Any], budget: int, options: dict[str, Any], *, ask: bool = False
     ) -> dict[str, Any]:
-        """One module call. With a budget of 0 it only finds the run directory."""
-        # The task's own remote folder belongs to the login user; another user's module could not write to it.
+        """Call the module once. With a budget of 0, it only finds the run directory."""
+        # The task's remote folder belongs to the login user; a module of another user could not write to it.
         folder = None if self._becomes() else self._connection._shell.tmpdir
-        # Check mode plans everything at once: nothing of it is moved.
+        # Check mode plans everything in one round, since nothing is transferred.
         budget = 2**62 if self._task.check_mode and budget else budget
         bounds = {"tail_bytes": options["tail_bytes"], "head_bytes": options["head_bytes"]}
         request = {"have": have, **bounds, "budget": budget, "folder": folder, "ask": ask and options["follow"]}
-        # Once found it stays the same launch, also if a newer one of its name appears meanwhile.
+        # Once found, the launch stays the same, even if a newer one of its name appears in the meantime.
         same = {"run_dir": self._run_dir} if self._run_dir else {}
 
         def call() -> dict[str, Any]:
@@ -199,7 +199,7 @@ class ActionModule(Action):
         return result
 
     def _retried(self, command: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Run `command`, again while the connection is lost. Raises ConnectionLost."""
+        """Run `command`, and repeat it while the connection is lost. Raises ConnectionLost."""
         host = self._task_vars.get("inventory_hostname", "localhost")
 
         def say(line: str, color: str | None) -> None:
@@ -208,7 +208,7 @@ class ActionModule(Action):
         return retried(command, say, self._reconnect_timeout, self._connection)
 
     def _carry(self, archive: str, parts: list[Part], dest: str) -> int:
-        """Bring one archive here, unpack it, remove it there. Returns the bytes of logs in it."""
+        """Fetch one archive, unpack it here, and remove it there. Returns the bytes of logs in it."""
         with tempfile.TemporaryDirectory(prefix="rankzero-logs-") as folder:
             local = os.path.join(folder, "logs.tar.gz")
 
@@ -216,7 +216,7 @@ class ActionModule(Action):
                 if not self._becomes():
                     self._connection.fetch_file(archive, local)
                     return {}
-                # The connection itself copies as the login user, who may not read it.
+                # The connection itself copies as the login user, who may not have permission to read the archive.
                 done: dict[str, Any] = self._low_level_execute_command(f"base64 < {shlex.quote(archive)}")
                 return done
 
@@ -233,6 +233,6 @@ class ActionModule(Action):
                     self._discard(archive)
 
     def _discard(self, archive: str | None) -> None:
-        """Remove an archive and its folder there."""
+        """Remove an archive and its folder on the host."""
         if archive:
             self._low_level_execute_command(f"rm -rf -- {shlex.quote(os.path.dirname(archive))}")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Jobs that follow each other: each is rendered with the keys of those before it, and submitted to wait for them."""
+"""Jobs that follow each other: each is rendered with the keys of those before it, and waits for them in Slurm."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class ActionModule(LaunchManyAction):
         return self._result(rendered, results)
 
     def _cancel(self, rendered: list[Rendered], host: str, task_vars: dict[str, Any]) -> dict[str, Any]:
-        """End what is active of each stage, the last one first: none begins because another one has gone."""
+        """Cancel the active jobs of each stage, last stage first, so that none starts because an earlier one has
+        ended."""
         results: list[dict[str, Any]] = []
         for one in reversed(rendered):
             result = self.launched_stage(one.stage, one.launch, task_vars, state="absent")
@@ -77,7 +78,7 @@ class ActionModule(LaunchManyAction):
         relaunch: str,
         task_vars: dict[str, Any],
     ) -> dict[str, Any]:
-        """Launch one stage, to wait for the stages before it that are not over."""
+        """Launch one stage, which waits for earlier stages that are not over."""
         waits: list[str] = []
         anew = False
         texts = {}
@@ -97,9 +98,9 @@ class ActionModule(LaunchManyAction):
                 }
             waits += active_ids(before) if rendered[index].is_sweep else _active(before)
             anew = anew or before["launch_state"] in ("submitted", "planned")
-        changes: dict[str, Any] = {"supersedes": anew}  # whatever still waits for something older can never start
+        changes: dict[str, Any] = {"supersedes": anew}  # a waiting job of an older generation can never start
         if not results:
-            # All that any stage needs is there before the first one is submitted.
+            # Everything that any stage needs must exist before the first one is submitted.
             known = {(ref["kind"], ref["key"]): ref for each in rendered for ref in each.request["refs"]}
             changes["refs"] = list(known.values())
         launch = one.submitted(texts, waits, **changes)
@@ -138,7 +139,7 @@ class ActionModule(LaunchManyAction):
 
 
 def _owner(ref: dict[str, Any], rendered: list[Rendered]) -> Rendered | None:
-    """The first stage that needs something: it says how that is built."""
+    """The first stage that needs this input, which tells how to build it."""
     for one in rendered:
         if any(each["kind"] == ref["kind"] and each["key"] == ref["key"] for each in one.request["refs"]):
             return one
@@ -150,14 +151,14 @@ def _active(result: dict[str, Any]) -> list[str]:
 
 
 def _gone(one: Rendered, result: dict[str, Any]) -> dict[str, str]:
-    """A job before and after its end, as Ansible shows a diff."""
+    """A job before and after its end, in the form of Ansible's diff."""
     line = f"{one.request['name']} {one.request['key']} job {result.get('job_id')}\n" if result["changed"] else ""
     header = one.request["runs_dir"]
     return {"before_header": header, "after_header": header, "before": line, "after": ""}
 
 
 def _ended(one: Rendered, result: dict[str, Any]) -> str:
-    """One line a stage: what was cancelled."""
+    """One line for each stage: what was cancelled."""
     name = one.request["name"]
     if not result["changed"]:
         return f"{name}: nothing is active"
@@ -167,7 +168,7 @@ def _ended(one: Rendered, result: dict[str, Any]) -> str:
 
 
 def _told(one: Rendered, result: dict[str, Any], after: list[str]) -> list[str]:
-    """One line a stage: what was done, and what it waits for."""
+    """One line for each stage: what was done, and what it waits for."""
     follows = f", after {' and '.join(after)}" if after else ""
     missing = ", ".join(ref["kind"] for ref in result["missing"])
     if missing:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Show a launch's result card; fail unless its result is proven. Runs on the controller only."""
+"""Show a launch's result card, and fail unless its result is proven. Runs on the controller only."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class ActionModule(Action):
         told = {"changed": False, "verdict": outcome, "card": lines}
         if outcome == "succeeded":
             lost = logs.get("connection_lost") or logs.get("unreachable")
-            # A lost connection says nothing about the launch; whatever else kept the logs away has to be looked at.
+            # A lost connection says nothing about the launch; any other reason why there are no logs is reported as an
+            # error.
             if logs.get("msg") and not logs.get("dest") and not lost:
                 return {**told, "failed": True, "msg": f"{launch.get('name')}: its logs: {logs['msg']}"}
             return told

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `job_script`: the same rendering as `job`, stopped before anything is submitted."""
+"""Controller part of `job_script`: render the launch as `job` does, but submit nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch impo
 
 
 def wanted_generation(value: object) -> int:
-    """The option `generation`: 1 where it is not given."""
+    """The value of the option `generation`: 1 if not given."""
     try:
         return 1 if value is None else int(whole(1).parse(value))
     except Invalid as error:

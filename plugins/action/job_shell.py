@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `job_shell`: the plan of a job -> the commands of an interactive session, shown or opened."""
+"""Controller part of `job_shell`: from a job's plan to the commands of an interactive session, shown or opened."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.terminal imp
 
 
 def ssh_argv(option: Any, command: str) -> list[str]:
-    """The user's own ssh to the host of an Ansible connection, with a terminal. `option`: name -> value."""
+    """The command of the user's own ssh to the host of an Ansible connection, with a terminal. `option`: name ->
+    value."""
     words = [str(option("ssh_executable") or "ssh"), "-t"]
     for flag, name in (("-p", "port"), ("-l", "remote_user"), ("-i", "private_key_file")):
         if option(name):
@@ -88,7 +89,7 @@ class ActionModule(LaunchAction):
         return {**result, "changed": True, "exit_code": self._open(found, task_vars)}
 
     def _open(self, found: Session, task_vars: dict[str, Any]) -> int:
-        """Give the user's terminal to the session until it ends. Its exit code."""
+        """Give the session the user's terminal until it ends. Returns its exit code."""
         by_hand = f"type the commands yourself: {' ; '.join(found.lines)}"
         terminal = terminal_of(os.getppid())
         if terminal is None:
@@ -98,7 +99,7 @@ class ActionModule(LaunchAction):
         command = f"exec {shlex.join(found.whole)}"
         transport = self._connection.transport
         if transport == "local":
-            # Of an interactive shell's own start nothing is wanted here.
+            # The start-up files of an interactive shell are not wanted here.
             argv = [str(task_vars.get("ansible_shell_executable") or "/bin/sh"), "-c", command]
         elif transport == "ssh":
             argv = ssh_argv(self._connection_option, command)
@@ -116,7 +117,7 @@ class ActionModule(LaunchAction):
 
 
 def _told(found: Session, result: dict[str, Any]) -> list[str]:
-    """What a person sees: the commands, each on a line of its own, and what to know of them."""
+    """The result as text: the commands, one on each line, and notes about them."""
     lines = [f"inside {result['allocation']}"] if result["allocation"] else []
     missing = ", ".join(ref["kind"] for ref in result["missing"])
     if missing:

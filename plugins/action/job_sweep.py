@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `job_sweep`: layers -> elements -> one script and its parameter lines, then one call."""
+"""Controller part of `job_sweep`: from layers to elements to one script with its parameter lines, then one call."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ActionModule(LaunchManyAction):
 
 
 def _told(result: dict[str, Any], lines: list[str]) -> list[str]:
-    """What a person sees: the plan where something is submitted, and how many elements went which way."""
+    """The result as text: the plan if anything is submitted, and the number of elements for each outcome."""
     if result.get("failed"):
         return []
     missing = ", ".join(ref["kind"] for ref in result["missing"])

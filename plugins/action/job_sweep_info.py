@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `job_sweep_info`: asks until the sweep is over, shows the table, writes CSV and JSON here."""
+"""Controller part of `job_sweep_info`: query until the sweep is over, show the table, write CSV and JSON here."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ActionModule(Action):
                 said = tally(result)
                 self._say(f"{result['name']}: {said}")
             time.sleep(min(delay, left))
-            # Each question costs Slurm one query, however many elements there are.
+            # Each round costs Slurm one query, however many elements there are.
             delay = min(delay * 1.3, max(options["poll_max"], FIRST_DELAY))
             try:
                 result = retried(self._ask, self._say, options["reconnect_timeout"], self._connection)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `job_wait`: polls with one command each, shows what happens, then asks the module again."""
+"""Controller part of `job_wait`: poll with one command each, show what happens, then call the module again."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import PACE, Progress
 
-# Slurm needs a moment to close a job whose outcome is there already.
+# After the outcome appears, Slurm needs a moment to close the job.
 SETTLE = 3.0
-# With many launches: at most one line on how many are over in so many seconds, and step lines far apart.
+# With many launches: the shortest time between two lines with totals, and a slow pace for step lines.
 SUMMARY_SECONDS = 10.0
 MANY_PACE = 30.0
-# Workers of newer cores have no terminal. This line runs in the process that has one.
+# Workers of newer versions of ansible-core have no terminal. This line runs in the process that has one.
 AT_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
 WIDTH = shutil.get_terminal_size().columns
 
@@ -55,7 +55,7 @@ class ActionModule(Action):
         except RankzeroError as error:
             return {"failed": True, "msg": error.message, **error.partial}
         except ConnectionLost as error:
-            # Before the first answer: nothing is known about the job, which runs on all the same.
+            # Before the first answer, nothing is known about the job, which is not affected.
             message = f"the connection to {self._host} was lost, and {error}. No job is affected; run the same command"
             return {"failed": True, "completed": False, "msg": f"{message} again."}
 
@@ -69,7 +69,7 @@ class ActionModule(Action):
             return first
         if first.get("choice"):
             self._line(first["choice"], None)
-            # It stays the same launch, also if a newer one of its name appears meanwhile.
+            # The launch stays the same, even if a newer one of its name appears in the meantime.
             self._same = {"run_dir": first["run_dir"]}
         proofs = [record.pop("_proof", "") for record in records]
         open_ = [
@@ -109,7 +109,8 @@ class ActionModule(Action):
         return _together(last, ends) if many else last
 
     def _record(self, settle: float = 0.0, asked: int | None = None) -> Record:
-        """What the module knows now. `asked`: at the end of a wait, its questions to Slurm of the last minute."""
+        """What the module knows now. `asked`: at the end of a wait, the number of queries to Slurm in the last
+        minute."""
         arguments = {**self._task.args, **self._same, "_settle": settle, "_asked": asked}
         result: Record = self._execute_module(
             "rankzero.slurm.job_wait", module_args=arguments, task_vars=self._task_vars
@@ -118,7 +119,7 @@ class ActionModule(Action):
         return result
 
     def _line(self, text: str, color: str | None) -> None:
-        """A line before there is a job to name."""
+        """Show a line before a job is known."""
         display.display(f"{self._host}: {text}", color=color)
 
     def _retried(self, command: Callable[[], Record], say: Callable[[str, str | None], None]) -> Record:
@@ -126,8 +127,9 @@ class ActionModule(Action):
         return retried(command, say, timeout, self._connection, clock=time.monotonic, sleep=time.sleep)
 
     def _asked(self, script: str, say: Callable[[str, str | None], None]) -> tuple[Record, float]:
-        """(the answer to a poll, the seconds that it took). An outage before the answer is not counted: it says nothing
-        about how slow the connection is.
+        """(the answer to a poll, the seconds it took). An outage before the answer is not included: it says nothing
+        about the
+        speed of the connection.
         """
         began = 0.0
 
@@ -183,8 +185,9 @@ class ActionModule(Action):
             screens[0].say(text)
 
     def _poll(self, waits: Waits, screens: Screens, deadline: float | None) -> tuple[int, int, int]:
-        """Poll until every watch is done or the deadline has come. Returns how many polls and squeues it took, and how
-        many of these in the last minute.
+        """Poll until every watch is done or the deadline has passed. Returns the number of polls, of squeue calls, and
+        of
+        squeue calls in the last minute.
         """
         polls = asked = 0
         moments: list[float] = []
@@ -237,7 +240,7 @@ class ActionModule(Action):
 
 
 def _pattern(options: dict[str, Any]) -> re.Pattern[str] | None:
-    """The compiled pattern of a wait for one. Raises RankzeroError where the options do not go together."""
+    """The compiled pattern of a wait for a log line. Raises RankzeroError if the options contradict each other."""
     if options["log"] and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", options["log"]):
         raise RankzeroError(f"log: must be the name of a log file such as rank-0003.log, not {options['log']!r}")
     if (options["until"] == "pattern") != bool(options["pattern"]):
@@ -249,17 +252,17 @@ def _pattern(options: dict[str, Any]) -> re.Pattern[str] | None:
 
 
 def _nothing_to_wait_for(record: Record, grace: float, reads: bool) -> bool:
-    """Whether the first look is all there is to say. `reads`: a log is to be read, which may be there after the end."""
+    """Whether the first look is already final. `reads`: a log is to be read, which may exist even after the end."""
     if record["job_id"] is None:
         return True
-    # An outcome that is not here may be hidden by a network file system for a while after the end.
+    # A network file system may hide the outcome for a while after the end.
     ended = record["finished_at"]
     hidden = record["outcome"] is None and ended is not None and time.time() - ended < grace
     return bool(record["completed"]) and not hidden and not reads
 
 
 def _completed(record: Record, watch: Watch, timeout: int) -> None:
-    """What only the wait knows, put into the module's word on a launch."""
+    """Add what only the wait knows to the module's result for a launch."""
     if watch.metrics is not None:
         record["progress"] = vars(watch.metrics)
     record["matched"] = watch.matched
@@ -273,7 +276,7 @@ def _completed(record: Record, watch: Watch, timeout: int) -> None:
 
 
 def _together(result: Record, records: list[Record]) -> Record:
-    """The word on several launches."""
+    """The combined result for several launches."""
     good = sum(bool(record["success"]) for record in records)
     over = sum(bool(record["completed"]) for record in records)
     bad = [record for record in records if record["completed"] and not record["success"]]
@@ -300,7 +303,7 @@ def _ending(last: Record, watch: Watch) -> str:
 
 
 def _lost(host: str, waits: Waits, reason: str, task_vars: Record | None) -> str:
-    """What is told when the connection stays lost. `task_vars`: for the command that attaches, to one launch."""
+    """The message when the connection stays lost. `task_vars`: for the command that attaches to a single launch."""
     jobs = waits.jobs()
     which = f"Job {jobs[0]} is" if len(jobs) == 1 else f"Its {len(jobs)} jobs are"
     by_hand = ""

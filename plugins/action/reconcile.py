@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `reconcile`: reads the folder, asks the cluster for the plan, shows it, then carries it out."""
+"""Controller part of `reconcile`: read the folder, get the plan from the cluster, show it, then carry it out."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display impo
 
 COLORS = {"launch": "green", "cancel": "yellow", "failed": "red"}
 
-# What the steps of a plan carry for this action alone.
+# Values in the steps of a plan that only this action uses.
 _INTERNAL = ("ours", "submits", "anew", "recorded")
-# And what this action alone knows of them.
+# Values that only this action adds to them.
 _OF_THE_ACTION = ("done", "error", "leaves")
 
 Step = dict[str, Any]
@@ -42,14 +42,14 @@ Step = dict[str, Any]
 
 @dataclass
 class _Ready:
-    """A spec, rendered; and what is known of its launch: its generation, and the jobs that those after it wait for."""
+    """A rendered spec, with its launch's generation and the jobs that later launches wait for."""
 
     spec: Spec
     rendered: Rendered
     follows: list[str]
     generation: str = ""
     jobs: list[str] = field(default_factory=list)
-    # Why nothing that follows it can be submitted now.
+    # The reason why nothing that follows it can be submitted now.
     hinders: str = ""
 
 
@@ -116,7 +116,7 @@ class ActionModule(LaunchManyAction):
         for step in steps:
             for internal in _INTERNAL:
                 step.pop(internal)
-        # Where something is to be built first this is called again, and what was refused is refused again then.
+        # If something must be built first, the action runs again afterwards, and reports these problems then.
         if problems and not result["missing"]:
             count = "1 launch was" if len(problems) == 1 else f"{len(problems)} launches were"
             result.update(failed=True, msg="\n".join([f"{count} not possible:", *(f"  - {one}" for one in problems)]))
@@ -132,7 +132,7 @@ class ActionModule(LaunchManyAction):
     def _rendered(
         self, specs: list[Spec], options: Mapping[str, Any], name: str, origin: Mapping[str, Any]
     ) -> dict[str, _Ready]:
-        """The specs by name, each after what it follows: their keys are part of its own."""
+        """The specs by name, each after those that it follows: their keys are part of its own."""
         ready: list[_Ready] = []
         for spec, stage in in_order(specs, options["jobs"], os.getcwd()):
             facts = {"job_file": {**origin, "path": spec.file, "set": name}}
@@ -145,7 +145,7 @@ class ActionModule(LaunchManyAction):
         return {one.spec.job.spec.name: one for one in ready}
 
     def _module(self, options: Mapping[str, Any], request: ReconcileRequest) -> dict[str, Any]:
-        """The cluster's half of one look, or of what precedes the launches."""
+        """Call the module, to make the plan or to carry out the steps before the launches."""
         result = self.call(
             "rankzero.slurm.reconcile", {"jobs": options["jobs"], "_request": request.arguments()}, self._task_vars
         )
@@ -153,13 +153,13 @@ class ActionModule(LaunchManyAction):
         return result
 
     def _launch(self, step: Step, ready: Mapping[str, _Ready], *, rehearse: bool) -> dict[str, Any]:
-        """One launch, or what would come of it."""
+        """Make one launch; with `rehearse`, only find out what would happen."""
         one, before = ready[step["name"]], [ready[name] for name in ready[step["name"]].follows]
         generations = {each.rendered.request["token"]: each.generation for each in before}
         waits = [job for each in before for job in each.jobs]
         changes: dict[str, Any] = {"supersedes": True, "relaunch": "on_failure"} if step["anew"] else {}
         launch = one.rendered.submitted(generations, waits, **changes)
-        # All of a sweep's elements need no names.
+        # If all elements of a sweep are submitted, they need not be named.
         narrowed = len(step["submits"]) < len(one.rendered.element_keys())
         checked = self._task.check_mode
         self._task.check_mode = checked or rehearse
@@ -170,7 +170,7 @@ class ActionModule(LaunchManyAction):
             self._task.check_mode = checked
 
     def _rehearse(self, steps: list[Step], ready: Mapping[str, _Ready], result: dict[str, Any]) -> None:
-        """Check mode: whether Slurm would take each launch, and what each would bring."""
+        """Check mode: whether Slurm would accept each launch, and what each would send."""
         for step in _launches(steps, ready):
             answer = self._launch(step, ready, rehearse=True)
             result["slurm_commands"] += answer.get("slurm_commands", 0)
@@ -189,7 +189,7 @@ class ActionModule(LaunchManyAction):
         ready: Mapping[str, _Ready],
         result: dict[str, Any],
     ) -> None:
-        """Carry the plan out. A job is cancelled for its successor only once the successor can be launched."""
+        """Carry out the plan. A job is cancelled for its successor only once the successor can be launched."""
         cancelled = {step["name"] for step in steps if step["action"] == "cancel"}
         held: set[str] = set()
         for step in _launches(steps, ready):
@@ -225,7 +225,8 @@ class ActionModule(LaunchManyAction):
                 self._begin(step, ready, result)
 
     def _looked(self, step: Step, ready: Mapping[str, _Ready], result: dict[str, Any]) -> bool:
-        """Whether a launch could be made now. What it lacks is built with the rest, also where it has to wait for what
+        """Whether a launch could be made now. What it lacks is built with the rest, even if the launch must wait for
+        those that
         it follows.
         """
         one = ready[step["name"]]
@@ -240,7 +241,7 @@ class ActionModule(LaunchManyAction):
         return True
 
     def _begin(self, step: Step, ready: Mapping[str, _Ready], result: dict[str, Any]) -> None:
-        """One launch of the plan."""
+        """Make one launch of the plan."""
         one = ready[step["name"]]
         answer = self._launch(step, ready, rehearse=False)
         result["slurm_commands"] += answer.get("slurm_commands", 0)
@@ -267,7 +268,7 @@ class ActionModule(LaunchManyAction):
             one.hinders = error.message
 
     def _record(self, step: Step, ready: Mapping[str, _Ready]) -> None:
-        """What the sweep consists of, for those who read its results, where all its elements come of other sweeps."""
+        """Record the elements of a sweep for readers of its results, if all of them belong to other sweeps."""
         one = ready[step["name"]]
         launch = one.rendered.submitted({}, (), relaunch="never")
         first = one.rendered.element_keys()[:1]
@@ -278,7 +279,7 @@ class ActionModule(LaunchManyAction):
     def _possible(
         self, step: Step, answer: Mapping[str, Any], ready: Mapping[str, _Ready], result: dict[str, Any]
     ) -> bool:
-        """Whether a launch was, or could be, made. Else it is noted why: refused, or something must be built first."""
+        """Whether a launch was, or could be, made. If not, record why: refused, or something must be built first."""
         if answer.get("failed"):
             self._refused(step, answer)
             return False
@@ -311,19 +312,19 @@ class ActionModule(LaunchManyAction):
 
 
 def _launches(steps: list[Step], ready: Mapping[str, _Ready]) -> list[Step]:
-    """What is to be launched, each after what it follows."""
+    """The launches to make, each after those that it follows."""
     found = {step["name"]: step for step in steps if step["action"] == "launch"}
     return [found[name] for name in ready if name in found]
 
 
 def _state_root(ready: Mapping[str, _Ready]) -> str:
-    """One cluster has one place for all runs."""
+    """The state root: a cluster has a single place for all runs."""
     runs_dir = str(next(iter(ready.values())).rendered.request["runs_dir"])
     return os.path.dirname(os.path.dirname(os.path.dirname(runs_dir)))
 
 
 def _steps(planned: list[Step], ready: Mapping[str, _Ready]) -> list[Step]:
-    """The steps of the cluster's plan, with what only the controller knows of them."""
+    """The steps of the cluster's plan, with what only the controller knows about them."""
     steps: list[Step] = [{**step, "done": False, "error": "", "leaves": None} for step in planned]
     for step in steps:
         if step["action"] == "launch":
@@ -336,7 +337,7 @@ def _steps(planned: list[Step], ready: Mapping[str, _Ready]) -> list[Step]:
 
 
 def _note(one: _Ready, step: Step, jobs: list[str] | None = None, standing: str | None = None) -> None:
-    """What those that follow a launch have to know of it. `jobs`: what they wait for, where a submission said it."""
+    """Record what later launches must know about a launch. `jobs`: what they wait for, if a submission returned it."""
     one.generation = str(step["generation"] or "")
     if jobs is None:
         active = standing == "active" or (standing is None and step["action"] == "adopt")
@@ -346,7 +347,7 @@ def _note(one: _Ready, step: Step, jobs: list[str] | None = None, standing: str 
 
 
 def _active(steps: list[Step]) -> list[str]:
-    """The run directories of what is active now of the specs."""
+    """The run directories of the specs' active launches."""
     found: list[str] = []
     for step in steps:
         if step["kind"] == "sweep" and step["file"]:
@@ -357,7 +358,7 @@ def _active(steps: list[Step]) -> list[str]:
 
 
 def _inside_their_code(ready: Mapping[str, _Ready]) -> list[str]:
-    """The names of specs whose code snapshot holds one of the job files."""
+    """The names of specs whose code snapshot contains one of the job files."""
     files = [os.path.realpath(one.spec.path) for one in ready.values()]
     found = []
     for name, one in ready.items():
@@ -370,12 +371,12 @@ def _inside_their_code(ready: Mapping[str, _Ready]) -> list[str]:
 
 
 def _to_build(answer: Mapping[str, Any]) -> list[dict[str, str]]:
-    """What is missing but the job runtime, which every launch brings by itself."""
+    """The missing inputs, except the job runtime, which every launch copies itself."""
     return [ref for ref in answer.get("missing", []) if ref["kind"] != "runtime"]
 
 
 def _standing(steps: list[Step]) -> dict[str, str]:
-    """The launches before and after, a line each, as Ansible shows a diff."""
+    """The launches before and after, one line each, in the form of Ansible's diff."""
     before, after = [], []
     for step in steps:
         line = f"{step['name']} {step['key']}"

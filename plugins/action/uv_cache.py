@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `uv_cache`: reads the project, makes the set where the host reaches no package source."""
+"""Controller part of `uv_cache`: read the project, and build the set here if the host reaches no package source."""
 
 from __future__ import annotations
 

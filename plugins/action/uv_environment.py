@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller half of `uv_environment`: reads the project, brings wheels where the host reaches no package source."""
+"""Controller part of `uv_environment`: read the project, and send wheels if the host reaches no package source."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ class ActionModule(Producer):
         return result
 
     def _packages(self, options: dict[str, Any]) -> dict[str, Any]:
-        """What each node of a job makes its environment from is a set of packages."""
+        """Provide the set of packages from which each node of a job builds its environment."""
         self.MODULE = "rankzero.slurm.uv_cache"
         kind = options.pop("mode")
         given = {name: value for name, value in options.items() if name not in ("compression", "interpreter", "file")}
         return supply(self, {**given, "kind": kind, "verify": True})
 
     def _conda(self, options: dict[str, Any]) -> dict[str, Any]:
-        """A conda environment; an archive that the host does not see at our path is sent."""
+        """Provide a conda environment. An archive that the host does not see at the controller's path is sent."""
         if options["file"] is None:
             raise RankzeroError(
                 "file: is required with mode conda: an environment.yml, an explicit lock with hashes, or a conda-pack "
@@ -92,7 +92,7 @@ class ActionModule(Producer):
         return result
 
     def _send(self, brought: Brought, lacking: set[str]) -> str:
-        """Send the wheels that the host does not see at the controller's paths; returns their folder there."""
+        """Send the wheels that the host does not see at the controller's paths. Returns their folder on the host."""
         wheels = [*brought.wheels, *([brought.tool] if brought.tool else [])]
         wheels = [wheel for wheel in wheels if wheel["filename"] in lacking]
         size = sum(wheel["size"] for wheel in wheels)

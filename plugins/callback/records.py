@@ -38,7 +38,7 @@ COLLECTION = "rankzero.slurm."
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core ships no types
-    """One line of JSON for each task that the caller may want to know of."""
+    """Writes one line of JSON for each task that may interest the caller."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"
@@ -54,10 +54,11 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core ships 
             "host": result._host.get_name(),
             "action": action,
             "outcome": outcome,
-            # What Ansible itself would show: censored, and without its internal values.
+            # The result as Ansible itself would show it: censored, and without internal values.
             "result": json.loads(self._dump_results(result._result, indent=0)),
         }
-        # One write a line, so that lines of several hosts never mix. The caller has created the file for itself only.
+        # Each line is a single write, so lines of several hosts never mix. The caller created the file with private
+        # access.
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
         try:
             os.write(descriptor, (json.dumps(line) + "\n").encode())

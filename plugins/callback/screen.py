@@ -45,7 +45,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import resul
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, WARNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.session import Session
 
-# What is said of a step that ran when the command was ended.
+# The text for a step that was still running when the command was ended.
 LEFT = "no longer watched"
 
 
@@ -63,7 +63,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
             atexit.register(self._session.close, LEFT)
 
     def _kept(self, line: str) -> None:
-        """A line that was printed, for the log file of Ansible where there is one."""
+        """Write a printed line to Ansible's log file, if there is one."""
         self._display.display(line, log_only=True)
 
     def _show(self, rows: list[Row]) -> None:
@@ -103,7 +103,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
             super().v2_runner_on_ok(result)
             return
         seconds = self._ended(result)
-        # The items of a loop have been shown one by one.
+        # The items of a loop have already been shown one by one.
         if "results" not in result._result or not result._task.loop:
             self._done(result, seconds)
 
@@ -170,7 +170,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
         self._session.close()
 
     def _ended(self, result: Any) -> float | None:
-        """What the task has sent is shown before its result. How long it took."""
+        """Show what the task has sent before its result. Returns the task's duration in seconds."""
         assert self._session
         self._session.drain()
         return self._session.painter.end_task(result._host.get_name())
@@ -195,5 +195,5 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
 
 
 def _title(task: Any) -> str:
-    """A task's name without that of its role."""
+    """A task's name without its role's name."""
     return str(task.name or task.action)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Inventory of a Slurm cluster's nodes. What is known of a node is worked out in module_utils/slurm/nodes."""
+"""Inventory of a Slurm cluster's nodes. Variables and groups are computed in module_utils/slurm/nodes."""
 
 from __future__ import annotations
 
@@ -118,14 +118,14 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 self._add(host)
 
     def _known(self, path: str, cache: bool) -> list[dict[str, Any]]:
-        """The variables of each host, from the cache where it is on and holds them."""
+        """The variables of each host, from the cache if it is enabled and has them."""
         self.load_cache_plugin()
         key = self.get_cache_key(path)
         if cache and self.get_option("cache"):
             try:
                 return list(self._cache[key])
             except KeyError:
-                pass  # nothing there, or too old
+                pass  # not in the cache, or expired
         known = [nodes.variables(node) for node in self._asked()]
         if self.get_option("cache"):
             self._cache[key] = known
@@ -154,7 +154,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
     def _add(self, host: dict[str, Any]) -> None:
         name, strict = host["slurm_node"], self.get_option("strict")
         self.inventory.add_host(name, group=ALL)
-        for variable, value in host.items():  # before ansible-core 2.19 what is not marked would be templated
+        for variable, value in host.items():  # before ansible-core 2.19, unmarked values would be templated
             self.inventory.set_variable(name, variable, wrap_var(value))
         for group in nodes.groups(host, self.get_option("group_by")):
             self.inventory.add_host(name, group=self.inventory.add_group(self._sanitize_group_name(group)))

@@ -38,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load the API with its first use: the command does not need it."""
+    """Load the API on first use, because the command does not need it."""
     if name == "__version__":
         from rankzero.version import version
 

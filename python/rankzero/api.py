@@ -35,7 +35,7 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Status:
-    """What is known of a launch. `state`: Slurm's; `result`: the values of the valid artifact."""
+    """The status of a launch. `state`: Slurm's job state; `result`: the values of the valid artifact."""
 
     state: str
     active: bool
@@ -52,7 +52,7 @@ class Status:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The cause of a failure. `lines`: the same for a screen."""
+    """The cause of a failure. `lines`: the same as text for a screen."""
 
     healthy: bool
     family: str | None
@@ -69,7 +69,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be submitted. `launch_state`: planned, adopted or unchanged; None where no cluster was asked."""
+    """What would be submitted. `launch_state`: planned, adopted or unchanged; None if no cluster was queried."""
 
     cluster: str
     name: str
@@ -85,40 +85,40 @@ class Plan:
 
 @dataclass(frozen=True)
 class Options:
-    """Where and how playbooks run. `listener`: gets each line of their output, None prints it."""
+    """Where and how playbooks run. `listener`: receives each line of their output; None prints it."""
 
     cluster: str | None = None
     inventory: str | None = None
     listener: Listener | None = None
 
     def play(self, playbook: str, variables: Mapping[str, Any], flags: Sequence[str] = ()) -> Played:
-        """Run a playbook on the cluster. Raises what its exit code stands for."""
+        """Run a playbook on the cluster. Raises the exception for its exit code."""
         played = self.played(playbook, variables, flags)
         self.raise_for(played)
         return played
 
     def played(self, playbook: str, variables: Mapping[str, Any], flags: Sequence[str] = ()) -> Played:
-        """Run a playbook on the cluster, whatever becomes of it."""
+        """Run a playbook on the cluster. Its failure raises no exception."""
         where = {"cluster": self.cluster} if self.cluster else {}
         inventory = inventory_of([self.inventory] if self.inventory else [])
         return play(Call(playbook, {**variables, **where}, tuple(flags), inventory), listener=self.listener or _shown)
 
     @staticmethod
     def raise_for(played: Played) -> None:
-        """Raise where the playbook has failed."""
+        """Raise the exception for its exit code if the playbook has failed."""
         code = played.exit_code()
         if code:
             raise errors.BY_CODE.get(code, errors.RankzeroError)(str(played.error()), code)
 
 
 def _shown(line: str) -> None:
-    """A notebook shows what is written to its own stdout."""
+    """Print a line. Written through Python, because notebooks show only their own stdout."""
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 class Launch:
-    """A launch on a cluster: a job that was submitted, or adopted, or that has ended."""
+    """A launch on a cluster: its job was submitted or adopted, or has ended."""
 
     def __init__(self, known: Mapping[str, Any], options: Options) -> None:
         self.cluster: str = known["cluster"]
@@ -138,7 +138,7 @@ class Launch:
         return {"run_dir": self.run_dir}
 
     def status(self) -> Status:
-        """Ask the cluster."""
+        """Query the cluster."""
         (found,) = document("ls", self._options.play("status", {**self._chosen, "all": True}), 0)["launches"]
         self._status = _status(found["status"])
         return self._status
@@ -170,7 +170,7 @@ class Launch:
         return sorted(path for path in Path(fetched["dest"]).rglob("*") if path.is_file())
 
     def diagnosis(self) -> Diagnosis:
-        """Why it failed, or why it waits."""
+        """Why it failed, or why it is waiting."""
         (found,) = document("why", self._options.play("diagnose", self._chosen), 0)["launches"]
         why = found["diagnosis"]
         return Diagnosis(
@@ -185,7 +185,7 @@ class Launch:
         )
 
     def cancel(self) -> Status:
-        """Cancel its job. One that has ended is left as it is."""
+        """Cancel its job. A job that has ended is not changed."""
         self._options.play("cancel", self._chosen)
         return self.status()
 
@@ -227,10 +227,11 @@ def run(
     inventory: str | None = None,
     listener: Listener | None = None,
 ) -> Launch:
-    """Submit a job exactly once, or adopt its launch. Returns when it is queued.
+    """Submit a job exactly once, or adopt its launch. Returns when the job is queued.
 
     `job`: a job file, or the job spec as a map. `arguments`: added to its command. `overrides`: keys of the job spec,
-    such as {"resources.time": "02:00:00"}. `listener`: gets each line of output; by default they are printed.
+    such
+    as {"resources.time": "02:00:00"}. `listener`: receives each line of output; by default they are printed.
     """
     options = Options(cluster, inventory, listener)
     variables = _job_variables(job, nodes, overrides, arguments)
@@ -250,7 +251,7 @@ def plan(
     inventory: str | None = None,
     listener: Listener | None = None,
 ) -> Plan:
-    """What `run` would submit. Without Slurm's commands the script is rendered, and no cluster is asked."""
+    """What `run` would submit. On a machine without Slurm's commands, the script is rendered without a cluster."""
     played = Options(cluster, inventory, listener or _silent).play(
         "plan", _job_variables(job, nodes, overrides, arguments)
     )
@@ -274,7 +275,7 @@ def launches(
     inventory: str | None = None,
     listener: Listener | None = None,
 ) -> list[Launch]:
-    """The recorded launches, each in its newest generation."""
+    """The recorded launches, each with its newest generation."""
     options = Options(cluster, inventory, listener or _silent)
     variables = {**(selection(name) if name else {}), **({"active": True} if active else {})}
     return [Launch(one, options) for one in document("ls", options.play("status", variables), 0)["launches"]]
@@ -296,4 +297,4 @@ def attach(
 
 
 def _silent(line: str) -> None:
-    """Questions print nothing."""
+    """Ignore a line: queries print nothing."""

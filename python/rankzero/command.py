@@ -17,7 +17,7 @@ from rankzero.verbs import call_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Carry the command line out. Returns the exit code."""
+    """Run the command line. Returns the exit code."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
         if words[:1] == ["__complete"]:
@@ -61,7 +61,7 @@ def _carry_out(given: Namespace) -> int:
 
 def _played(given: Namespace) -> int:
     as_json = getattr(given, "json", False)
-    # The document has stdout for itself.
+    # stdout is reserved for the JSON document.
     played = play(call_of(given), verbose=given.verbose, output=sys.stderr if as_json else None)
     code = played.exit_code()
     if as_json:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shell completion: scripts that ask the command itself, so that verbs and options are written in one place only."""
+"""Shell completion: scripts that call the command itself, so that verbs and options are defined in one place only."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ function __rankzero_complete
 end
 complete -c rankzero -a '(__rankzero_complete)'
 """
-#: The verbs whose argument is a launch.
+#: The verbs whose argument names a launch.
 OF_LAUNCHES = ("attach", "logs", "why", "cancel", "ls")
 
 
 def script(shell: str) -> str:
-    """The completion script of bash, zsh or fish. It is sourced: `source <(rankzero completion bash)`."""
+    """The completion script of bash, zsh or fish, to be sourced: `source <(rankzero completion bash)`."""
     return {"bash": BASH, "zsh": ZSH, "fish": FISH}[shell]
 
 
 def candidates(words: Sequence[str]) -> list[str]:
-    """What may stand in place of the last word. Empty where it is a file: the shell completes those."""
+    """The candidates for the last word. Empty if a file is expected, because the shell completes files."""
     *before, current = words or [""]
     if not before:
         return [verb for verb in VERBS if verb.startswith(current)]
@@ -66,7 +66,7 @@ def candidates(words: Sequence[str]) -> list[str]:
 
 
 def launches(folder: str = "runs") -> list[str]:
-    """The names of the launches whose logs lie here."""
+    """The names of the launches whose logs are in `folder`."""
     try:
         return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
     except OSError:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The documents of --json (docs/command.md). A change that breaks a reader raises the number in their schema."""
+"""The documents of --json (docs/command.md). An incompatible change increments the number in their schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rankzero.playbook import Played
 
 #: The number after the verb: rankzero/run/1.
 VERSION = 1
-#: What every launch is named by.
+#: The keys that identify every launch.
 IDENTITY = ("name", "key", "generation", "job_id", "run_dir")
 STATUS = (
     *("state", "active", "completed", "success", "exit_code", "reason", "message", "nodes", "attempt", "attempts"),
@@ -26,7 +26,7 @@ DIAGNOSIS = (
 
 
 def document(verb: str, played: Played, exit_code: int) -> dict[str, Any]:
-    """What a playbook returned as the document of a verb."""
+    """The JSON document of a verb, from the results of a playbook."""
     return {
         "schema": f"rankzero/{verb}/{VERSION}",
         "exit_code": exit_code,
@@ -41,7 +41,7 @@ def _picked(source: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]
 
 def _named(host: str, source: Mapping[str, Any]) -> dict[str, Any]:
     named = {"cluster": host, **_picked(source, IDENTITY)}
-    # The module job gives the whole key, other modules its first 16 digits.
+    # Module job returns the complete key, other modules its first 16 digits.
     return {**named, "key": str(named["key"])[:16] if named["key"] else None}
 
 
@@ -50,7 +50,7 @@ def _last(played: Played, module: str, host: str) -> dict[str, Any]:
 
 
 def status(source: Mapping[str, Any]) -> dict[str, Any]:
-    """The status of a launch, of job_info's or job_wait's result. `result`: the values of a valid artifact."""
+    """The status of a launch, from the result of job_info or job_wait. `result`: the values of a valid artifact."""
     artifact = source.get("artifact") or {}
     return {**_picked(source, STATUS), "result": artifact.get("values") if artifact.get("valid") else None}
 

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-#: Everything that was asked for is done; a launch that was waited for has succeeded.
+#: Everything that was requested has been done; a launch that was waited for has succeeded.
 OK = 0
 #: The launch has ended without a valid result.
 FAILED = 1
-#: Nothing was done: a mistake in the job file, no such launch, Slurm refused.
+#: Nothing was done: an error in the job file, no such launch, or Slurm refused.
 REFUSED = 2
 #: The wait ended before the launch did. Its job continues.
 UNFINISHED = 3
@@ -24,7 +24,7 @@ INTERRUPTED = 130
 
 
 class RankzeroError(Exception):
-    """What went wrong, in words for the user. `code`: the exit code of the command."""
+    """An error with a message for the user. `code`: the exit code of the command."""
 
     code = REFUSED
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`rankzero init`: the files of a project that launches itself."""
+"""`rankzero init`: the files that a project needs to launch itself."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ slurm_login:
 
 
 def write_project(folder: str, script: str | None, login: str | None, *, force: bool = False) -> list[str]:
-    """Write jobs/NAME.yml, and inventory/hosts.yml where a login node is given. Returns what was done, as lines."""
+    """Write jobs/NAME.yml, and inventory/hosts.yml if a login node is given. Returns what was done, as lines."""
     if script is not None:
         from rankzero.sbatch.convert import converted
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command line: verbs, options, and what is said about a wrong one."""
+"""The command line: verbs, options, and the messages for wrong ones."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ WITH_JSON = ("run", "ls", "why", "plan")
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises instead of ending the process."""
+    """An ArgumentParser that raises an exception instead of ending the process."""
 
     def error(self, message: str) -> NoReturn:
-        """What argparse has found wrong."""
+        """Raise argparse's error as UsageError."""
         raise UsageError(f"{self.prog}: {message}; see {self.prog} --help")
 
 
 def parser() -> Parser:
-    """The whole command line. The arguments of the program, after --, are taken away before."""
+    """The complete command line. The program's arguments, after --, are removed before."""
     top = Parser(
         prog="rankzero",
         description="Launch multi-node training on Slurm exactly once. Every verb runs a playbook of the Ansible "
@@ -171,7 +171,7 @@ def _completion(one: Parser) -> None:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The arguments of the command. Raises UsageError with the nearest verb or option."""
+    """Parse the arguments of the command. Raises UsageError, which suggests the nearest verb or option."""
     own, program = list(arguments), []
     if "--" in own:
         cut = own.index("--")

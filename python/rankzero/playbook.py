@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run one of the collection's playbooks and read what its tasks returned. Nothing here imports Ansible."""
+"""Run one of the collection's playbooks and read the results of its tasks. Nothing here imports Ansible."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from rankzero import errors
 
 COLLECTION = "rankzero.slurm"
 RECORDS = f"{COLLECTION}.records"
-#: Where Ansible looks for collections when neither the environment nor ansible.cfg says it.
+#: Where Ansible looks for collections if neither the environment nor ansible.cfg sets a path.
 DEFAULT_PATHS = "~/.ansible/collections:/usr/share/ansible/collections"
-#: A value that `-e name=value` passes on unchanged. Others are given as JSON.
+#: A value that `-e name=value` passes on unchanged. Other values are given as JSON.
 PLAIN = re.compile(r"[\w./:@%+,~^-]+")
 
 
 @dataclass(frozen=True)
 class Call:
-    """One run of a playbook. `variables`: its extra variables; `flags`: further arguments of ansible-playbook."""
+    """One run of a playbook. `variables`: its extra variables; `flags`: other arguments of ansible-playbook."""
 
     playbook: str
     variables: Mapping[str, Any] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Call:
     inventory: tuple[str, ...] = ()
 
     def argv(self) -> list[str]:
-        """The command line, as a person may type it."""
+        """The command line, in the form in which a user could type it."""
         argv = ["ansible-playbook"]
         for inventory in self.inventory:
             argv += ["-i", inventory]
@@ -49,7 +49,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Record:
-    """What a task returned on a host. `outcome`: ok, failed, ignored or unreachable."""
+    """The result of a task on a host. `outcome`: ok, failed, ignored or unreachable."""
 
     host: str
     action: str
@@ -59,15 +59,15 @@ class Record:
 
 @dataclass(frozen=True)
 class Played:
-    """A finished playbook: exit code of ansible-playbook, and what its tasks returned, oldest first."""
+    """A finished playbook: exit code of ansible-playbook, and the results of its tasks, oldest first."""
 
     rc: int
     records: list[Record]
-    #: Whether the end of launches was waited for.
+    #: Whether the run waited for the end of launches.
     to_the_end: bool = False
 
     def results(self, module: str, host: str | None = None) -> list[dict[str, Any]]:
-        """The results of a module of the collection, those of failed tasks left out."""
+        """The results of a module of the collection, without those of failed tasks."""
         return [
             record.result
             for record in self.records
@@ -75,15 +75,15 @@ class Played:
         ]
 
     def hosts(self) -> list[str]:
-        """The hosts that returned anything, in order of appearance."""
+        """The hosts that returned a result, in order of first appearance."""
         return list(dict.fromkeys(record.host for record in self.records))
 
     def reports(self) -> list[dict[str, Any]]:
-        """The results of job_report, which fails where the launch has failed."""
+        """The results of job_report, which fails if the launch has failed."""
         return [record.result for record in self.records if record.action == f"{COLLECTION}.job_report"]
 
     def error(self) -> str | None:
-        """Why it failed, in the words of the tasks that did."""
+        """The error messages of the failed tasks."""
         failed = [record for record in self.records if record.outcome in ("failed", "unreachable")]
         told = [str(record.result.get("msg") or "failed without a message") for record in failed]
         if told:
@@ -115,10 +115,10 @@ def _extra_variable(name: str, value: Any) -> str:
 
 
 def play(call: Call, *, verbose: int = 0, output: Any = None, listener: Callable[[str], None] | None = None) -> Played:
-    """Run a playbook to its end. Ctrl-C reaches it: it detaches from the job.
+    """Run a playbook until it ends. Ctrl-C reaches the playbook, which then detaches from the job.
 
-    `output`: a file for its output instead of the terminal. `listener`: gets each line of it, as it appears; the
-    playbook then runs in a session of its own, for notebooks.
+    `output`: a file for its output instead of the terminal. `listener`: receives each line of output as it appears; the
+    playbook then runs in its own session, for notebooks.
     """
     program = ansible_playbook()
     folder = tempfile.mkdtemp(prefix="rankzero-")
@@ -139,7 +139,7 @@ def play(call: Call, *, verbose: int = 0, output: Any = None, listener: Callable
 
 
 def _attached(argv: Sequence[str], environment: Mapping[str, str], output: Any) -> int:
-    """In this terminal. The signals of the keyboard reach the playbook directly; this process only waits for it."""
+    """Run in this terminal. The playbook receives the keyboard's signals directly; this process only waits for it."""
     with subprocess.Popen(argv, env=environment, stdout=output) as process:
         while True:
             try:
@@ -167,7 +167,7 @@ def _heard(argv: Sequence[str], environment: Mapping[str, str], listener: Callab
 
 
 def ansible_playbook() -> str:
-    """The program that belongs to this Python, else the one on the PATH."""
+    """The ansible-playbook of this Python, or else the first on the PATH."""
     beside = os.path.join(os.path.dirname(sys.executable), "ansible-playbook")
     found = beside if os.access(beside, os.X_OK) else shutil.which("ansible-playbook")
     if found is None:
@@ -179,7 +179,7 @@ def ansible_playbook() -> str:
 
 
 def collection_root() -> str | None:
-    """The folder that holds ansible_collections/rankzero/slurm of this installation; None in a checkout."""
+    """The folder that contains ansible_collections/rankzero/slurm of this installation; None in a checkout."""
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return root if os.path.isdir(os.path.join(root, "ansible_collections", "rankzero", "slurm")) else None
 
@@ -199,7 +199,7 @@ def surroundings(given: Mapping[str, str], records: str) -> dict[str, str]:
 
 
 def configuration(environment: Mapping[str, str]) -> dict[str, str]:
-    """Of the ansible.cfg in effect: what this module must not replace, with paths made absolute."""
+    """The settings of the effective ansible.cfg that this module must not replace, with absolute paths."""
     places = [environment.get("ANSIBLE_CONFIG"), "ansible.cfg", "~/.ansible.cfg", "/etc/ansible/ansible.cfg"]
     path = next(
         (os.path.expanduser(place) for place in places if place and os.path.isfile(os.path.expanduser(place))), None
@@ -212,7 +212,7 @@ def configuration(environment: Mapping[str, str]) -> dict[str, str]:
     try:
         parser.read(path, encoding="utf-8")
     except (configparser.Error, OSError, UnicodeDecodeError):
-        return {}  # ansible-playbook says what is wrong with it
+        return {}  # ansible-playbook reports the error
     defaults = dict(parser["defaults"]) if parser.has_section("defaults") else {}
     folder = os.path.dirname(os.path.abspath(path))
     kept = {name: defaults[name] for name in ("callbacks_enabled", "inventory") if defaults.get(name)}

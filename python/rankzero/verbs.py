@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the arguments of a verb to the run of a playbook. Nothing here does anything."""
+"""From the arguments of a verb to a playbook call. Nothing here runs anything."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ JOB_FILE = (".yml", ".yaml")
 
 
 def inventory_of(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
-    """The inventories to name on the command line: those given, else ./inventory, else the user's own. None where
-    Ansible's own settings name one.
+    """The inventories for the command line: those given, else ./inventory, else the user's own. Empty if Ansible's own
+    settings name one.
     """
     if given:
         return tuple(given)
@@ -34,8 +34,9 @@ def inventory_of(given: Sequence[str], environment: Mapping[str, str] = os.envir
 
 
 def selection(target: str) -> dict[str, str]:
-    """The launch that a person means: 1234 (Slurm's job), NAME, NAME/KEY, NAME/KEY/GENERATION, a run directory, or the
-    job file of it.
+    """The launch that the user means: 1234 (a job of Slurm), NAME, NAME/KEY, NAME/KEY/GENERATION, a run directory, or
+    its
+    job file.
     """
     if JOB_ID.fullmatch(target):
         return {"job_id": target}
@@ -62,8 +63,8 @@ def name_in(path: str) -> str:
 
 
 def job_file(path: str) -> dict[str, Any]:
-    """A job file, as far as this command must know it."""
-    import yaml  # a dependency of ansible-core; most verbs do without it
+    """The contents of a job file that this command needs."""
+    import yaml  # a dependency of ansible-core; most verbs do not need it
 
     try:
         with open(path, encoding="utf-8") as stream:
@@ -101,7 +102,7 @@ def extra_variables(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def with_arguments(path: str, arguments: Sequence[str]) -> list[str]:
-    """The command of a job file with further arguments at its end."""
+    """The command of a job file with additional arguments."""
     command = job_file(path).get("command")
     if not isinstance(command, list) or not all(isinstance(part, str) for part in command):
         raise UsageError(
@@ -200,7 +201,7 @@ PLAYBOOKS: dict[str, Callable[[Namespace], tuple[str, dict[str, Any]]]] = {
 
 
 def call_of(given: Namespace) -> Call:
-    """The playbook of a verb, with all that it is given."""
+    """The playbook call of a verb with all its arguments."""
     playbook, variables = PLAYBOOKS[given.verb](given)
     if given.cluster:
         variables["cluster"] = given.cluster

@@ -10,7 +10,7 @@ import re
 
 
 def version() -> str:
-    """From the package's metadata; in a checkout from galaxy.yml."""
+    """From the package's metadata, or from galaxy.yml in a checkout."""
     galaxy = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "galaxy.yml")
     if os.path.isfile(galaxy):
         with open(galaxy, encoding="utf-8") as stream:

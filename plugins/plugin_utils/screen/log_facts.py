@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Facts from the fetched logs of the newest attempt, successful or not: ranks, network, losses."""
+"""Facts from the fetched logs of the newest attempt, whether it succeeded or not: ranks, network, losses."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LOSSES_SHOWN = 5
 
 
 def attempts(logs_dir: str) -> list[str]:
-    """The folders of the attempts, the newest first."""
+    """The folders of the attempts, newest first."""
     names = [name for name in os.listdir(logs_dir) if name.isdigit()] if os.path.isdir(logs_dir) else []
     return [os.path.join(logs_dir, name) for name in sorted(names, key=int, reverse=True)]
 
 
 def rank_logs(logs_dir: str) -> dict[int, str]:
-    """Rank -> path of its log in the newest attempt, in the order of ranks, whatever the style of names."""
+    """Rank -> path of its log in the newest attempt, ordered by rank, for any style of file names."""
     found = {}
     for folder in attempts(logs_dir)[:1]:
         for name in os.listdir(folder):
@@ -34,7 +34,7 @@ def rank_logs(logs_dir: str) -> dict[int, str]:
 
 
 def evidence(logs_dir: str) -> list[tuple[str, str]]:
-    """Rows for the card; what the logs do not tell is no row. An empty title goes on with the row above."""
+    """Rows for the card, only for facts that the logs contain. A row with an empty title continues the row above."""
     ends = {rank: checklist.read_ends(path) for rank, path in rank_logs(logs_dir).items()}
     heads = {rank: log.head for rank, log in ends.items()}
     said, silent = checklist.started(heads)
@@ -45,7 +45,7 @@ def evidence(logs_dir: str) -> list[tuple[str, str]]:
 
 
 def _losses(tails: Mapping[int, str]) -> list[tuple[str, str]]:
-    """The last losses of the rank that prints the most of them: rank 0 in most frameworks, the last one in some."""
+    """The last losses of the rank that prints most of them: rank 0 in most frameworks, the last rank in some."""
     best: list[str] = []
     for tail in tails.values():
         lines = [line for line in tail.splitlines() if (found := parse_metrics(line)) and found.loss is not None]

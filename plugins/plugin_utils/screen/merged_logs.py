@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The logs of all ranks as one, by time, each line with the name of its rank before it; and new lines as they come."""
+"""Merge the logs of all ranks by time, each line prefixed with its rank, and follow new lines as they arrive."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import attempts
 
 MERGED = "merged.log"
-# A line longer than this is cut into several: a binary dump may hold no end of line at all.
+# Longer lines are split: a binary dump may contain no line ends at all.
 LONGEST = 65536
-# Of each log that is there when following begins so many lines are shown.
+# How much of each existing log is shown when following begins.
 LAST_LINES = 5
 LAST_BYTES = 16 * 1024
 
 
 def title(path: str) -> str:
-    """What stands before a line: `rank 3`, `job`, or the file's own name."""
+    """The prefix of a log's lines: `rank 3`, `job`, or the file's own name."""
     rank = rank_of(path)
     if rank is not None:
         return f"rank {rank}"
@@ -32,7 +32,7 @@ def title(path: str) -> str:
 
 
 def newest_logs(logs_dir: str) -> list[str]:
-    """The logs of the newest attempt and those of the batch script, ranks in their order."""
+    """The logs of the newest attempt, ordered by rank, and those of the batch script."""
     found = []
     for folder in [*attempts(logs_dir)[:1], logs_dir]:
         if os.path.isdir(folder):
@@ -47,7 +47,8 @@ def newest_logs(logs_dir: str) -> list[str]:
 
 
 def _timed(path: str, place: int) -> Iterator[tuple[float, int, int, bytes]]:
-    """(time, place of the file, number, line) of every line; a time never goes back, and is 0 before the first."""
+    """(time, index of the file, line number, line) of every line. Times never decrease, and are 0 before the first
+    one."""
     moment = 0.0
     with open(path, "rb") as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST), b"")):
@@ -58,7 +59,7 @@ def _timed(path: str, place: int) -> Iterator[tuple[float, int, int, bytes]]:
 
 
 def merge(logs_dir: str) -> str:
-    """Write all lines of the newest attempt into one file beside `logs_dir`, by the times that they state. Its path."""
+    """Merge all lines of the newest attempt by their timestamps into one file next to `logs_dir`. Returns its path."""
     paths = newest_logs(logs_dir)
     titles = [title(path) for path in paths]
     width = max(map(len, titles), default=0)
@@ -71,7 +72,7 @@ def merge(logs_dir: str) -> str:
 
 
 class Tail:
-    """New lines of the files below a folder, as they arrive there."""
+    """New lines of the files below a folder, as they arrive."""
 
     def __init__(self, logs_dir: str) -> None:
         self._dir = logs_dir
@@ -79,7 +80,7 @@ class Tail:
         self._torn: dict[str, bytes] = {}
 
     def begin(self) -> list[str]:
-        """The last lines of what is here already. What arrives from now on is new."""
+        """The last lines of the existing files. Everything that arrives from now on is new."""
         lines = []
         for path in newest_logs(self._dir):
             size = os.path.getsize(path)
@@ -91,8 +92,9 @@ class Tail:
         return lines
 
     def news(self, restarted: Mapping[str, bool]) -> list[str]:
-        """The whole lines that arrived in the files of `restarted` (path below the folder -> it was fetched anew),
-        those of all files by the times that they state.
+        """The complete lines that arrived in the files of `restarted`, merged by their timestamps.
+
+        `restarted`: path below the folder -> whether the file was fetched again from its beginning.
         """
         timed = []
         for place, (name, again) in enumerate(sorted(restarted.items())):
@@ -113,7 +115,7 @@ class Tail:
         return [line for *_order, line in sorted(timed)]
 
     def rest(self) -> list[str]:
-        """Lines that were never ended."""
+        """Final lines without a line end."""
         return [self._shown(path, torn) for path, torn in sorted(self._torn.items())]
 
     def _shown(self, path: str, line: bytes) -> str:

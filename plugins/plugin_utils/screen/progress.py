@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a wait shows on the screen: one line an event, each with its host and job; step lines at a readable pace."""
+"""Progress of a wait on the screen: one line for each event, with its host and job; step lines are rate limited."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collections.abc import Callable, Iterable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event
 
-#: At most one step line in this many seconds: people read them, logs keep them all.
+#: Shortest time in seconds between two step lines on the screen. Logs keep all of them.
 PACE = 1.0
 COLORS = {"stuck": "yellow", "silent": "yellow", "requeued": "yellow", "followed": "yellow"}
 BAR_WIDTH = 24
 
 
 class Progress:
-    """Shows events through `show(line, color)`. `clock` gives seconds that only grow.
+    """Shows events through `show(line, color)`. `clock` returns monotonic seconds.
 
-    `pace`: seconds between two step lines. `bar(text)`: writes at the beginning of the terminal's current line, without
-    ending it; where it is given, steps of which the end is known are a bar there.
+    `pace`: seconds between two step lines. `bar(text)`: writes at the beginning of the terminal's current line without
+    ending it; if given, steps with a known end are shown there as a bar.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Progress:
         self._held: Event | None = None
         self._shown_at: float | None = None
         self.job_id = ""
-        #: What the lines are about, where that is no job.
+        #: What the lines are about, if not about a job.
         self.subject = ""
 
     def say(self, text: str, color: str | None = None) -> None:
-        """One line: "host: job 7: text", or with the subject that was given."""
+        """Show one line: "host: job 7: text", or with the given subject instead of the job."""
         if self._bar and self._drawn:
             self._bar(" " * self._drawn)
             self._bar("")
@@ -55,7 +55,7 @@ class Progress:
         self._show(printable(f"{self._host}: {self._subject()}{text}"), color)
 
     def events(self, events: Iterable[Event]) -> None:
-        """Show what a poll brought. Of step lines that come too fast the newest is held back, never lost."""
+        """Show the events of a poll. If step lines come too fast, the newest is kept and shown later."""
         for event in events:
             if event.kind == "metrics":
                 self._held = event
@@ -66,7 +66,7 @@ class Progress:
             self._step()
 
     def flush(self) -> None:
-        """Show the step line that is held back: the last one is always seen."""
+        """Show the step line that was kept, so that the last one is always shown."""
         if self._held:
             self.say(self._held.text)
             self._held, self._shown_at = None, self._clock()
@@ -76,7 +76,7 @@ class Progress:
         return f"{subject}: " if subject else ""
 
     def _step(self) -> None:
-        """The held step, as a bar where that can be. It stays held then: a line of its own ends it."""
+        """Show the kept step as a bar if possible. It is kept, so that it also gets a line at the end."""
         if self._bar is None or self._held is None or self._held.fraction is None:
             self.flush()
             return

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The end of a launch on the screen: the proven values, or what it failed of, once. Pure but for reading logs."""
+"""The end of a launch on the screen: the proven values, or the reason of the failure. Pure except for reading logs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows im
 
 VALUES_SHOWN = 6
 SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=", "ne": "!="}
-# Of a traceback so many lines are shown, and so much of the log before its end is looked at.
+# How many lines of a traceback are shown, and how many bytes of the log before its end are read.
 TRACEBACK_LINES = 8
 READ_BYTES = 32768
 LONGEST = 400
@@ -25,7 +25,7 @@ TITLE = 8
 
 
 def report(host: str, launch: Parameters, result: Parameters, logs: Parameters, why: Parameters) -> list[Row]:
-    """The last rows of a launch. `why`: the result of module job_diagnosis, where it was asked."""
+    """The last rows of a launch. `why`: the result of module job_diagnosis, if it was run."""
     became = verdict(result)
     if became == "succeeded":
         rows = [_proven(host, launch, result)]
@@ -43,7 +43,7 @@ def report(host: str, launch: Parameters, result: Parameters, logs: Parameters, 
 
 
 def hints(launch: Parameters) -> str:
-    """How to come back to a launch that goes on, and how to stop it."""
+    """How to attach to a launch that is still running, and how to stop it."""
     which = f"-e run_dir={shlex.quote(str(launch.get('run_dir')))}"
     playbook = "ansible-playbook rankzero.slurm."
     return f"again: {playbook}attach {which}   stop: {playbook}cancel {which}"
@@ -108,13 +108,15 @@ def _on(node: object) -> str:
 
 
 def _here(path: object) -> str:
-    """A path as it can be typed here: relative where it lies below."""
+    """A path as the user can type it here: relative if it is below the working directory."""
     relative = os.path.relpath(str(path))
     return str(path) if relative.startswith("..") else relative
 
 
 def _local(root: Parameters, logs: Parameters) -> str:
-    """The fetched log with the root line; empty where it is not here. A diagnosis names it from the run directory."""
+    """The fetched log with the root line; empty if it was not fetched. A diagnosis names it relative to the run
+    directory.
+    """
     name = str(root.get("file") or "")
     if not name.startswith("logs/") or not logs.get("dest"):
         return ""
@@ -124,7 +126,7 @@ def _local(root: Parameters, logs: Parameters) -> str:
 
 
 def _traceback(path: str, root: Parameters) -> list[str]:
-    """The lines of the log that end with the root line, from the beginning of its traceback; else the root line."""
+    """The log's lines from the beginning of the traceback to the root line; without a traceback, only the root line."""
     number, text = int(root.get("line") or 0), str(root.get("text") or "")
     lines = _lines(path, number) if path and number else []
     end = next((index for index in range(len(lines) - 1, -1, -1) if text and text[:40] in lines[index]), None)
@@ -132,13 +134,13 @@ def _traceback(path: str, root: Parameters) -> list[str]:
         return [printable(text, LONGEST)] if text else []
     begin = max(0, end - TRACEBACK_LINES + 1)
     opened = [index for index in range(end) if "Traceback (most recent call last)" in lines[index]]
-    # Of a traceback the last frames count; lines before it are another matter.
+    # The last frames of a traceback are the informative ones; earlier lines do not belong to it.
     begin = max(begin, opened[-1] + 1) if opened else end
     return [printable(line, LONGEST) for line in lines[begin : end + 1] if line.strip()]
 
 
 def _lines(path: str, number: int) -> list[str]:
-    """The lines up to that number, as far as they are in the last bytes before it."""
+    """The lines up to that number, if they are within the last bytes before it."""
     kept: list[bytes] = []
     size = 0
     try:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a task's result says in one row: the steps of this collection by their names, failures of any task. Pure."""
+"""A task's result as one row: the steps of this collection by name, and failures of any task. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STEPS = {
     "job_logs": "logs",
     "job_diagnosis": "diagnosis",
 }
-# What a step is called while it says nothing itself.
+# The text of a step that reports nothing itself.
 DOING = {
     "code": "publishing",
     "env": "building",
@@ -34,15 +34,15 @@ DOING = {
     "logs": "fetching",
     "diagnosis": "reading the logs",
 }
-#: These show all that matters themselves.
+#: Actions that show everything important themselves.
 OWN = frozenset(
     {"job", "job_wait", "job_report", "job_sweep", "job_sweep_info", "job_pipeline", "reconcile", "job_shell"}
 )
-#: These have the terminal to themselves while they run: nothing may be drawn there.
+#: Actions that use the terminal themselves while they run, so nothing may be drawn.
 AT_TERMINAL = frozenset({"rankzero.slurm.job_shell", "pause", "ansible.builtin.pause"})
-# A task of somebody else that changed nothing is worth a line where it took this long (seconds).
+# Another collection's task that changed nothing gets a line if it took this long (seconds).
 LONG = 5.0
-# The packages that say what an environment is for, in this order.
+# Packages that characterise an environment, most telling first.
 TELLING = ("torch", "jax", "tensorflow", "transformers", "numpy")
 LAST_LINES = 8
 
@@ -53,13 +53,13 @@ def own_action(action: str) -> str:
 
 
 def running(host: str, action: str, task: str) -> Row:
-    """The row of a task that has begun."""
+    """The row of a task that has started."""
     name = STEPS.get(own_action(action), "")
     return Row(host, RUNNING, name, DOING[name]) if name else Row(host, RUNNING, text=task)
 
 
 def done(host: str, action: str, task: str, result: Parameters, seconds: float | None) -> list[Row]:
-    """The rows of a task that went well; often none."""
+    """The rows of a task that succeeded; often none."""
     short = own_action(action)
     name = STEPS.get(short, "")
     if short in OWN:
@@ -75,9 +75,9 @@ def done(host: str, action: str, task: str, result: Parameters, seconds: float |
 
 
 def failed(host: str, action: str, task: str, result: Parameters) -> list[Row]:
-    """The rows of a task that failed: what failed, and its message as it is, once."""
+    """The rows of a task that failed: its name, and its message once."""
     if own_action(action) == "job_report" and result.get("verdict") in ("failed", "not finished"):
-        # The card has said it.
+        # The card has already shown it.
         return []
     first, *rest = _message(result).splitlines() or ["failed without a message"]
     name = STEPS.get(own_action(action), "")
@@ -86,7 +86,7 @@ def failed(host: str, action: str, task: str, result: Parameters) -> list[Row]:
 
 
 def _message(result: Parameters) -> str:
-    """What a result says, from the key that says most. A program's own last words belong to it."""
+    """The message of a result, from the most informative key, followed by the end of a program's output."""
     text = result.get("msg")
     lines = text if isinstance(text, list) else [text] if text not in (None, "") else []
     said = "\n".join(str(line) for line in lines)
@@ -109,7 +109,7 @@ def _last(text: object) -> str:
 
 
 def _of_step(name: str, result: Parameters) -> str:
-    """What became of a step, in a few words; empty where that is not worth a line."""
+    """The outcome of a step in a few words; empty if it is not worth a line."""
     reference = result.get("ref") or {}
     key = str(reference.get("key") or "")[:12]
     if name == "env":

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The results of a sweep: a table for the screen, CSV and JSON for everything else."""
+"""The results of a sweep: a table for the screen, and CSV and JSON files."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import shown_value
 
-# A screen is for the best ones and for what went wrong; the files have all.
+# The screen shows only the best elements and failures; the files contain all of them.
 MOST_ROWS = 40
 _FIXED = ("standing", "metric", "job_id", "generation", "wall_time", "message", "run_dir", "key")
 
 
 def names_of(rows: Sequence[ModuleResult], where: str) -> list[str]:
-    """The names that any row has under `where` (parameters or values), in the order of their appearance."""
+    """The names that any row has under `where` (parameters or values), in order of first appearance."""
     return list(dict.fromkeys(name for row in rows for name in row[where]))
 
 
 def ordered(result: ModuleResult) -> list[ModuleResult]:
-    """The rows as people look at them: by metric, the best first; then the others by number."""
+    """The rows for people: by metric, best first; then those without a metric, by number."""
     rows = result["elements"]
     sign = 1 if result.get("goal") == "min" else -1
     measured = sorted((row for row in rows if row["metric"] is not None), key=lambda row: sign * row["metric"])
@@ -35,12 +35,12 @@ def ordered(result: ModuleResult) -> list[ModuleResult]:
 
 
 def screen(result: ModuleResult) -> list[str]:
-    """Aligned lines: the elements, how many of each kind, the best one."""
+    """Aligned lines: the elements, the number of each status, the best one."""
     rows = ordered(result)
     parameters, metric = names_of(rows, "parameters"), result.get("metric")
     left = len(rows) - MOST_ROWS
     if left > 0:
-        # Whatever failed is shown besides the best.
+        # Failures are shown in addition to the best elements.
         bad = [row for row in rows if row["standing"] == "failed"][: MOST_ROWS // 2]
         rows = [row for row in rows if row not in bad][: MOST_ROWS - len(bad)] + bad
     head = ["", *parameters, *([metric] if metric else []), "", "job", "took"]
@@ -68,7 +68,7 @@ def screen(result: ModuleResult) -> list[str]:
 
 
 def tally(result: ModuleResult) -> str:
-    """How many elements stand where, and the best one so far, on one line."""
+    """The number of elements of each status, and the best one so far, on one line."""
     counts = result["counts"]
     order = ("succeeded", "active", "failed", "unknown", "missing")
     said = ", ".join(f"{counts[name]} {name}" for name in order if counts.get(name))
@@ -84,7 +84,7 @@ def _cell(value: str) -> str:
 
 
 def as_csv(result: ModuleResult) -> str:
-    """One line an element. A parameter and a value of the artifact may have one name: the latter gets a prefix."""
+    """CSV with one line for each element. A value with the same name as a parameter gets a prefix."""
     rows = result["elements"]
     parameters, values = names_of(rows, "parameters"), names_of(rows, "values")
     out = io.StringIO()
@@ -101,7 +101,7 @@ def as_csv(result: ModuleResult) -> str:
 
 
 def write(result: ModuleResult, dest: str) -> dict[str, str]:
-    """results.csv and results.json in DEST/<name>/sweep-<key>/; their paths."""
+    """Write results.csv and results.json to DEST/<name>/sweep-<key>/ and return their paths."""
     folder = os.path.join(dest, str(result["name"]), f"sweep-{str(result['key'])[:16]}")
     os.makedirs(folder, exist_ok=True)
     shown = {

@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hands the user's terminal to a command, from inside of an Ansible task.
+"""Give a command the user's terminal, from inside an Ansible task.
 
-A task runs in a worker whose standard streams are not the terminal, and which from ansible-core 2.19 on is in a session
-of its own. The terminal is that of its parent, and reached by name. The command gets a terminal of its own, so that
-Ctrl-C and job control are its business; a process in a third session carries the bytes, the window's size and the modes
-between the two. Run as a program: terminal.py TERMINAL COMMAND [ARGUMENT ...]
+A task runs in a worker whose standard streams are not the terminal and which, since ansible-core 2.19, is in its own
+session. The terminal is that of its parent, and is opened by name. The command gets its own pseudo-terminal, so that it
+handles Ctrl-C and job control itself. A process in a third session copies the bytes, the window size and the modes
+between the two terminals. Run as a program: terminal.py TERMINAL COMMAND [ARGUMENT ...]
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ import time
 import tty
 from collections.abc import Sequence
 
-# How often (seconds) the window is looked at: the terminal tells of a change only the processes of its own session.
+# How often (seconds) the window size is checked: a terminal reports changes only to processes of its own session.
 WINDOW_SECONDS = 0.5
 BLOCK = 65536
-# The exit code of the carrier where the user's terminal cannot be opened; no shell of a user's uses it.
+# The copying process's exit code if the user's terminal cannot be opened; shells do not use it.
 NO_TERMINAL = 125
 
 
 def terminal_of(pid: int) -> str | None:
-    """The path of the terminal that a process is at, or None. ps(1) knows it everywhere."""
+    """The path of a process's terminal, or None. Uses ps(1), which works on every system."""
     done = subprocess.run(["ps", "-o", "tty=", "-p", str(pid)], capture_output=True, text=True, check=False)
     name = done.stdout.strip()
     if done.returncode != 0 or not re.fullmatch(r"[A-Za-z0-9/]+", name):
@@ -42,13 +42,13 @@ def terminal_of(pid: int) -> str | None:
 
 
 def hand_over(terminal: str, command: Sequence[str]) -> int:
-    """Run `command` at `terminal` until it ends; its exit code."""
+    """Run `command` at `terminal` until it ends. Returns its exit code."""
     argv = [sys.executable, os.path.abspath(__file__), terminal, *command]
     return subprocess.run(argv, stdin=subprocess.DEVNULL, start_new_session=True, check=False).returncode
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The carrier: see the text of the file."""
+    """Run the copying process; see this module's docstring."""
     try:
         terminal = os.open(arguments[0], os.O_RDWR | os.O_NOCTTY)
         modes = termios.tcgetattr(terminal)
@@ -73,13 +73,13 @@ def main(arguments: Sequence[str]) -> int:
         _carry(terminal, inner)
     finally:
         termios.tcsetattr(terminal, termios.TCSAFLUSH, modes)
-        # Where it still runs, the end of its terminal is its hang-up.
+        # If the command still runs, closing its terminal sends it a hang-up.
         os.close(inner)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def _carry(outer: int, inner: int) -> None:
-    """Bytes both ways until the command has ended, or the user's terminal has gone."""
+    """Copy bytes both ways until the command has ended or the user's terminal is gone."""
     looked, size = 0.0, b""
     parent = os.getppid()
     while os.getppid() == parent:
@@ -96,7 +96,7 @@ def _carry(outer: int, inner: int) -> None:
             try:
                 data = os.read(source, BLOCK)
             except OSError:
-                # Linux says so where the other end of a terminal is closed.
+                # Linux reports this error when the other end of a terminal is closed.
                 data = b""
             if not data:
                 return

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the screen shows while bytes move: lines with the host, a bar where one host has a terminal to itself."""
+"""The progress of transfers on the screen: lines with the host, or a bar if one host has the terminal to itself."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress imp
 
 #: Seconds between two lines.
 PACE = 5.0
-# Workers of newer cores have no terminal. This line runs in the process that has one.
+# Workers of newer versions of ansible-core have no terminal. This line runs in the process that has one.
 AT_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
 WIDTH = shutil.get_terminal_size().columns
 
 
 class Moving:
-    """The row of a transfer, where a callback draws rows. `subject`: the step, and what it is about."""
+    """The row of a transfer, if a callback draws rows. `subject`: the step, and what is transferred."""
 
     def __init__(self, host: str, subject: str) -> None:
         self._host = host
         self._name, _blank, self._what = subject.partition(" ")
 
     def say(self, text: str) -> None:
-        """A line by itself."""
+        """Show a separate line."""
         display.row(Row(self._host, NOTE, text=f"{self._name} {self._what}: {text}", news=True))
 
     def events(self, events: Iterable[Event]) -> None:
-        """Show how far it is."""
+        """Show the progress."""
         for one in events:
             display.row(Row(self._host, RUNNING, self._name, self._what, detail=one.text, fraction=one.fraction))
 
     def flush(self) -> None:
-        """Nothing is held back: the task's result ends the row."""
+        """Does nothing: no events are kept, and the task's result ends the row."""
 
 
 def screen(host: str, subject: str, alone: bool) -> Progress | Moving:
-    """`alone`: no other host writes lines between."""
+    """The display of a transfer. `alone`: no other host writes lines in between."""
     if display.draws:
         return Moving(host, subject)
     made = Progress(
@@ -60,7 +60,7 @@ def screen(host: str, subject: str, alone: bool) -> Progress | Moving:
 
 
 def event(known: JsonObject) -> Event:
-    """What a meter knows (dataset/progress.py), in words."""
+    """The state of a meter (dataset/progress.py) as an event."""
     size, there = int(known["size"]), int(known["bytes"])
     text = [str(known["phase"])]
     if size:
@@ -78,7 +78,7 @@ def event(known: JsonObject) -> Event:
 
 
 def amount(size: float) -> str:
-    """Bytes as people read them."""
+    """Bytes as text for people."""
     for unit in ("bytes", "kB", "MB"):
         if size < 1000:
             return f"{size:.0f} {unit}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The folders of the controller that files may leave it from."""
+"""The folders of the controller from which files may be sent."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.git import 
 
 @dataclass(frozen=True)
 class Roots:
-    """Real paths of folders; None is every folder."""
+    """Real paths of permitted folders; None permits every folder."""
 
     folders: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, given: Sequence[str] | None, cwd: str) -> Roots:
-        """Those that a setting names; relative ones start at `cwd`."""
+        """The roots that a setting names; relative paths start at `cwd`."""
         if given is None:
             return cls()
         return cls(tuple(os.path.realpath(os.path.join(cwd, os.path.expanduser(path))) for path in given))
 
     def problem(self, option: str, path: str) -> str | None:
-        """Why a file or folder may not leave; links count as what they lead to, and what is git's own never leaves."""
+        """Why a file or folder may not be sent, or None. Links are resolved first; git's own files are never sent."""
         if self.folders is None:
             return None
         real = os.path.realpath(path)
@@ -43,7 +43,7 @@ class Roots:
         )
 
     def check(self, option: str, path: str) -> None:
-        """Raises RankzeroError for what may not leave."""
+        """Raise RankzeroError if a file or folder may not be sent."""
         problem = self.problem(option, path)
         if problem:
             raise RankzeroError(f"{problem}.")
@@ -57,8 +57,10 @@ def _holds(folder: str, path: str) -> bool:
 
 
 def repository_root(folder: str, cwd: str) -> str:
-    """What a folder of job files may take files from where nobody says so: its git work tree; without git the folder
-    where the command was given, if it holds that folder, else the folder itself. Never all of / or of a home.
+    """The default root for a folder of job files: its git work tree.
+
+    Without git, it is the working directory if that contains the folder, or else the folder itself. It is never / or a
+    complete home directory.
     """
     real = os.path.realpath(os.path.join(cwd, os.path.expanduser(folder)))
     here = os.path.realpath(cwd)

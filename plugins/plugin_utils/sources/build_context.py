@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A Containerfile and its context as they lie on the controller: the files that the build may read, and no others."""
+"""A Containerfile and its context on the controller: the files that the build may read, and no others."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import d
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
 
-# As the engines look for it: the first that is there (containerignore(5)).
+# The engines use the first of these files that exists (containerignore(5)).
 _IGNORE = (".containerignore", ".dockerignore")
 
 
 @dataclass(frozen=True)
 class BuildInput:
-    """`text` of the Containerfile, `context` with the files that it may read (None where it reads none), and the images
-    that it starts from.
+    """`text` of the Containerfile, `context` with the files that it may read (None if it reads none), and the images
+    that
+    it starts from.
     """
 
     text: str
@@ -31,7 +32,7 @@ class BuildInput:
     bases: tuple[str, ...] = ()
 
     def listed(self) -> list[tuple[str, str]]:
-        """Path with kind and sha256 of each file."""
+        """The path of each file, with its kind and sha256."""
         return [(entry.path, f"{entry.kind} {entry.sha256}") for entry in self.context.files] if self.context else []
 
 
@@ -42,7 +43,7 @@ def read_build(
     target: str | None = None,
     roots: Roots = ANYWHERE,
 ) -> BuildInput:
-    """Read a Containerfile and what of its context it needs; without `context` that is its own folder.
+    """Read a Containerfile and the files of its context that it needs. The default context is its own folder.
 
     Raises RankzeroError.
     """

@@ -1,11 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What git knows about a folder: its files, its commit, and what differs from that.
+"""What git knows about a folder: its files, its commit, and the differences from the commit.
 
-`git status` and `git diff` convert files by programs that a repository may name (filters), and look into submodules.
-So the comparison is made here: by the index's record of size and times first, as git does, then by content. A file that
-git stores converted is compared as Git LFS and the end of line would have it; of any other filter the record counts.
+`git status` and `git diff` run programs that a repository may name (filters) to convert files, and look into
+submodules. So the comparison is done here: first by the size and times recorded in the index, as git does, then by
+content. If git stores a file converted, the file is compared with the result of Git LFS or of the end-of-line
+conversion. For any other filter, the record in the index decides.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _RECORD = re.compile(
     rb"  uid: \d+\tgid: \d+\n"
     rb"  size: (?P<size>\d+)\tflags: [0-9a-f]+\n"
 )
-# A pointer of Git LFS is smaller.
+# Pointers of Git LFS are smaller than this.
 _LARGEST_POINTER = 1024
 _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Paths relative to the folder: `tracked`, `untracked` (and not ignored), `changed` against the commit."""
+    """Paths relative to the folder: `tracked`, `untracked` (and not ignored), `changed` since the commit."""
 
     tracked: tuple[str, ...]
     untracked: tuple[str, ...]
@@ -49,7 +50,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class _Indexed:
-    """One entry of the index; `seen` is the file as it was when it was recorded."""
+    """One entry of the index; `seen` is the file's status when it was recorded."""
 
     path: str
     mode: bytes
@@ -95,14 +96,14 @@ def listing(folder: str) -> Listing | None:
 
 
 def head(git: Git) -> tuple[str | None, str | None]:
-    """(commit, branch); None for what is not there: no commit yet, a detached head."""
+    """(commit, branch); None for a missing one (no commit yet, or a detached head)."""
     commit = git.ask(git.tree.top, "rev-parse", "--verify", "--quiet", "HEAD", allowed=(0, 1, 128))
     branch = git.ask(git.tree.top, "symbolic-ref", "--quiet", "--short", "HEAD", allowed=(0, 1, 128))
     return os.fsdecode(commit.strip()) or None, os.fsdecode(branch.strip()) or None
 
 
 def committed_blobs(git: Git, folder: str) -> dict[str, tuple[bytes, str]]:
-    """What the commit holds below a folder: path -> (mode, object)."""
+    """The files of the commit below a folder: path -> (mode, object)."""
     found = {}
     for record in git.ask(folder, "ls-tree", "-r", "-z", "HEAD", ".").split(b"\0"):
         if record:
@@ -113,7 +114,7 @@ def committed_blobs(git: Git, folder: str) -> dict[str, tuple[bytes, str]]:
 
 
 def contents(git: Git, blobs: Iterable[str], largest: int) -> dict[str, bytes]:
-    """The content of objects, of those that are here and not larger."""
+    """The contents of those objects that exist here and are not larger than `largest` bytes."""
     names = list(dict.fromkeys(blobs))
     asked = "".join(f"{name}\n" for name in names).encode("ascii")
     sizes = git.ask(git.tree.top, "cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)", stdin=asked)
@@ -136,19 +137,19 @@ def contents(git: Git, blobs: Iterable[str], largest: int) -> dict[str, bytes]:
 
 
 def address(git: Git) -> str:
-    """The address of the remote `origin`, as the repository has it; "" where there is none."""
+    """The address of the remote `origin` in the repository's configuration; "" if there is none."""
     return git.settings.get("remote.origin.url", "")
 
 
 class Beneath:
-    """Whether relative paths stay below `root`: no `..`, nothing of git's own, and no link among their folders."""
+    """Checks that relative paths stay below `root`: no `..`, nothing of git's own, and no link among their folders."""
 
     def __init__(self, root: str) -> None:
         self._root = os.path.realpath(root)
         self._folders: dict[str, bool] = {"": True}
 
     def __call__(self, path: str) -> bool:
-        """Whether a path of the index is a plain one, and no folder above it is a link."""
+        """Whether a path of the index is plain, and no folder above it is a link."""
         return _is_plain(path) and self._real(path.rpartition("/")[0])
 
     def _real(self, folder: str) -> bool:
@@ -159,7 +160,7 @@ class Beneath:
 
 
 def _below(root: str, path: str) -> Listing | None:
-    """The same of a repository inside; None for a submodule that was never initialised and for what leads elsewhere."""
+    """The listing of a repository inside; None for an uninitialised submodule, or a path that leads elsewhere."""
     place = os.path.join(root, path.rstrip("/"))
     if not Beneath(root)(path + MARKER[1:]):
         return None
@@ -167,7 +168,7 @@ def _below(root: str, path: str) -> Listing | None:
 
 
 def _is_plain(path: str) -> bool:
-    """An index is a file like any other: its paths may lead anywhere."""
+    """Whether a path has only ordinary parts. The index is an ordinary file, so its paths may lead anywhere."""
     return not any(part in ("", ".", "..", MARKER) for part in path.split("/"))
 
 
@@ -191,12 +192,12 @@ def _index(git: Git, folder: str) -> list[_Indexed]:
         found.append(entry)
     if at != len(output):
         raise RankzeroError(f"git: the index of {git.tree.top} cannot be read. Check it with `git fsck`.")
-    # A conflict has several entries of one path.
+    # In a conflict, one path has several entries.
     return list({entry.path: entry for entry in found}.values())
 
 
 def _differing(git: Git, root: str, indexed: Iterable[_Indexed]) -> set[str]:
-    """The paths whose file differs from the index."""
+    """The paths of files that differ from the index."""
     try:
         written = os.stat(os.path.join(git.tree.own, "index")).st_mtime_ns
     except OSError:
@@ -231,7 +232,7 @@ def _same_kind(mode: bytes, status: os.stat_result, with_modes: bool) -> bool:
 
 
 def _same_record(entry: _Indexed, status: os.stat_result, written: int) -> bool:
-    """Whether the file is as the index recorded it. One as young as the index itself may have changed again."""
+    """Whether the file is as recorded in the index. A file as new as the index may have changed again, so it is not."""
     size, mtime, mtime_ns, ctime, ctime_ns, inode = entry.seen
     times = (mtime * 10**9 + mtime_ns, ctime * 10**9 + ctime_ns)
     return (
@@ -243,7 +244,7 @@ def _same_record(entry: _Indexed, status: os.stat_result, written: int) -> bool:
 
 
 def _blob(root: str, entry: _Indexed, status: os.stat_result) -> str:
-    """The name that git would give to the file's content as it is; "" where it cannot be read."""
+    """The object name that git would give to the file's present content; "" if it cannot be read."""
     path = os.path.join(root, entry.path)
     total = hashlib.new("sha1" if len(entry.blob) == 40 else "sha256", usedforsecurity=False)
     try:
@@ -261,7 +262,7 @@ def _blob(root: str, entry: _Indexed, status: os.stat_result) -> str:
 
 
 def _unconverted(git: Git, root: str, doubtful: list[_Indexed]) -> set[str]:
-    """Those of the files that differ also from what git makes of what it has stored."""
+    """Those of the files that also differ from the converted form of what git has stored."""
     if not doubtful:
         return set()
     attributes = _attributes(git, root, [entry.path for entry in doubtful])
@@ -284,7 +285,7 @@ def _attributes(git: Git, root: str, paths: list[str]) -> dict[str, dict[str, st
 
 
 def _converted(root: str, entry: _Indexed, attributes: Mapping[str, str], pointer: bytes) -> bool:
-    """Whether a file is what Git LFS or a rule for the end of line makes of the stored content."""
+    """Whether a file is the stored content as converted by Git LFS or an end-of-line rule."""
     path = os.path.join(root, entry.path)
     try:
         if pointer:

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The code of a job on the controller: its files, their digest, and the state of git.
 
-Inside a git work tree the snapshot holds what git tracks *as it lies in the work tree* (uncommitted changes included)
-and new files that git does not ignore; elsewhere it holds every file but the usual debris. A subfolder of a repository
-is a snapshot of that subfolder alone. The digest is that of the files (`store/tree.py`), so that a commit which
-changes nothing in the folder launches nothing anew.
+Inside a git work tree, the snapshot contains tracked files *as they are in the work tree* (including uncommitted
+changes) and new files that git does not ignore. Elsewhere, it contains every file except the usual debris. A subfolder
+of a repository is a snapshot of that subfolder alone. The digest covers the files (`store/tree.py`), so that a commit
+that changes nothing in the folder does not cause a new launch.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry, digest, read_entry, walk
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.checkout import Beneath, Listing, listing
 
-# What tools leave behind, and what our own runs write: never part of a program. Tracked files are exempt, because a
-# person decided to track them.
+# Files left by tools and written by our runs, which are never part of a program. Tracked files are exempt, because
+# somebody decided to track them.
 DEBRIS = (
     ".git",
     ".hg/",
@@ -53,7 +53,7 @@ DEBRIS = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What `take` saw. `commit`, `branch` and `diff_digest` are None outside git; `changed` lists uncommitted paths."""
+    """The result of `take`. `commit`, `branch` and `diff_digest` are None outside git; `changed`: uncommitted paths."""
 
     src: str
     digest: str
@@ -70,11 +70,11 @@ class Snapshot:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """The size of all files in bytes."""
         return sum(entry.size for entry in self.files)
 
     def facts(self) -> dict[str, object]:
-        """What a record of the launch keeps about the code."""
+        """The facts about the code that a launch records."""
         return {
             "src": self.src,
             "digest": self.digest,
@@ -89,9 +89,9 @@ class Snapshot:
 
 
 def take(src: str, exclude: Sequence[str] = ()) -> Snapshot:
-    """Look at the folder `src`, without the paths that match `exclude` (patterns as in .gitignore, without `!`).
+    """Take a snapshot of the folder `src`, without paths that match `exclude` (patterns as in .gitignore, without `!`).
 
-    Raises RankzeroError when `src` is no folder, holds no file, or a pattern is wrong.
+    Raises RankzeroError if `src` is not a folder, contains no files, or a pattern is invalid.
     """
     root = os.path.abspath(os.path.expanduser(src))
     if not os.path.isdir(root):
@@ -99,7 +99,7 @@ def take(src: str, exclude: Sequence[str] = ()) -> Snapshot:
     unwanted = matcher(exclude)
     debris = matcher(DEBRIS)
     known = listing(root)
-    if known is None or not (known.tracked or known.untracked):  # git ignores the folder as a whole: so do we git
+    if known is None or not (known.tracked or known.untracked):  # git ignores the complete folder: handled as if without git
         known = Listing((), tuple(_plain_files(root, lambda path: unwanted(path) or debris(path))))
     kept = [path for path in known.tracked if not unwanted(path)]
     kept += [path for path in known.untracked if not unwanted(path) and not debris(path)]
@@ -123,9 +123,9 @@ def take(src: str, exclude: Sequence[str] = ()) -> Snapshot:
 
 
 def pack(snapshot: Snapshot, target: BinaryIO) -> None:
-    """Write the snapshot's files as a tar.gz that is the same bytes for the same tree. Raises OSError.
+    """Write the snapshot's files as a tar.gz; the same tree always gives the same bytes. Raises OSError.
 
-    A file that changed since `take` is packed as it is now: the cluster compares the digest and refuses.
+    A file that changed since `take` is packed as it is now; the cluster then finds another digest and refuses it.
     """
     with (
         gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=target, mtime=0) as compressed,
@@ -147,9 +147,10 @@ def pack(snapshot: Snapshot, target: BinaryIO) -> None:
 def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
     """A test for relative paths, from patterns as in .gitignore.
 
-    A pattern without `/` matches a name at any depth, one with `/` counts from the folder itself; a trailing `/` means
-    folders only; `*` and `?` stay within a name, `**` crosses. What lies below a matching folder matches.
-    Raises RankzeroError for an empty pattern and for a negated one, which would need an order to mean anything.
+    A pattern without `/` matches a name at any depth; one with `/` is relative to the folder itself. A trailing `/`
+    means
+    folders only. `*` and `?` do not match `/`; `**` does. Everything below a matching folder matches too.
+    Raises RankzeroError for an empty pattern, and for a negated one, whose meaning would depend on the order.
     """
     sources = []
     for pattern in patterns:
@@ -193,11 +194,11 @@ def _read(root: str, paths: Iterable[str]) -> Iterable[Entry]:
     beneath = Beneath(root)
     for path in dict.fromkeys(paths):
         if not beneath(path):
-            continue  # tracked in a folder that has become a link: to git, too, the file is gone
+            continue  # tracked in a folder that has become a link: for git, too, the file is gone
         try:
             entry = read_entry(root, path)
         except FileNotFoundError:
-            continue  # tracked, and deleted in the work tree: `changed` says so
+            continue  # tracked, but deleted in the work tree: listed in `changed`
         except OSError as error:
             raise RankzeroError(
                 f"code.src: {os.path.join(root, path)} cannot be read ({error.strerror}). "
@@ -215,7 +216,7 @@ def _plain_files(root: str, unwanted: Callable[[str], bool]) -> Iterable[str]:
 
 
 def _diff_digest(changed: Iterable[str], entries: Iterable[Entry]) -> str:
-    """One digest for the uncommitted state: the changed paths with the content that they have now."""
+    """A digest of the uncommitted state: the changed paths with their present contents."""
     present = {entry.path: entry for entry in entries}
     total = hashlib.sha256()
     for path in changed:

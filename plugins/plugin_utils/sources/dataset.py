@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the controller has of a dataset: its files with their sums, and pieces of them to send."""
+"""A dataset on the controller: its files with their checksums, and pieces of them to send."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.local import Local
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File
 
-#: Bytes of a piece, at first and at most: what is lost when the connection breaks, against calls.
+#: First and largest size of a piece in bytes. Larger pieces need fewer calls but lose more if the connection breaks.
 FIRST, LARGEST = 4 << 20, 64 << 20
 _BLOCK = 1 << 20
 
@@ -35,12 +35,12 @@ class Found:
 
     @property
     def request(self) -> DatasetRequest:
-        """What the host needs to know of it."""
+        """The description of the dataset for the host."""
         return DatasetRequest(self.files, self.said)
 
 
 def found(options: Parameters, meter: Meter) -> Found:
-    """Read what the options name. Raises RankzeroError, also where a file is not what its checksum says."""
+    """Read what the options name. Raises RankzeroError, also if a file does not match its checksum."""
     src = os.path.abspath(os.path.expanduser(options["src"]))
     source = Local(src)
     wanted = stage.Wanted(tuple(options["include"]), tuple(options["exclude"]), options["sha256"], options["checksums"])
@@ -76,7 +76,8 @@ class Pieces:
         return sum(file.size - offset for file, offset in self._left)
 
     def write(self, target: str) -> list[Entry]:
-        """The next piece as a file, and what is in it; nothing once all is sent. Raises RankzeroError."""
+        """Write the next piece to a file and return its entries; empty once everything is sent. Raises
+        RankzeroError."""
         entries: list[Entry] = []
         room = self.size
         try:

@@ -17,7 +17,7 @@ import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
-# Far more than any job needs. Keys count, and what aliases stand for: aliases of aliases could fill the memory.
+# Far more than any job needs. Keys and expanded aliases count, because nested aliases could exhaust memory.
 MOST_VALUES = 30_000
 MOST_LEVELS = 50
 MOST_DIGITS = 40
@@ -25,12 +25,12 @@ _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 
 
 class _Bounded(yaml.SafeLoader):
-    """A loader that counts what it is about to compose."""
+    """A YAML loader that counts values before it builds them."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._values = 0
-        # Of what is open: its anchor, and how many values it has so far.
+        # For each open collection: its anchor, and the number of its values so far.
         self._open: list[tuple[str | None, int]] = []
         self._anchored: dict[str, int] = {}
 
@@ -87,9 +87,9 @@ class _Bounded(yaml.SafeLoader):
 
 
 class _Text(_Bounded):
-    """Keeps text as text, knows null, and refuses tags, merge keys and doubled keys."""
+    """Keeps all text as text, recognises null, and refuses tags, merge keys and duplicate keys."""
 
-    # Without resolvers every scalar is text.
+    # Without resolvers, every scalar is text.
     yaml_implicit_resolvers: dict[str, Any] = {}
 
     def __init__(self, text: str) -> None:
@@ -126,7 +126,7 @@ class _Text(_Bounded):
 
 
 def text_document(text: str) -> tuple[Any, dict[str, int]]:
-    """(a YAML document whose scalars are all text, or None where it says null; the line of each path in it).
+    """(a YAML document whose scalars are all text, or None for null; the line of each path in it).
 
     Raises yaml.YAMLError.
     """
@@ -136,12 +136,13 @@ def text_document(text: str) -> tuple[Any, dict[str, int]]:
 
 
 def typed_document(text: str) -> Any:
-    """A YAML document with the types of YAML. Raises yaml.YAMLError."""
+    """A YAML document with YAML's types. Raises yaml.YAMLError."""
     return _Bounded(text).get_single_data()
 
 
 def json_document(text: str, what: str) -> Any:
-    """A JSON document; None for what is none. Raises RankzeroError, which begins with `what`, for what is too much."""
+    """A JSON document; None if the text is not JSON. Raises RankzeroError, starting with `what`, if a limit is
+    exceeded."""
 
     def number(digits: str) -> int | float:
         if len(digits) > MOST_DIGITS:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file of a measured choice on the controller: written, or left alone where it is somebody's own."""
+"""Write the file of a measured choice on the controller, unless that would replace a user's own file."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.group_vars i
 
 
 def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> ModuleResult:
-    """dest, changed, diff, and `backup` where a file that was not ours gave way. `pretend` writes nothing.
+    """dest, changed, diff, and `backup` if a file that was not ours was replaced. `pretend` writes nothing.
 
-    Raises RankzeroError where such a file is to stay, or nothing can be written.
+    Raises RankzeroError if such a file must be kept, or if nothing can be written.
     """
     result: dict[str, Any] = {"dest": dest}
     try:
@@ -48,7 +48,7 @@ def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> ModuleResu
 
 
 def _read(path: str) -> str:
-    """A file's text; "" where there is none."""
+    """A file's text; "" if it does not exist."""
     try:
         return named_text(path, "dest", errors="replace")
     except FileNotFoundError:

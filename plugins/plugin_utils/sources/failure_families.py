@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A site's families of failures: YAML files on the controller, checked whole before anything is shipped.
+"""A site's failure families: YAML files on the controller, fully checked before anything is sent.
 
-They are data and can run nothing. Every mistake of every file is named with file, family and key.
+They are data and cannot run code. Every mistake is reported with file, family and key.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _TEXTS = ("family", "what", "remedy")
 _KEYS = (*_TEXTS, "says", "raises", "examples", "retry", "blames_node")
 _SAYS, _RAISES = ("regex", "needles", "strength"), ("regex", "frames", "strength")
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,39}\Z")
-# A shorter one would hand the lines of whole logs to Python.
+# A shorter one would match so many lines that Python would process complete logs.
 SHORTEST_NEEDLE = 4
 _HOLE = re.compile(r"\{(\w+)\}")
 
 
 def load_families(paths: Sequence[str], cwd: str, roots: Roots = ANYWHERE) -> list[JsonObject]:
-    """The families of files, and of the *.yml and *.yaml files of folders. Relative paths start at `cwd`.
+    """The families in files, and in the *.yml and *.yaml files of folders. Relative paths start at `cwd`.
 
-    Raises `RankzeroError` with everything that is wrong in any of them.
+    Raises one `RankzeroError` that lists the mistakes of all files.
     """
     problems: list[str] = []
     found: list[dict[str, Any]] = []
@@ -77,7 +77,7 @@ def _files(paths: Sequence[str], cwd: str, problems: list[str]) -> list[str]:
 
 
 def _families_in(path: str, problems: list[str]) -> list[tuple[str, Mapping[str, Any]]]:
-    """(place for messages, family) of one file."""
+    """(location for messages, family) for each family of a file."""
     try:
         data = typed_document(named_text(path, "families"))
     except RankzeroError as error:
@@ -99,7 +99,7 @@ def _families_in(path: str, problems: list[str]) -> list[tuple[str, Mapping[str,
 
 
 def _mistakes(family: Mapping[str, Any]) -> list[str]:
-    """What is wrong with one family, by key."""
+    """The mistakes of one family, each with its key."""
     found = _unknown(family, _KEYS, "")
     found += [f"{key} is required, as text" for key in _TEXTS if not _text(family.get(key))]
     name = family.get("family")
@@ -150,7 +150,7 @@ def _match_mistakes(match: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
 
 
 def _unproven(signature: Signature) -> list[str]:
-    """What a family's own examples say against it."""
+    """Reasons why a family's own examples contradict it."""
     groups = {name for match in signature.matches for name in match.regex.groupindex} | {"node"}
     found = [
         f"{key} names {{{hole}}}, which no regex captures"

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The only place that starts git, so that no content of a work tree or repository can make git execute a program.
+"""The only place that runs git, arranged so that no content of a work tree or repository can make git run a program.
 
-A repository is looked for by its `.git` only, so that a bare repository among the files is a folder of files. Git is
-then shown a *view*: a private folder with links to the repository's objects, refs and index, and with a configuration
-of ours. So no filter, hook, fsmonitor, textconv, alias, remote, include or partial clone that the repository or the
-user has set up is known to it. Only queries that compare or convert no file of the work tree are asked.
+A repository is found only by its `.git`, so a bare repository among the files is just a folder of files. Git is then
+given a *view*: a private folder with links to the repository's objects, refs and index, and with our own
+configuration. So git does not see any filter, hook, fsmonitor, textconv, alias, remote, include or partial clone that
+the repository or the user has configured. Only queries that neither compare nor convert files of the work tree are
+run.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
 
 MARKER = ".git"
-# Of the environment only this reaches git. Its own variables (GIT_*) would point it elsewhere, or name programs.
+# The only environment variables passed to git. Its own variables (GIT_*) could select another repository or programs.
 _ENVIRONMENT = ("LD_LIBRARY_PATH", "DEVELOPER_DIR", "TMPDIR", "TZ")
-# Settings of a repository that say how its work tree lies on this file system: the only ones that are taken over.
+# Settings about how a repository's work tree is stored on this file system: the only ones that are copied.
 _WORK_TREE_SETTINGS = ("core.filemode", "core.ignorecase", "core.precomposeunicode", "core.symlinks")
 _FORMATS = {"extensions.objectformat": ("sha1", "sha256"), "extensions.refstorage": ("files", "reftable")}
 _SHARED = ("objects", "refs", "reftable", "packed-refs", "shallow")
-# Seconds for one query: a damaged repository must not hold a launch for ever.
+# Time limit of one query in seconds, so that a damaged repository cannot block a launch.
 _PATIENCE = 600
 
 _OWN_CONFIGURATION = """\
@@ -50,7 +51,7 @@ _OWN_CONFIGURATION = """\
 
 @dataclass(frozen=True)
 class WorkTree:
-    """A work tree's top folder, and where git keeps what belongs to it: `own` (HEAD, index), `shared` (all else)."""
+    """A work tree's top folder, and the folders of git's data: `own` (HEAD, index), `shared` (everything else)."""
 
     top: str
     own: str
@@ -58,9 +59,9 @@ class WorkTree:
 
 
 def find(folder: str) -> WorkTree | None:
-    """The work tree that holds `folder`; None outside of one.
+    """The work tree that contains `folder`; None outside of one.
 
-    Raises RankzeroError for a repository that somebody else owns, and for `.git` files that lead nowhere.
+    Raises RankzeroError if the repository belongs to somebody else, or if a `.git` file does not name a repository.
     """
     real = os.path.realpath(folder)
     place = real
@@ -80,13 +81,13 @@ def find(folder: str) -> WorkTree | None:
 
 @contextlib.contextmanager
 def opened(tree: WorkTree) -> Iterator[Git]:
-    """The repository of a work tree, ready to be asked."""
+    """Open the repository of a work tree for queries."""
     with tempfile.TemporaryDirectory(prefix="rankzero-git-") as view:
         yield Git(tree, view)
 
 
 class Git:
-    """Queries about one work tree; `settings` of its repository by name in small letters."""
+    """Queries about one work tree. `settings`: its repository's settings, by name in lower case."""
 
     def __init__(self, tree: WorkTree, view: str) -> None:
         self.tree = tree
@@ -110,18 +111,18 @@ class Git:
         self._configure(self.settings.items())
 
     def ask(self, folder: str, *arguments: str, allowed: Sequence[int] = (0,), stdin: bytes = b"") -> bytes:
-        """What a query prints in `folder`; `allowed` are the exit codes of success. Raises RankzeroError."""
+        """The output of a query run in `folder`. `allowed`: exit codes that mean success. Raises RankzeroError."""
         return self._run(
             ["-C", folder, *arguments], allowed, stdin, {"HOME": self._view, "XDG_CONFIG_HOME": self._view}
         )
 
     def user_ignores(self) -> list[str]:
-        """Options for a query that is to heed the user's own file of ignored names."""
+        """Options for a query that must respect the user's file of ignored names."""
         if self._ignored is None:
             home = os.path.expanduser("~")
             base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
             asked = ["config", "--type=path", "--get", "core.excludesFile"]
-            # The only time that git reads the user's configuration, and `git config` executes nothing of it.
+            # The only query that reads the user's configuration. `git config` runs nothing that is named there.
             said = self._run(asked, (0, 1, 128), b"", {"HOME": home, "XDG_CONFIG_HOME": base}, users_own=True)
             self._ignored = os.fsdecode(said.rstrip(b"\n")) or os.path.join(base, "git", "ignore")
         return ["-c", f"core.excludesFile={self._ignored}"] if os.path.isfile(self._ignored) else []
@@ -168,7 +169,7 @@ class Git:
                 os.symlink(target, os.path.join(self._view, name))
 
     def _settings(self) -> dict[str, str]:
-        """What the repository's configuration says, itself and without its includes. Nothing of it is executed."""
+        """The settings in the repository's own configuration file, without includes. Nothing in it is run."""
         found: dict[str, str] = {}
         path = os.path.join(self.tree.shared, "config")
         text = read_small(path)
@@ -195,7 +196,7 @@ class Git:
 
 
 def read_small(path: str) -> bytes | None:
-    """The content of one of git's own files; None where there is none. Raises RankzeroError for other kinds."""
+    """The content of one of git's own files; None if it does not exist. Raises RankzeroError for other file types."""
     try:
         return named_text(path, "git", errors="surrogateescape").encode("utf-8", "surrogateescape")
     except FileNotFoundError:
@@ -214,7 +215,7 @@ def _is_repository(folder: str) -> bool:
 
 
 def _linked(marker: str) -> str:
-    """The folder that a `.git` file names (gitrepository-layout(5)): of a submodule, or of a further work tree."""
+    """The folder that a `.git` file names (gitrepository-layout(5)), for a submodule or an additional work tree."""
     text = (read_small(marker) or b"").strip()
     if text.startswith(b"gitdir: "):
         folder = os.path.realpath(os.path.join(os.path.dirname(marker), os.fsdecode(text[len(b"gitdir: ") :])))
@@ -233,7 +234,7 @@ def _shared(own: str) -> str:
 
 
 def _checked(tree: WorkTree, folder: str) -> WorkTree:
-    """The work tree, if its repository belongs to the owner of the files, to oneself or to root."""
+    """The work tree, if its repository belongs to the owner of the files, to this user or to root."""
     trusted = {0, os.geteuid(), os.stat(folder).st_uid}
     if os.geteuid() == 0 and os.environ.get("SUDO_UID", "").isdecimal():
         trusted.add(int(os.environ["SUDO_UID"]))
@@ -248,7 +249,7 @@ def _checked(tree: WorkTree, folder: str) -> WorkTree:
 
 
 def _path() -> str:
-    """The search path without what depends on the current folder: a work tree may hold a program named git."""
+    """The search path without relative folders: a work tree may contain a program named git."""
     return os.pathsep.join(part for part in os.environ.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(part))
 
 

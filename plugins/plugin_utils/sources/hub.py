@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the controller has of a repository of the hub: a folder, an archive, or what it downloads itself."""
+"""Files of a hub repository on the controller: from a folder, an archive, or a download."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of, unzip
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, selected
 
-# Whoever made the archive may have put anything into it; a repository of the hub is files.
+# Archives may contain anything; a hub repository consists of files only.
 _FILES = extraction.Rules(links="skip", special="skip")
 
 
 @dataclass(frozen=True)
 class Found:
-    """Files of `folder` that are to travel; `commit` is None for what is no commit of the hub."""
+    """The files of `folder` to be sent. `commit` is None if they do not come from a commit of the hub."""
 
     folder: str
     files: tuple[File, ...]
@@ -39,13 +39,13 @@ class Found:
     commit: str | None = None
 
     def request(self, archive: str | None = None) -> JsonObject:
-        """What the host needs to know of it. `archive`: where what it lacked lies there."""
+        """The description of the files for the host. `archive`: the archive there with the files that it lacked."""
         return HubRequest(self.files, self.said, self.commit, archive).arguments()
 
 
 @contextlib.contextmanager
 def opened(src: str, include: Sequence[str], exclude: Sequence[str]) -> Iterator[Found]:
-    """The selected files of a folder or an archive (tar in any packing, zip). Raises RankzeroError."""
+    """The selected files of a folder or an archive (compressed or plain tar, zip). Raises RankzeroError."""
     path = os.path.abspath(os.path.expanduser(src))
     with contextlib.ExitStack() as stack:
         folder = path
@@ -77,16 +77,16 @@ def _unpacked(archive: str, folder: str) -> str:
 
 
 def _single(folder: str) -> str:
-    """What an archive holds is often one folder with everything in it."""
+    """The single top folder of an unpacked archive, if there is one; otherwise the folder itself."""
     names = os.listdir(folder)
     inner = os.path.join(folder, names[0]) if len(names) == 1 else folder
     return inner if os.path.isdir(inner) else folder
 
 
 def downloaded(options: JsonObject, needs: JsonObject) -> Found:
-    """What the controller fetches from the hub, in a folder that a second run goes on with. Raises RankzeroError.
+    """Download from the hub into a folder that a later run can continue with. Raises RankzeroError.
 
-    `needs`: the `commit` that is wanted; None for the one of the revision.
+    `needs`: the wanted `commit`; None means that of the revision.
     """
     where = repository("", options["repo"], options["repo_type"], needs["commit"] or options["revision"])
     hub = Hub(options["python"] or sys.executable, options["token_file"])
@@ -103,13 +103,13 @@ def downloaded(options: JsonObject, needs: JsonObject) -> Found:
 
 
 def forget(found: Found) -> None:
-    """Remove what was downloaded, once it has arrived."""
+    """Remove the download, once its files have arrived."""
     with contextlib.suppress(OSError):
         remove_tree(found.folder)
 
 
 def pack(found: Found, names: Iterable[str], archive: str) -> None:
-    """Those files as a tar; weights do not get smaller. Raises RankzeroError."""
+    """Write those files to an uncompressed tar, since weights do not compress. Raises RankzeroError."""
     wanted = set(names)
     try:
         with tarfile.open(archive, "w", dereference=True) as packed:

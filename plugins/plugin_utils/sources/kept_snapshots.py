@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The snapshots of a command, taken once: the plan, the transfer and the submission see the same code.
+"""The snapshots of a command, taken once, so that the plan, the transfer and the submission use the same code.
 
-A playbook plans, builds what is missing, which may take minutes, and submits. A file that an editor or a log changes
-in between would give the launch another key. So what the plan saw is kept in the command's own temporary folder.
+A playbook plans, builds what is missing, which may take minutes, and submits. If an editor or a log changed a file in
+between, the launch would get another key. So the planned snapshot is kept in the command's own temporary folder.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, take
 
-#: The variable with which our role and playbooks hand the file of the snapshots from task to task.
+#: The variable in which our role and playbooks pass the snapshots' file from task to task.
 VARIABLE = "rankzero_snapshots"
 
 
@@ -44,14 +44,14 @@ class Snapshots:
                 self.kept[tuple(document["of"])] = snapshot
 
     def take(self, src: str, exclude: Sequence[str] = ()) -> Snapshot:
-        """The snapshot of a folder as it was when this command first looked. Raises RankzeroError as code.take does."""
+        """The snapshot of a folder when this command first read it. Raises RankzeroError as code.take does."""
         name = (os.path.abspath(os.path.expanduser(src)), *exclude)
         if name not in self.kept:
             self.kept[name] = take(src, exclude)
         return self.kept[name]
 
     def save(self, folder: str) -> str:
-        """Write them to a new file in `folder`, which ends with the command. Its path."""
+        """Write them to a new file in `folder`, which is removed when the command ends. Returns its path."""
         documents = [{"of": list(name), "snapshot": asdict(snapshot)} for name, snapshot in self.kept.items()]
         descriptor, path = tempfile.mkstemp(prefix="rankzero-snapshots-", suffix=".json", dir=folder)
         with open(descriptor, "w", encoding="utf-8") as stream:

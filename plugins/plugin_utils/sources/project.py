@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A user's project on the controller: the files that its environment is made from."""
+"""A user's project on the controller: the files that define its environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
 
-# A program writes it, with an entry for each file of each package.
+# Lock files are generated and contain an entry for each file of each package.
 MOST_LOCK_BYTES = 50_000_000
 
 
@@ -21,7 +21,7 @@ def project_recipe(folder: str, wanted: JsonObject, roots: Roots = ANYWHERE) -> 
     """The recipe of the environment for the project in `folder`: its pyproject.toml, and its uv.lock if it has one.
 
     `wanted`: extras, python, torch, mode and the settings of the mode, as `recipe` takes them.
-    Raises RankzeroError for a folder without pyproject.toml and for values that cannot be meant.
+    Raises RankzeroError if the folder has no pyproject.toml, and for invalid values.
     """
     for name in ("pyproject.toml", "uv.lock"):
         roots.check("environment.project", os.path.join(folder, name))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where code and specs come from: the repository, and uncommitted changes, refused or kept as a diff (`code.dirty`)."""
+"""The origin of code and specs: the repository, and uncommitted changes, refused or saved as a diff (`code.dirty`)."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.checkout im
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.git import find, opened
 
-# The file of the run directory. The snapshot holds the files themselves; a longer diff is cut.
+# The name of the diff in the run directory. The snapshot has the files themselves, so a long diff is truncated.
 DIFF_FILE = "code.diff"
 MOST_BYTES = 1_000_000
 _NAMED = 20
-# Bytes of a file that is shown, and of all of them.
+# Largest size in bytes of one file in the diff, and of all of them.
 _LARGEST, _MOST_COPIED = 1_000_000, 16_000_000
 _TOO_LARGE = b"\0too large"
 _STYLE = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-prefix")
 
 
 def refuse_changes(snapshot: Snapshot) -> None:
-    """Raises SpecError where the snapshot is not exactly a commit."""
+    """Raise SpecError if the snapshot is not exactly a commit."""
     if snapshot.commit is None:
         raise SpecError(
             [
@@ -60,16 +60,16 @@ def refuse_changes(snapshot: Snapshot) -> None:
 
 
 def diff(snapshot: Snapshot) -> str:
-    """The uncommitted changes as text, submodules and new files included; "" where there are none or there is no git.
+    """The uncommitted changes as text, including submodules and new files; "" if there are none, or without git.
 
-    Bytes that are no UTF-8 are replaced: it is there to be read.
+    Bytes that are not UTF-8 are replaced, because the diff is meant for people.
     """
     tree = find(snapshot.src)
     if snapshot.commit is None or not snapshot.changed or tree is None:
         return ""
     with opened(tree) as git, tempfile.TemporaryDirectory(prefix="rankzero-") as work:
         left_out = _both_sides(snapshot, work)
-        # Outside of any repository, and of nothing but copies.
+        # Run outside any repository, on copies only.
         total = git.ask(work, "diff", "--no-index", *_STYLE, "a", "b", allowed=(0, 1)) + left_out
     if len(total) > MOST_BYTES:
         total = total[:MOST_BYTES] + b"\n(cut here: the snapshot holds the files)\n"
@@ -77,7 +77,8 @@ def diff(snapshot: Snapshot) -> str:
 
 
 def _both_sides(snapshot: Snapshot, work: str) -> bytes:
-    """Write the changed files to `work`: as committed to a, as they are to b. Those that are too large are named."""
+    """Write the changed files to `work`: as committed to a, as they are now to b. Returns lines about too large
+    files."""
     by_repository: dict[str, list[str]] = {}
     for path in snapshot.changed:
         by_repository.setdefault(_repository(snapshot.src, path), []).append(path)
@@ -100,7 +101,7 @@ def _both_sides(snapshot: Snapshot, work: str) -> bytes:
 
 
 def _committed(root: str, paths: list[str]) -> dict[str, bytes]:
-    """The content of those files in the commit; none of what is new, or of a repository without a commit."""
+    """The committed contents of those files, without new files; empty for a repository without a commit."""
     tree = find(root)
     if tree is None:
         return {}
@@ -113,7 +114,7 @@ def _committed(root: str, paths: list[str]) -> dict[str, bytes]:
 
 
 def _present(src: str, path: str) -> bytes | None:
-    """The content of a file of the work tree; None where it is gone, or is no file."""
+    """The content of a file in the work tree; None if it is gone or not a regular file."""
     full = os.path.join(src, path)
     try:
         if read_entry(src, path) is None:
@@ -129,7 +130,7 @@ def _present(src: str, path: str) -> bytes | None:
 
 
 def _write(path: str, content: bytes) -> None:
-    # A name that is a file on one side and a folder on the other cannot be both here.
+    # A name that is a file on one side and a folder on the other cannot exist here twice.
     with contextlib.suppress(FileExistsError, NotADirectoryError, IsADirectoryError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as stream:
@@ -137,7 +138,8 @@ def _write(path: str, content: bytes) -> None:
 
 
 def _repository(src: str, path: str) -> str:
-    """The folder below `src`, with a slash, of the repository that tracks `path`; "" for that of `src` itself."""
+    """The folder below `src`, with a slash, of the repository that tracks `path`; "" if that is the repository of
+    `src`."""
     folder = os.path.dirname(path)
     while folder:
         if os.path.lexists(os.path.join(src, folder, ".git")):
@@ -147,9 +149,9 @@ def _repository(src: str, path: str) -> str:
 
 
 def repository(folder: str) -> dict[str, object]:
-    """Which git repository a folder is in: {"repository": address of origin, "commit", "branch", "dirty", "folder"}.
+    """The git repository of a folder: {"repository": address of origin, "commit", "branch", "dirty", "folder"}.
 
-    An address may hold a user and a token: they stay out. All null, and `dirty` false, where git knows nothing of it.
+    User and token are removed from the address. Outside a repository, all values are null and `dirty` is false.
     """
     nothing: dict[str, object] = {
         "repository": None,
@@ -172,7 +174,7 @@ def repository(folder: str) -> dict[str, object]:
 
 
 def origin(folder: str) -> str | None:
-    """The address of the remote `origin` of the repository that a folder is in, without credentials."""
+    """The address of the remote `origin` of a folder's repository, without credentials."""
     tree = find(folder)
     if tree is None:
         return None
@@ -181,5 +183,7 @@ def origin(folder: str) -> str | None:
 
 
 def _public(address: str) -> str:
-    """A repository's address without user, password and query. `git@host:path` is how a host is written, and stays."""
+    """A repository's address without user, password and query. In `git@host:path`, the user is part of the form and
+    kept.
+    """
     return re.sub(r"^([a-z][a-z0-9+.-]*://)[^/@]*@", r"\1", address.partition("?")[0], flags=re.IGNORECASE)

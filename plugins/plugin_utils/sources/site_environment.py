@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An environment that the site has already (environment.mode path): is it there, what is it, has it changed.
+"""An existing environment of the site (environment.mode path): whether it exists, what it is, whether it has changed.
 
-One look through the connection, before anything is rendered, because what is installed is part of the launch key. The
-caller runs the command; nothing here does.
+It is inspected once through the connection, before anything is rendered, because the installed packages are part of the
+launch key. The caller runs the command; nothing here does.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 
-# What is read: conda's history of installed packages, the marker of a venv, and the names of installed distributions,
-# which hold their versions. Not the files themselves: that would cost minutes on a network file system, so an edit
-# inside a package, or of an editable one's source, is no new launch.
+# This reads conda's history of installed packages, the marker of a venv, and the names of installed distributions,
+# which contain their versions. It does not read the files themselves, which would take minutes on a network file
+# system. So an edit inside a package, or in the source of an editable one, does not cause a new launch.
 _LOOK = """env={path}
 if [ ! -d "$env" ]; then echo 'rankzero:missing'; exit 0; fi
 if [ ! -x "$env/bin/python" ]; then echo 'rankzero:no-python'; exit 0; fi
@@ -35,7 +35,7 @@ printf 'rankzero:%s:%s:%s\\n' "$kind" "$version" "$digest"
 
 @dataclass(frozen=True)
 class Adopted:
-    """The environment at a path: venv or conda, its Python (3.11.2), and the digest of what is installed."""
+    """The environment at a path: venv or conda, its Python version (3.11.2), and a digest of what is installed."""
 
     path: str
     kind: str
@@ -44,21 +44,21 @@ class Adopted:
 
     @property
     def key(self) -> str:
-        """For the launch key. The path is in it by itself."""
+        """The part of the launch key for the environment. The path is a separate part."""
         return f"{self.kind}-{self.version}-{self.digest}"
 
     def line(self) -> str:
-        """For the card that is shown before a launch."""
+        """A line for the card shown before a launch."""
         return f"environment {self.path} ({self.kind}, Python {self.version}, {self.digest[:12]})"
 
 
 def look(path: str) -> str:
-    """The shell command that looks."""
+    """The shell command that inspects the environment."""
     return _LOOK.format(path=shlex.quote(path))
 
 
 def found(path: str, said: str, wanted_python: str | None) -> Adopted:
-    """What the command said. Raises SpecError where the environment cannot be used."""
+    """Parse the command's output. Raises SpecError if the environment cannot be used."""
     answers = re.findall(r"^rankzero:(.*)$", said, re.MULTILINE)
     answer = answers[-1].strip() if answers else ""
     parts = answer.split(":")

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Wheels for a host that reaches no package source: resolved for its Python and platform, and downloaded, here.
+"""Wheels for a host without access to package sources: resolved for its Python and platform, and downloaded here.
 
-Downloads are kept by content in the user's cache. Wheels that lie in a local directory are used where they are.
+Downloads are kept by content in the user's cache. Wheels in a local directory are used where they are.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import
 
 
 def own_uv(environ: Mapping[str, str] | None = None) -> uv.Uv | None:
-    """The controller's uv: beside Ansible's own Python first, because that is where requirements put it."""
+    """The controller's uv. The folder of Ansible's Python is searched first, because requirements install it there."""
     environ = os.environ if environ is None else environ
     settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
     return uv.find(_places(environ), settings)
 
 
 def uv_place() -> str | None:
-    """Where the controller seems to have uv; nothing is started, since most of the time nobody needs it."""
+    """The probable path of the controller's uv. It is not started, because it is rarely needed."""
     return next((path for path in _places(os.environ) if os.access(path, os.X_OK)), None)
 
 
@@ -41,14 +41,14 @@ def _places(environ: Mapping[str, str]) -> list[str]:
 
 
 def own_sources() -> str:
-    """The identity of the package sources that the controller uses."""
+    """An identifier of the package sources that the controller uses."""
     return pip_settings.identity(pip_settings.read_pip_settings(os.environ), os.environ)
 
 
 def collect(wanted: Recipe, needs: Needs) -> Brought:
     """Resolve and download what a host needs.
 
-    Raises RankzeroError: no uv here, no package source, a package without a wheel that fits, a wrong hash.
+    Raises RankzeroError if there is no uv, no package source, a package without a suitable wheel, or a wrong hash.
     """
     tool = own_uv()
     if tool is None:
@@ -70,7 +70,9 @@ def collect(wanted: Recipe, needs: Needs) -> Brought:
 
 
 def select(packages: Iterable[LockedPackage], target: Target, markers: Mapping[str, str]) -> list[Chosen]:
-    """One wheel of each package that the host's markers ask for. Raises RankzeroError that names all without one."""
+    """One wheel for each package that the host's markers select. Raises one RankzeroError that names all without a
+    wheel.
+    """
     return fitting([package for package in packages if _applies(package, markers)], target)
 
 
@@ -104,7 +106,7 @@ def _target(needs: Needs) -> Target:
 
 
 def _applies(package: LockedPackage, markers: Mapping[str, str]) -> bool:
-    # Comes with ansible-core; imported late, because a host that only lists plugins need not have it.
+    # packaging comes with ansible-core. Imported late, because a host that only lists plugins may not have it.
     from packaging.markers import InvalidMarker, Marker
 
     if not package.marker:

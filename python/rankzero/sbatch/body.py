@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The commands around the ranks' step: modules, variables, environments, helpers."""
+"""The commands before and after the step of the ranks: modules, variables, environments, helpers."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ RANK_VARIABLES = names(
     "NPROC_PER_NODE HEAD_NODE HEAD_NODE_IP RDZV_ENDPOINT PYTHONUNBUFFERED"
 )
 SECRET = re.compile(r"(?:^|_)(?:TOKEN|SECRET|PASSWORD|PASSWD|API_KEY|ACCESS_KEY|CREDENTIALS)$")
-#: Commands that only print, or that a job has no use for.
+#: Commands that only print, or that a job does not need.
 HARMLESS = names("echo printf date hostname pwd env nvidia-smi set trap scontrol squeue sinfo true : wait exit")
-#: Commands that look at the logs at the end.
+#: Commands that read the logs at the end.
 READS = frozenset(["grep", "tail", "head", "cat", "ls"])
-#: Shell lines that change the surroundings of the ranks: they stay shell lines.
+#: Shell commands that change the environment of the ranks. They are kept as shell lines.
 SITE = names("ulimit source . umask eval spack conda mamba micromamba")
 ACTIVATE = re.compile(r"(?:source|\.)\s+(?P<venv>\S+)/bin/activate$")
 AWAITS = re.compile(r"!\s+-[efs]\s+[\"']?([^\s\"';\]]+)")
@@ -30,7 +30,7 @@ LAUNCHES = names("torchrun accelerate deepspeed apptainer singularity srun")
 
 
 class Body:
-    """Reads the commands of a script in their order. `steps`: what may start the ranks."""
+    """Reads the commands of a script in order. `steps`: the commands that may start the ranks."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -39,7 +39,7 @@ class Body:
         self.commands: list[str] = []
 
     def take(self, command: Command) -> None:
-        """One command of the script."""
+        """Read one command of the script."""
         background = re.search(r"&\s*(?:disown|\w+=\$!)?\s*$", command.text) is not None
         if command.block:
             self._block(command)
@@ -50,7 +50,7 @@ class Body:
                 self._simple(Command(command.line, part))
 
     def finish(self) -> None:
-        """Modules are loaded before the set-up lines run, unless the script does more than load them."""
+        """Put modules before the set-up lines, unless the script does more with modules than load them."""
         if self.modules:
             self.job.put("setup", "modules", self.modules)
         if self.commands:
@@ -106,9 +106,9 @@ class Body:
                 self._export(command, name, value)
 
     def _dynamic(self, command: Command, name: str, value: str) -> None:
-        """A value that only the node knows. What the ranks are started with is rankzero's own business."""
+        """A value that is known only on the node. rankzero itself sets what the ranks are started with."""
         if value == "$!":
-            return  # the process of a helper
+            return  # the process id of a helper
         if name.upper() in RANK_VARIABLES or re.search(r"scontrol|SLURM_|shuf|RANDOM|\bss\b|\bip\b|\bhost", value):
             self.job.covered(command.line, f"{name}={value}", "addresses, ports and ranks are set on the nodes")
         else:
@@ -165,7 +165,7 @@ class Body:
             )
 
     def _background(self, command: Command) -> None:
-        """Helpers that a script starts beside the ranks."""
+        """Helpers that a script starts in the background next to the ranks."""
         text = command.text
         period = re.search(r"(?:--loop=|-l\s*|-d\s*|sleep\s+)(\d+)", text)
         if "nvidia-smi" in text:
@@ -195,14 +195,16 @@ class Body:
 
 
 def _without_itself(name: str, value: str) -> str:
-    """`/opt/src:$PYTHONPATH` without its end: a job begins without the variables of your shell."""
+    """`/opt/src:$PYTHONPATH` without its second part, because a job starts without the variables of the user's
+    shell."""
     if name != "PYTHONPATH":
         return value
     return re.sub(rf"\$(?:\{{{name}(?::-)?\}}|{name}\b)", "", value).strip(":")
 
 
 def _pairs(text: str) -> list[tuple[str, str | None]]:
-    """`A=1 B="x y"` as pairs. A value with a command in it is the rest of the line; a name alone has none."""
+    """`A=1 B="x y"` as pairs. A value with a command in it extends to the end of the line; a name alone has no
+    value."""
     if "$(" in text or "`" in text:
         match = ASSIGNMENT.match(text)
         return [(match[1], match[2].strip("\"'"))] if match else []
@@ -217,7 +219,7 @@ def _pairs(text: str) -> list[tuple[str, str | None]]:
 
 
 def _split(text: str) -> list[str]:
-    """Commands joined by `;` or `&&` outside of quotes."""
+    """Commands joined by `;` or `&&` outside quotes."""
     parts, quote, start = [], "", 0
     for index, letter in enumerate(text):
         if quote:
@@ -231,6 +233,6 @@ def _split(text: str) -> list[str]:
 
 
 def _without_redirection(text: str) -> str:
-    """A command without `> file`, `2>&1` and `| tee file` at its end."""
+    """A command without `> file`, `2>&1` and `| tee file` at the end."""
     text = re.sub(r"\s*(?:2>&1\s*)?\|\s*tee\b.*$", "", text)
     return re.sub(r"\s+(?:\d|&)?>{1,2}\s*&?\S+", "", text)

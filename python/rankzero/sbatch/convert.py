@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A whole script as the text of a job file."""
+"""Convert a complete script to the text of a job file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ORDER = (
 
 @dataclass(frozen=True)
 class Converted:
-    """The job file of a script. `notes`: what a person should know at once."""
+    """The job file of a script. `notes`: what the user should know at once."""
 
     name: str
     text: str
@@ -34,7 +34,7 @@ class Converted:
 
 
 def converted(path: str, folder: str) -> Converted:
-    """Read a script. `folder`: where the job file will lie, from which its paths are counted."""
+    """Convert a script. `folder`: the folder of the job file, to which its paths are relative."""
     try:
         with open(path, encoding="utf-8") as stream:
             script = stream.read()
@@ -53,7 +53,7 @@ def converted(path: str, folder: str) -> Converted:
 
 
 def job_of(script: str, name: str = "train.sbatch") -> Job:
-    """The job that a script describes. Raises RankzeroError where it starts no program."""
+    """The job that a script describes. Raises RankzeroError if it starts no program."""
     job = Job()
     for line, text in directives(script):
         given, rest = options(words(text), SWITCHES, LETTERS)
@@ -75,7 +75,7 @@ def job_of(script: str, name: str = "train.sbatch") -> Job:
 
 
 def _start(job: Job, found: list[tuple[Command, Step]]) -> None:
-    """The step of the ranks is the last one that starts a program on all nodes; the others prepare or look."""
+    """Choose the step of the ranks: the last one that starts a program on all nodes. The others prepare or inspect."""
     ranks = [one for one in found if _is_ranks(one[1])]
     if not ranks:
         raise RankzeroError(
@@ -114,7 +114,7 @@ def _is_ranks(step: Step) -> bool:
 
 
 def _inside(job: Job, step: Step) -> None:
-    """`srun bash -c "export A=1; python train.py"`: the line is read like the script, where it is that simple."""
+    """Read the line in `srun bash -c "export A=1; python train.py"` like the script, if it is simple enough."""
     if not step.shell:
         return
     attempt = copy.deepcopy(job)
@@ -152,7 +152,7 @@ def _text(job: Job, script: str) -> str:
 
 
 def _flow(value: Any) -> str:
-    """A value in YAML, in one line."""
+    """A value as YAML on one line."""
     import yaml
 
     text: str = yaml.safe_dump(value, sort_keys=False, width=10_000, default_flow_style=True)

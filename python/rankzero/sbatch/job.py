@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The job that is being read from a script: its spec, and what is said about the rest."""
+"""The job read from a script: its spec, and comments about everything else."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from rankzero.sbatch.text import names
 
-#: Long names of sbatch by their letters.
+#: Short options of sbatch -> long names.
 LETTERS = {
     "-J": "job-name",
     "-N": "nodes",
@@ -65,7 +65,7 @@ OUR_STEP = names(
 
 @dataclass
 class Job:
-    """`spec`: the job as it stands in the file. The numbers are Slurm's, of tasks. The lists become comments."""
+    """`spec`: the job as written to the file. The numbers are Slurm's, for tasks. The lists become comments."""
 
     spec: dict[str, Any] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)
@@ -86,22 +86,22 @@ class Job:
         return self.spec.get(section, {}).get(key, default)
 
     def unknown(self, line: int, text: str, why: str = "") -> None:
-        """Keep what is not understood, as a comment."""
+        """Keep what is not understood as a comment."""
         first, *rest = text.splitlines() or [""]
         self.not_understood += [f"line {line}: {first}{f'  ({why})' if why else ''}", *(f"    {one}" for one in rest)]
 
     def covered(self, line: int, what: str, instead: str) -> None:
-        """Something that needs no place in a job."""
+        """Record something that a job does not need."""
         self.left_out.append(f"line {line}: {what}: {instead}")
 
 
 def whole(text: str) -> int | None:
-    """A number of Slurm's options; None where it is no plain number."""
+    """The number in an option of Slurm; None if it is not a plain number."""
     return int(text) if text.isdecimal() else None
 
 
 def take(job: Job, line: int, name: str, value: str) -> None:
-    """One option of the header, or a resource of the ranks' step."""
+    """Read one option of the header, or one resource of the ranks' step."""
     if name in SAME:
         job.put("resources", name, value)
     elif name in NUMBERS or name in WORDS:
@@ -164,7 +164,7 @@ WORDS = {"job-name": _name, "mem": _memory, "exclude": _exclude}
 
 
 def _gpus(job: Job, line: int, option: str, value: str) -> None:
-    """`gpu:h100:8`, `h100:8` or `8`. Other generic resources keep their place in `gres`."""
+    """`gpu:h100:8`, `h100:8` or `8`. Other generic resources are kept in `gres`."""
     others = []
     for part in value.split(","):
         words = part.split(":")
@@ -198,7 +198,7 @@ def _signal(job: Job, line: int, value: str) -> None:
 
 
 def container(job: Job, name: str, value: str) -> bool:
-    """An option of pyxis. False where the job spec has no place for it."""
+    """Read an option of pyxis. False if the job spec has no equivalent."""
     switches = {
         "container-remap-root": ("remap_root", True),
         "no-container-remap-root": ("remap_root", False),
@@ -224,5 +224,5 @@ def container(job: Job, name: str, value: str) -> bool:
 
 
 def mount(text: str) -> str:
-    """A mount with its target, which may be left out where it is the same path."""
+    """A mount with its target, which may be omitted if it is the same path."""
     return text if ":" in text else f"{os.path.normpath(text)}:{os.path.normpath(text)}"

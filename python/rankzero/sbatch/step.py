@@ -39,7 +39,7 @@ class Step:
 
 
 def read(line: int, words: list[str]) -> Step:
-    """The parts of a command that may be nested in each other: srun, container, uv run, launcher, program."""
+    """Read the nested parts of a command: srun, container, uv run, launcher, program."""
     step = Step(line)
     rest = list(words)
     while rest:
@@ -90,13 +90,13 @@ def _launched(step: Step, rest: list[str]) -> Step:
 
 
 def _without_python(words: list[str]) -> list[str]:
-    """A program that ends in .py is run by the environment's Python anyway."""
+    """Leave out python before a program that ends in .py: the environment's Python runs it anyway."""
     rest = [word for word in words[1:2] if word != "-u"] + words[2:]
     return rest if rest and rest[0].endswith(".py") else ["python", *rest]
 
 
 def apply(job: Job, step: Step) -> None:
-    """Write what the step says into the job."""
+    """Write the settings of the step to the job."""
     for name, value in step.srun.items():
         if name.removeprefix("no-").startswith("container-"):
             if not container(job, name, value):
@@ -199,7 +199,8 @@ LAUNCHERS: dict[str, Callable[[Job, Step], None]] = {
 
 
 def _ranks(job: Job, value: str) -> None:
-    """Ranks of a node. What the node itself would say (gpu, auto, a variable of Slurm) is the default: one per GPU."""
+    """Ranks per node. A value known only on the node (gpu, auto, a variable of Slurm) means the default: one per
+    GPU."""
     number = whole(value)
     if number and number != job.get("resources", "gpus_per_node"):
         job.put("launcher", "ranks_per_node", number)
@@ -211,7 +212,7 @@ def _rest(job: Job, step: Step, known: str, what: str) -> None:
 
 
 def _sizes(job: Job, step: Step) -> None:
-    """Slurm counts tasks; the job counts ranks. One task of torchrun holds the ranks of its node."""
+    """Turn Slurm's tasks into the job's ranks. One task of torchrun contains all ranks of its node."""
     nodes, gpus = int(job.get("resources", "nodes", 1)), int(job.get("resources", "gpus_per_node", 0))
     tasks = job.tasks_per_node or (job.ntasks // nodes if job.ntasks else 1)
     if not job.get("resources", "nodes") and job.ntasks and job.tasks_per_node:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An sbatch script as commands: continued lines joined, blocks kept together, plain variables put in. Runs nothing."""
+"""An sbatch script as commands: lines joined, blocks kept together, plain variables replaced. Runs nothing."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.S)
 VARIABLE = re.compile(r"\$(?:\{(\w+)(?:(:?-)([^}]*))?\}|([A-Za-z_]\w*))")
 HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
-#: What opens a block of the shell, and what closes it.
+#: What opens and what closes a block of the shell.
 OPENS = re.compile(r"(?:^|[;&|]\s*|\bthen\s+|\bdo\s+|\belse\s+)(if|for|while|until|case)\b")
 CLOSES = re.compile(r"(?:^|[;\s])(fi|done|esac)\b")
 FUNCTION = re.compile(r"^\s*(?:function\s+\w+|\w+\s*\(\))\s*\{?")
 
 
 def names(text: str) -> frozenset[str]:
-    """The words of a table."""
+    """The words in a text."""
     return frozenset(text.split())
 
 
 @dataclass(frozen=True)
 class Command:
-    """A command of the script, or a block such as `if ... fi`. `line`: where it begins, from 1."""
+    """A command of the script, or a block such as `if ... fi`. `line`: the number of its first line, from 1."""
 
     line: int
     text: str
@@ -34,7 +34,7 @@ class Command:
 
 
 def job_name(text: str) -> str:
-    """The nearest valid name of a job."""
+    """A valid job name similar to the text."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")[:64]
     return name if re.match(r"[A-Za-z0-9]", name) else "train"
 
@@ -49,7 +49,7 @@ def directives(script: str) -> Iterator[tuple[int, str]]:
 
 
 def commands(script: str) -> Iterator[Command]:
-    """The commands after the header, comments left out."""
+    """The commands after the header, without comments."""
     waiting: list[str] = []
     start, depth, end_of_heredoc = 0, 0, ""
     for number, line in enumerate(script.splitlines(), 1):
@@ -102,7 +102,7 @@ def _unfinished(text: str) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """The words of a command, quotes taken away."""
+    """The words of a command, without quotes."""
     try:
         return shlex.split(text, comments=True)
     except ValueError:
@@ -110,7 +110,7 @@ def words(text: str) -> list[str]:
 
 
 def filled(text: str, known: Mapping[str, str]) -> str:
-    """The text with the variables that the script itself has set. Others stay."""
+    """The text with the variables that the script itself sets replaced. Others stay."""
 
     def value(match: re.Match[str]) -> str:
         name = match[1] or match[4]

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the process of a task to the process that has the screen: one pipe, made before Ansible starts its workers.
+"""A pipe from the processes of tasks to the process that owns the screen, opened before Ansible starts its workers.
 
-Ansible forks a worker for every task and host; the worker has no terminal. A callback that shows rows opens the
-channel, and the workers inherit it. Where none has opened it, an action shows lines through Ansible's own display.
+Ansible forks a worker for every task and host, and workers have no terminal. A callback that shows rows opens the
+channel, and the workers inherit it. If no callback has opened it, an action shows lines through Ansible's display.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ BLOCK = 65536
 
 
 class Channel:
-    """Rows from many processes to one. Each row is one line of JSON, written whole."""
+    """Carries rows from many processes to one. Each row is one line of JSON, which is never mixed with another row."""
 
     def __init__(self) -> None:
         self.source, self._sink = os.pipe()
         os.set_blocking(self.source, False)
-        # Several workers write at once, and the system keeps only short lines whole: one holds this lock at a time.
+        # Several workers may write at once, and the system writes only short lines atomically, so a writer holds this
+        # lock.
         self._lock = tempfile.TemporaryFile(prefix="rankzero-")  # noqa: SIM115  # as long as the channel
         self._torn = b""
 
     def send(self, row: Row) -> None:
-        """Write a row. Where nobody reads any more, nothing happens."""
+        """Write a row. Does nothing if the reader is gone."""
         left = json.dumps({name: value for name, value in asdict(row).items() if value is not None}).encode() + b"\n"
         try:
             fcntl.lockf(self._lock, fcntl.LOCK_EX)
@@ -45,7 +46,7 @@ class Channel:
             return
 
     def receive(self) -> Iterator[Row]:
-        """The rows that have arrived, without waiting."""
+        """The rows that have arrived, without waiting for more."""
         while True:
             try:
                 block = os.read(self.source, BLOCK)
@@ -58,14 +59,14 @@ class Channel:
                 try:
                     document = json.loads(line)
                 except ValueError:
-                    # Of a worker that was killed while it wrote.
+                    # An incomplete line of a worker that was killed while writing.
                     continue
                 row = row_of(document) if isinstance(document, dict) else None
                 if row is not None:
                     yield row
 
     def close(self) -> None:
-        """Nobody reads any more."""
+        """Close both ends of the pipe."""
         for descriptor in (self.source, self._sink):
             os.close(descriptor)
         self._lock.close()
@@ -75,7 +76,7 @@ _open: Channel | None = None
 
 
 def open_channel() -> Channel:
-    """The channel of this process and of all workers that it starts from now on."""
+    """Open the channel for this process and all workers that it starts from now on."""
     global _open
     if _open is None:
         _open = Channel()
@@ -83,7 +84,7 @@ def open_channel() -> Channel:
 
 
 def close_channel() -> None:
-    """Close it: from now on actions show plain lines."""
+    """Close the channel: from now on, actions show plain lines."""
     global _open
     if _open is not None:
         _open.close()
@@ -91,5 +92,5 @@ def close_channel() -> None:
 
 
 def channel() -> Channel | None:
-    """The open channel, where a callback shows rows."""
+    """The open channel, or None if no callback shows rows."""
     return _open

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rows as lines of text, for any width, with and without colours. Pure."""
+"""Format rows as lines of text, for any width, with and without colours. Pure."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ MARKS = {RUNNING: ">  ", OK: "ok ", FAILED: "!! ", WARNING: "!  "}
 COLOURS = {RUNNING: "36", OK: "32", FAILED: "31", WARNING: "33", GOOD: "32", BAD: "31", HEAD: "1"}
 STANDS = "33"
 FAINT = "2"
-# Columns of a step's name, and the column at which the right edge ends on a wide terminal.
+# Width of a step's name, and the column of the right edge on a wide terminal.
 NAME = 9
 EDGE = 100
-# Where there is no terminal, lines are of any length, and the right edge is here.
+# Without a terminal, lines may have any length, and the right edge is here.
 PLAIN_EDGE = 79
 BAR = 10
-# No line is shorter than this, however narrow the terminal says it is.
+# Minimum width of a line, even if the terminal reports less.
 NARROWEST = 20
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """The number of terminal columns that a text occupies."""
     if text.isascii():
         return len(text)
     return sum(_columns(character) for character in text)
@@ -49,7 +49,7 @@ def _columns(character: str) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """The beginning of a text that fits into so many columns."""
+    """The beginning of a text that fits into `width` columns."""
     if columns(text) <= width:
         return text
     shown, taken = "", 3
@@ -62,14 +62,14 @@ def cut(text: str, width: int) -> str:
 
 
 def clock(seconds: float) -> str:
-    """A time that goes on: `0:14`, `1:02:05`."""
+    """The elapsed time of something that still runs: `0:14`, `1:02:05`."""
     minutes, rest = divmod(max(0, int(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
 def span(seconds: float) -> str:
-    """A time that is over or to come: `0.8 s`, `14 s`, `3 min 05 s`, `2 h 07 min`."""
+    """A duration, past or expected: `0.8 s`, `14 s`, `3 min 05 s`, `2 h 07 min`."""
     if seconds < 10:
         return f"{max(0.0, seconds):.1f} s"
     if seconds < 60:
@@ -80,21 +80,24 @@ def span(seconds: float) -> str:
 
 
 def whole(seconds: float) -> str:
-    """The same without tenths."""
+    """The same, without tenths of a second."""
     return f"{int(seconds)} s" if seconds < 10 else span(seconds)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How rows become lines. `width`: of the terminal; None where there is none. `hosts`: the longest name of the hosts
-    where there are several, whose rows then begin with it."""
+    """How rows become lines. `width`: of the terminal; None without one. `hosts`: the length of the longest host name
+    if
+    there are several hosts, whose rows then begin with their names.
+    """
 
     width: int | None = None
     colour: bool = False
     hosts: int = 0
 
     def lines(self, row: Row) -> list[str]:
-        """A row that stays. A terminal's lines are broken between words, a pipe's are as long as they are."""
+        """The lines of a finished row. On a terminal, lines are wrapped between words; in a pipe, they keep their
+        length."""
         mark, body, indent = self._parts(row, [row.text, row.detail])
         right = row.right or (span(row.seconds) if row.seconds is not None and row.name and row.timed else "")
         right = printable(right)
@@ -120,7 +123,7 @@ class Layout:
         ]
 
     def running(self, row: Row, elapsed: float, now: float) -> str:
-        """A row that runs, as one line; of what does not fit the least important goes first."""
+        """A running row as one line. If it does not fit, the least important parts are left out first."""
         detail = "  ".join(part for part in (row.detail, row.stands) if part)
         left = "" if row.ends is None or row.ends <= now or row.stands else f"about {whole(row.ends - now)} left"
         heard = (
@@ -146,11 +149,11 @@ class Layout:
 
     @property
     def _room(self) -> int:
-        # The last column stays free: a terminal that has written it may have gone on to the next line.
+        # The last column stays empty: a terminal may move to the next line after writing it.
         return max(NARROWEST, (self.width or PLAIN_EDGE) - 1)
 
     def _parts(self, row: Row, parts: list[str]) -> tuple[str, str, int]:
-        """(what stands before the row's text, the text, the column where the text of a step begins)."""
+        """(what precedes the row's text, the text, the column where the text of a step begins)."""
         mark = MARKS.get(row.state, "")
         mark = f" {mark}" if mark else ""
         mark = (printable(row.host).ljust(self.hosts) + "  " if self.hosts else "") + mark

@@ -1,10 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Draws rows: at a terminal those that run stay below the others and change in place, else each is printed once.
+"""Draws rows. On a terminal, running rows stay below the others and are updated in place; otherwise each is printed
+once.
 
-The cursor is never hidden, and what is drawn in place is wiped before anything else is written: whatever ends the
-program leaves the terminal as it was.
+The cursor is never hidden, and rows drawn in place are erased before anything else is written. So the terminal is left
+usable even if the program is killed.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows im
 
 @dataclass
 class Painter:
-    """`write`: puts text out at once. `size`: (columns, lines) of the terminal now. `live`: rows change in place."""
+    """`write`: writes text at once. `size`: current (columns, lines) of the terminal. `live`: rows change in place."""
 
     write: Callable[[str], None]
     clock: Callable[[], float]
@@ -36,7 +37,7 @@ class Painter:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        # A worker that is forked while the screen is drawn must not wait for a lock that nobody opens.
+        # A worker that is forked while the screen is drawn would otherwise wait forever for the lock.
         os.register_at_fork(after_in_child=self._forked)
 
     def _forked(self) -> None:
@@ -44,7 +45,7 @@ class Painter:
         self.live, self._drawn, self._picture = False, [], ""
 
     def take(self, row: Row) -> None:
-        """A row has come."""
+        """Show a row."""
         with self._lock:
             ended = self.board.take(row, self.clock())
             if ended is not None:
@@ -52,29 +53,29 @@ class Painter:
             self._draw()
 
     def begin_task(self, row: Row) -> None:
-        """A task has begun on a host."""
+        """A task has started on a host."""
         with self._lock:
             self.board.begin_task(row, self.clock())
 
     def end_task(self, host: str) -> float | None:
-        """A task has ended on a host; how many seconds it took."""
+        """A task has ended on a host. Returns its duration in seconds."""
         with self._lock:
             return self.board.end_task(host, self.clock())
 
     def tick(self) -> None:
-        """Some time has passed."""
+        """Redraw after some time has passed."""
         with self._lock:
             self._draw()
 
     def above(self, text: str, write: Callable[[str], object]) -> None:
-        """Somebody else writes to the terminal: above the rows that run. They come back after a whole line."""
+        """Let other code write to the terminal, above the running rows. They are drawn again after a complete line."""
         with self._lock:
             self._wipe()
             write(text)
             self._held = not text.endswith("\n") if text else self._held
 
     def close(self, mark: str) -> None:
-        """Nothing is drawn any more. The rows that still run are printed as they are, with what became of them."""
+        """Stop drawing. Rows that still run are printed with `mark` as their outcome."""
         with self._lock:
             rest = [row for row in self.board.rest() if row.name]
             self._print([replace(row, state=WARNING, detail=mark) if mark else replace(row, state=OK) for row in rest])
@@ -89,7 +90,7 @@ class Painter:
         plain = replace(layout, width=None, colour=False)
         lines = [line for row in rows for line in layout.lines(row)]
         if lines:
-            # One write: no moment without the rows that run.
+            # A single write, so that the running rows never disappear.
             wiped = self._wiping()
             self._drawn, self._picture = [], ""
             self.write(wiped + "".join(f"{line}\n" for line in lines))
@@ -130,7 +131,7 @@ class Painter:
             self.write(text)
 
     def _wiping(self) -> str:
-        """What takes the drawn rows away. A terminal that became narrower has broken them into more lines."""
+        """The text that erases the drawn rows. A terminal that became narrower has wrapped them onto more lines."""
         if not self._drawn:
             return ""
         width = max(1, self.size()[0])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the screen shows, as data: one row a step of a launch, and which rows are still running. Pure."""
+"""The content of the screen as data: one row for each step of a launch, and which rows are still running. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 
-#: States of a row. The running ones change in place at a terminal; every other one is printed once and stays.
+#: States of a row. Running rows change in place on a terminal; all others are printed once and stay.
 HEAD, RUNNING, OK, FAILED, WARNING, NOTE, GOOD, BAD = (
     "head",
     "running",
@@ -21,24 +21,28 @@ HEAD, RUNNING, OK, FAILED, WARNING, NOTE, GOOD, BAD = (
     "good",
     "bad",
 )
-# Without a terminal: a running row gets its first line after so many seconds, a line with news no sooner than so many
-# seconds after the one before, and a line although nothing is new after so many.
+# Without a terminal, in seconds: when a running row gets its first line, the shortest time between lines with news, and
+# the time after which a line is printed even without news.
 FIRST_LINE = 2.0
 NEXT_LINE = 10.0
 SILENCE = 60.0
-# A task that says nothing itself appears after so many seconds.
+# A task that reports nothing itself is shown after this many seconds.
 TASK_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the screen. `name`: of the step, such as `code`; rows of one host and name follow each other.
+    """One line of the screen. `name`: the step, such as `code`. Rows with the same host and name replace each other.
 
-    `text` comes first, `detail` after the bar. `right`: at the right edge. `seconds`: how long it took; the screen
-    counts itself where that is not given. `timed`: its time is shown. `fraction`: the part that is done. `ends`,
-    `heard`: when it should be done, and when the last line came (time.monotonic, one clock for all processes).
-    `stands`: that it stands still; `heard` is then of the last step. `news`: worth a line of its own in a pipe at once.
-    `once`: nothing new where its step was shown since the last head; a head that is shown already is not repeated.
+    `text` comes first, `detail` after the bar. `right`: text at the right edge. `seconds`: the duration; measured by
+    the
+    screen if not given. `timed`: whether its duration is shown. `fraction`: the part that is done. `ends`, `heard`:
+    when it
+    should be done, and when the last line arrived (time.monotonic, the same clock for all processes). `stands`: text
+    that
+    says that it makes no progress; `heard` then refers to the last step. `news`: in a pipe, print a line at once.
+    `once`:
+    print nothing if its step was shown since the last head; a head that was shown already is not repeated.
     """
 
     host: str
@@ -61,7 +65,7 @@ _FIELDS = frozenset(field.name for field in fields(Row))
 
 
 def row_of(document: Parameters) -> Row | None:
-    """A row from its JSON; None where that is no row."""
+    """A row from its JSON; None if it is not a valid row."""
     if not {"host", "state"} <= document.keys() <= _FIELDS:
         return None
     return Row(**document)
@@ -69,7 +73,7 @@ def row_of(document: Parameters) -> Row | None:
 
 @dataclass
 class Running:
-    """A row that has not ended: since when, and when a line about it was last printed where there is no terminal."""
+    """A running row: its start, and when a line about it was last printed without a terminal."""
 
     row: Row
     began: float
@@ -79,14 +83,14 @@ class Running:
 
 @dataclass(frozen=True)
 class Task:
-    """A task that runs on a host, for the time in which it says nothing itself."""
+    """A task that runs on a host, shown while it reports nothing itself."""
 
     row: Row
     began: float
 
 
 class Board:
-    """Which rows run on which hosts. Times are seconds of one clock."""
+    """The running rows of each host. Times are seconds of one clock."""
 
     def __init__(self) -> None:
         self._running: dict[tuple[str, str], Running] = {}
@@ -96,16 +100,16 @@ class Board:
         self._shown: dict[str, set[str]] = {}
 
     def begin_task(self, row: Row, now: float) -> None:
-        """A task begins on the row's host."""
+        """A task has started on the row's host."""
         self._tasks[row.host] = Task(row, now)
 
     def end_task(self, host: str, now: float) -> float | None:
-        """It has ended; how many seconds it took."""
+        """The host's task has ended. Returns its duration in seconds."""
         task = self._tasks.pop(host, None)
         return None if task is None else now - task.began
 
     def take(self, row: Row, now: float) -> Row | None:
-        """Take in a row. One that is to be printed for good comes back."""
+        """Add a row. Returns the row if it is finished and must be printed."""
         place = row.host, row.name
         before = self._running.get(place)
         if row.state == RUNNING:
@@ -135,12 +139,13 @@ class Board:
         return True
 
     def drop(self, host: str) -> None:
-        """Forget what runs on a host: it failed, and said so."""
+        """Remove a host's running rows after a failure that was already reported."""
         for place in [place for place in self._running if place[0] == host]:
             del self._running[place]
 
     def running(self, now: float) -> list[Running]:
-        """What a terminal shows below the lines that stay: the rows, and tasks that have said nothing for a moment."""
+        """What a terminal shows below the finished lines: running rows, and tasks that have reported nothing for a
+        moment."""
         busy = {host for host, _name in self._running}
         quiet = [
             Running(task.row, task.began, task.began)
@@ -150,7 +155,7 @@ class Board:
         return [*self._running.values(), *quiet]
 
     def due(self, now: float) -> list[Running]:
-        """The running rows that deserve a line of their own where there is no terminal."""
+        """The running rows for which a line must be printed now, without a terminal."""
         found = []
         busy = {host for host, _name in self._running}
         for host, task in self._tasks.items():
@@ -169,7 +174,7 @@ class Board:
         return found
 
     def rest(self) -> list[Row]:
-        """The rows that run, at the end of everything."""
+        """Remove and return the rows that still run at the end."""
         rows = [running.row for running in self._running.values()]
         self._running.clear()
         self._tasks.clear()
@@ -177,11 +182,11 @@ class Board:
 
 
 def settings(environment: Mapping[str, str], terminal: bool) -> tuple[bool, bool]:
-    """(live, colours): whether rows may change in place, and whether the terminal's own way allows colours.
+    """(live, colours): whether rows may change in place, and whether the terminal may show colours.
 
-    `terminal`: whether the output is one. Colours that Ansible forces or forbids are its own setting.
+    `terminal`: whether the output is a terminal. Ansible's own colour settings are handled by the caller.
     """
     capable = terminal and environment.get("TERM", "") not in ("", "dumb")
-    # CI systems have terminals whose lines nobody can overwrite.
+    # CI systems have terminals whose lines cannot be overwritten.
     live = capable and environment.get("CI", "").lower() in ("", "0", "false")
     return live, capable and not environment.get("NO_COLOR")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The screen of one run of ansible-playbook: takes rows from the tasks' processes, and draws them while time passes."""
+"""The screen of one run of ansible-playbook: receives rows from the tasks' processes and draws them as time passes."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.painter import Painter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import Row, settings
 
-#: Seconds between two looks at the clock.
+#: Seconds between two updates of the screen.
 TICK = 0.5
 
 
 class _Above:
-    """Stands in for sys.stdout or sys.stderr while rows are drawn: what anybody writes appears above them."""
+    """Replaces sys.stdout or sys.stderr while rows are drawn, so that other output appears above them."""
 
     def __init__(self, stream: TextIO, painter: Painter) -> None:
         self._stream = stream
         self._painter = painter
 
     def write(self, text: str) -> int:
-        """As the stream's own, above the rows."""
+        """Write to the original stream, above the rows."""
 
         def through(shown: str) -> None:
             self._stream.write(shown)
@@ -46,7 +46,8 @@ class _Above:
 
 
 class Session:
-    """Made in Ansible's own process, before the first task. `colour`: None where Ansible neither forces nor forbids."""
+    """Created in Ansible's main process before the first task. `colour`: None if Ansible neither forces nor forbids
+    it."""
 
     def __init__(
         self,
@@ -81,30 +82,30 @@ class Session:
         self._thread.start()
 
     def of_hosts(self, names: Sequence[str]) -> None:
-        """The hosts of the play that begins. The rows of several begin with their names."""
+        """Set the hosts of the play that begins. With several hosts, rows begin with the host's name."""
         self._hosts = names
         self.painter.hosts = max(map(len, names)) if len(names) > 1 else 0
 
     def take(self, row: Row) -> None:
-        """Show a row of this process, after all that the tasks have sent."""
+        """Show a row of this process, after all rows that tasks have sent."""
         self.drain()
         self.painter.take(row)
 
     def drain(self) -> None:
-        """Show what the tasks have sent."""
+        """Show the rows that tasks have sent."""
         with self._reading:
             for row in self._channel.receive():
                 self.painter.take(self._with_host(row))
 
     def _with_host(self, row: Row) -> Row:
-        """A line of text names its host itself."""
+        """Take the host from the beginning of a line of text."""
         host, colon, text = row.text.partition(": ")
         if row.host or not colon or host not in self._hosts:
             return row
         return replace(row, host=host, text=text)
 
     def close(self, mark: str = "") -> None:
-        """The end. `mark`: what is said of rows that still run."""
+        """Stop. `mark`: the outcome printed for rows that still run."""
         if self._over.is_set() or os.getpid() != self._process:
             return
         self.drain()
@@ -128,7 +129,7 @@ class Session:
 
 
 def _by_lines(stream: TextIO | None) -> None:
-    """A pipe or a file gets each line when it is written, not when there are many."""
+    """Make a pipe or file line buffered, so that each line is written at once."""
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(line_buffering=True)
@@ -144,7 +145,8 @@ def _size() -> tuple[int, int]:
 
 
 def _written(text: str) -> None:
-    """Straight to standard output: no buffer keeps it, and no lock of one is held while Ansible forks a worker."""
+    """Write straight to standard output. Python's buffers are avoided, because Ansible may fork while their lock is
+    held."""
     left = text.encode("utf-8", "replace")
     while left:
         try:
@@ -154,5 +156,5 @@ def _written(text: str) -> None:
         except BlockingIOError:
             select.select([], [1], [])
         except OSError:
-            # Whoever read has gone, as with `| head`.
+            # The reader has gone, as with `| head`.
             return
