@@ -1,19 +1,19 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the benchmarks write their tables."""
+"""The folder into which the benchmarks write their tables."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-#: Another folder than build/benchmarks, for a run whose figures nobody wants.
+#: Names a folder to use instead of build/benchmarks, for runs whose figures are not needed.
 VARIABLE = "RANKZERO_BENCHMARK_RESULTS"
 
 
 def folder() -> Path:
-    """The folder of the results, made if it is missing."""
+    """The folder of the results, created if it is missing."""
     path = Path(os.environ.get(VARIABLE) or Path(__file__).resolve().parents[1] / "build" / "benchmarks")
     path.mkdir(parents=True, exist_ok=True)
     return path

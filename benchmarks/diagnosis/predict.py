@@ -2,7 +2,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Diagnose every *.log file of a folder on its own: one JSON object a file, as a scorer of labelled logs wants it.
+"""Diagnose every *.log file of a folder separately. Prints one JSON object per file, as a scorer of labelled logs
+reads.
 
 usage: predict.py LOGS_DIR > predictions.jsonl
 """
@@ -18,7 +19,7 @@ import types
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-#: Our families -> the label set's classes, where they have another name.
+#: Our families -> the label set's classes, where the names differ.
 CLASSES = {
     "abi_conflict": "module_conflict",
     "build": "uv_or_pip_build_failure",
@@ -45,7 +46,7 @@ CLASSES = {
 
 
 def as_collection() -> None:
-    """Let `ansible_collections.rankzero.slurm` be this checkout, wherever it lies."""
+    """Make this checkout importable as `ansible_collections.rankzero.slurm`, in any folder."""
     for name in ("ansible_collections", "ansible_collections.rankzero", "ansible_collections.rankzero.slurm"):
         package = types.ModuleType(name)
         package.__path__ = [ROOT] if name.endswith("slurm") else []

@@ -6,9 +6,10 @@
 
 usage: score.py LABELS.jsonl LOGS_DIR [PREDICTIONS.jsonl]        without predictions: predict.py is run first
 
-A label: {"id", "class", "also_acceptable", "root_lineno", "group"}, one JSON object a line; class `healthy` has no
-root line. The root line is right if it is the labelled one or says the same but for prefixes, digits and spaces: other
-ranks print the same error. A group is what shares an origin: a split by group shows what was learnt by heart.
+A label: {"id", "class", "also_acceptable", "root_lineno", "group"}, one JSON object per line; class `healthy` has no
+root line. The root line is correct if it is the labelled one or has the same text except for prefixes, digits and
+spaces, because other ranks print the same error. A group is a set of logs of the same origin: the scores by group show
+whether the patterns were only fitted to known logs.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ _PREFIX = re.compile(r"^(?:\s*\[?(?:[\w.\-]+|\d+)\]?:\s*)?(?:\s*\[(?:rank|defaul
 
 
 def folded(line: str) -> str:
-    """A line without what differs from rank to rank."""
+    """A line without the parts that differ between ranks."""
     line = re.sub(r"\x1b\[[0-9;]*m", "", line.split("\r")[-1])
     return " ".join(re.sub(r"\d+", "#", _PREFIX.sub("", line)).split())[:160]
 
 
 def same_line(lines: list[str], number: int | None, wanted: int) -> bool:
-    """Whether line `number` is line `wanted` (both 1-based), or says the same."""
+    """Whether line `number` is line `wanted` (both from 1), or has the same text."""
     if not number or not 0 < number <= len(lines) or not 0 < wanted <= len(lines):
         return False
     return number == wanted or folded(lines[number - 1]) == folded(lines[wanted - 1])
 
 
 def score(labels: list[dict[str, Any]], predictions: dict[str, dict[str, Any]], folder: str) -> dict[str, Any]:
-    """Counts: cases, class, line, healthy, false_alarm; by group; the confusion table; the misses as text."""
+    """Counts: cases, class, line, healthy, false_alarm; the same by group; the confusion table; the misses as text."""
     count: Counter[str] = Counter()
     groups: dict[str, Counter[str]] = defaultdict(Counter)
     confusion: Counter[tuple[str, str]] = Counter()
@@ -69,7 +70,7 @@ def score(labels: list[dict[str, Any]], predictions: dict[str, dict[str, Any]], 
 
 
 def table(confusion: Counter[tuple[str, str]]) -> list[str]:
-    """One row a class: how many, how many right, and what the others were taken for."""
+    """One row per class: the number of cases, how many were correct, and what the others were diagnosed as."""
     classes = sorted({wanted for wanted, _said in confusion})
     wide = max(map(len, classes), default=0)
     rows = [f"{'class':<{wide}}  cases  right  taken for"]

@@ -2,10 +2,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How fast is the diagnosis? 1 GB of logs in 256 files and 1,024 small rank files, of a job in which one rank failed.
+"""Time the diagnosis of a job with one failed rank: 1 GB of logs in 256 files, and 1,024 small rank logs.
 
-Beside it, in one run: the three passes of grep that an engineer makes, and ripgrep with the same questions. Each is run
-several times, and the best counts. Memory is that of the diagnosis and all of its processes together, sampled.
+For comparison, the same run times the three grep passes that an engineer would make, and ripgrep with the same
+patterns. Each is run several times; the best result counts. Memory is sampled over all processes of the diagnosis.
 
 usage: speed.py [--folder DIR] [--megabytes 1024] [--repeat 3] [--processes 0]
 """
@@ -62,7 +62,7 @@ def healthy(rank: int, size: int, seed: int) -> bytes:
 
 
 def ending(rank: int) -> bytes:
-    """How the log of a rank ends: one has the cause, the others waited for it."""
+    """The end of a rank's log: one rank has the cause, the others waited for it."""
     if rank == ROOT_RANK:
         return (
             b"[rank5]: Traceback (most recent call last):\n"
@@ -104,7 +104,7 @@ def passes(tool: Sequence[str], paths: Sequence[str]) -> None:
 
 
 def diagnose(paths: Sequence[str], processes: int, with_ripgrep: bool) -> str:
-    """In a process of its own, as a module would be: from its start to the cause."""
+    """Diagnose in a separate process, as a module would, from its start to the cause."""
     path = os.environ["PATH"]
     if not with_ripgrep:
         folder = tempfile.mkdtemp(prefix="no-rg-")
@@ -133,7 +133,7 @@ def diagnose(paths: Sequence[str], processes: int, with_ripgrep: bool) -> str:
 
 
 def tree_memory(pid: int) -> int:
-    """Kilobytes that a process and all below it hold; pages they share count once."""
+    """Memory in kilobytes of a process and its descendants; shared pages count once."""
     total = 0
     waiting = [pid]
     while waiting:
@@ -150,7 +150,7 @@ def tree_memory(pid: int) -> int:
 
 
 def measured(work: Callable[[], object], repeat: int, answers: list[object]) -> tuple[float, float, int]:
-    """The best wall time and the least CPU time in seconds, and the most memory of its processes in kilobytes."""
+    """The best wall time and lowest CPU time in seconds, and the peak memory of the processes in kilobytes."""
     best = cpu = float("inf")
     most = 0
     for _ in range(repeat):
@@ -195,7 +195,7 @@ def main() -> None:
         if shutil.which("rg"):
             works.insert(1, ("ripgrep -a, three passes", lambda: passes(["rg", "-an", "--no-config"], paths)))
             works.append(("diagnosis with ripgrep", lambda: diagnose(paths, processes, True)))
-        passes(["grep", "-anE"], paths)  # the files are in memory for all of them
+        passes(["grep", "-anE"], paths)  # now the files are in memory for all tools
         for name, work in works:
             answers: list[object] = []
             seconds, cpu, memory = measured(work, options.repeat, answers)

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How soon jobs end after their artifact, many hundred times: benchmarks/run ends. See benchmarks/README.md."""
+"""Measure how soon jobs end after their artifact, over many hundred launches: benchmarks/run ends.
+
+See benchmarks/README.md.
+"""
 
 from __future__ import annotations
 
@@ -26,18 +29,18 @@ from tests.unit.runtime import many_ends
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB_NODES = 4
-#: Nobody may be later than this, in seconds after the artifact.
+#: The limit for every job, in seconds after the artifact.
 LATE_SECONDS = 10.0
-#: A job that is there so long after its artifact is taken for one that hangs, and cancelled.
+#: A job that still exists this long after its artifact counts as hung and is cancelled.
 HUNG_SECONDS = 60.0
-#: A job that has no artifact by then says nothing.
+#: A job without an artifact after this time is not counted.
 START_SECONDS = 600.0
 POLL_SECONDS = 0.5
 
 
 @contextmanager
 def load(number: int) -> Iterator[None]:
-    """So many processes that do nothing but keep a core busy."""
+    """Run this many processes that only keep a core busy."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
     try:
         yield
@@ -48,7 +51,7 @@ def load(number: int) -> Iterator[None]:
 
 
 def measure(ground: Ground, launches: Launches, count: int, flying: int) -> list[End]:
-    """Runs `count` launches, `flying` of them at a time."""
+    """Run `count` launches, `flying` of them at a time."""
     waiting = [launches.make() for _ in range(count)]
     running: dict[str, Path] = {}
     since: dict[str, float] = {}
@@ -138,7 +141,7 @@ def main() -> int:
 
 
 def script_alone(runtime: str, count: int) -> int:
-    """The end of a step at the very moment of a signal, with stand-ins: how often it is lost, and waited for."""
+    """Let a step end at the moment of a signal, with stand-ins: how often is the end lost, and how often waited for?"""
     rows = 4
     lines = []
     for name, case in many_ends.CASES.items():

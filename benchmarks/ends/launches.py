@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Launches without Ansible: their run directories are prepared here, as the module leaves them before sbatch."""
+"""Launches without Ansible: their run directories are prepared here as the module leaves them before sbatch."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from benchmarks.launch.ground import Ground
 from tests.plans import plan
 
 CODE_KEY, ENVIRONMENT_KEY = "c" * 64, "e" * 32
-#: Proves itself at once, by a rename, and goes on as programs do that hang after their result.
+#: Creates its artifact at once by a rename, and then continues like a program that hangs after its result.
 PROGRAM = 'echo \'{"loss": 1.0}\' > result.new && mv result.new "$RANKZERO_ARTIFACT"; exec sleep 600'
-#: The preflight has its own benchmark; the end of a job is the same without it.
+#: The preflight has a separate benchmark; without it, the end of a job is the same.
 SPEC = {
     "shell": PROGRAM,
     "environment": {"mode": "sealed"},
@@ -38,7 +38,7 @@ SPEC = {
 
 @dataclass(frozen=True)
 class End:
-    """One launch: seconds from its artifact to its verdict and to the end of its job; None where there was none."""
+    """One launch: seconds from its artifact to its verdict and to the end of its job; None if there was none."""
 
     verdict: float | None
     job: float | None
@@ -46,7 +46,7 @@ class End:
 
 
 class Launches:
-    """All launches of one benchmark: names that count, one environment, one runtime."""
+    """All launches of one benchmark: numbered names, one environment, one runtime."""
 
     def __init__(self, ground: Ground) -> None:
         self.ground = ground
@@ -61,12 +61,12 @@ class Launches:
         self.digest = self._environment(self._here(self.store, "environments", ENVIRONMENT_KEY))
 
     def _here(self, *parts: str) -> Path:
-        """A path of the head's, as this machine sees it."""
+        """A path on the head as this machine sees it."""
         inside = "/".join(parts)
         return self.ground.path(*inside[len(self.ground.shared_inside) :].strip("/").split("/"))
 
     def _environment(self, folder: Path) -> str:
-        """A sealed environment of two files: a Python that is the node's. The sha256 of its squashfs file."""
+        """A sealed environment of two files, whose Python is the node's. Returns the sha256 of its squashfs file."""
         tree = self.ground.scratch / "environment"
         (tree / "bin").mkdir(parents=True)
         (tree / "bin" / "python").write_text('#!/bin/sh\nexec /usr/bin/python3 "$@"\n')
@@ -81,7 +81,7 @@ class Launches:
         return digest
 
     def make(self) -> Path:
-        """A generation on disk, ready for sbatch."""
+        """Prepare a generation on disk, ready for sbatch."""
         self.made += 1
         merged = merge([Layer("benchmark", {"name": f"end-{self.made:04d}", **SPEC})])
         spec = validated(merged)
@@ -108,7 +108,7 @@ class Launches:
         return said.strip().split(";")[0]
 
     def ended(self, job_ids: Sequence[str]) -> dict[str, float]:
-        """When those of these jobs that have ended did so, by Slurm's own word, in seconds since 1970."""
+        """When the jobs that have ended did so according to Slurm, in seconds since 1970."""
         if not job_ids:
             return {}
         show = ["env", "SLURM_TIME_FORMAT=%s", "scontrol", "--oneliner", "show", "job"]

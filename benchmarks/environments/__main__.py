@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ways to bring an environment with torch to the ranks: benchmarks/run environments. See benchmarks/README.md."""
+"""Compare ways to provide the ranks with an environment that has torch: benchmarks/run environments.
+
+See benchmarks/README.md.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from benchmarks.launch import table
 HERE = Path(__file__).resolve().parent
 WAYS = ("sealed", "venv", "uv run")
 SIZES = (1, 2, 4, 8)
-# On the nodes it stands before the real one: what the step that holds the mount does is counted, too.
+# Replaces the real program on the nodes, so that the operations of the step that holds the mount are counted too.
 HOLDER = """#!/bin/bash
 case "$*" in
     *"sealed.py hold"*)
@@ -40,7 +43,7 @@ TRACED = 'exec strace -f -qq -e trace=%file -o "$RANKZERO_RUN_DIR/trace.rank.$RA
 
 
 def lab_of(name: str, kind: str, nodes: int) -> layout.Lab:
-    """Nodes on this machine's disk, or behind a share over the network with an ordinary user."""
+    """A lab whose nodes use this machine's disk, or a network share with an ordinary user."""
     site = kind == "site"
     options = {
         "name": name, "directory": "", "way": "auto", "nodes": nodes, "cpus": 0 if site else 16, "memory": 64000,
@@ -51,7 +54,7 @@ def lab_of(name: str, kind: str, nodes: int) -> layout.Lab:
 
 
 class Bench:
-    """All ways on one lab."""
+    """All ways to provide the environment, on one lab."""
 
     def __init__(self, lab: layout.Lab, scratch: Path, cold: bool = False) -> None:
         self.lab, self.scratch, self.cold = lab, scratch, cold
@@ -69,7 +72,7 @@ class Bench:
         (self.tools / "python3").chmod(0o755)
 
     def launch(self, way: str, nodes: int, ranks: int, traced: bool = False) -> Path:
-        """Run the program once, to its end; the run directory."""
+        """Run the program to its end. Returns the run directory."""
         name, inside = f"bench-{next(self.numbers)}", f"{self.lab.shared_inside}/bench-tools"
         mode = "none" if way == "uv run" else way
         program = '"$RANKZERO_PYTHON" rank.py'
@@ -89,7 +92,7 @@ class Bench:
             "monitor": {"host": 0, "gpu": 0},
             **({"setup": {"commands": [f'export PATH="{inside}:$PATH"']}} if traced else {}),
         }
-        # JSON is YAML.
+        # JSON is valid YAML.
         file = self.scratch / f"{name}.yml"
         file.write_text(json.dumps(job))
         settings: dict[str, object] = {**self.roots, "templates": str(HERE / "templates")}
@@ -106,7 +109,7 @@ class Bench:
         return run
 
     def seconds(self, way: str, nodes: int, ranks: int) -> float:
-        """From the batch script's first line until the last rank has torch."""
+        """Seconds from the batch script's first line until the last rank has imported torch."""
         if self.cold:
             os.sync()
             Path("/proc/sys/vm/drop_caches").write_text("3")
@@ -115,7 +118,8 @@ class Bench:
         return max(float((run / f"rank.{rank}").read_text().split()[0]) for rank in range(nodes * ranks)) - begun
 
     def operations(self, way: str, nodes: int) -> tuple[int, int]:
-        """(opens, other look-ups) of files of the environment on shared storage: one rank a node, and who mounts it."""
+        """(opens, other look-ups) of the environment's files on shared storage, by one rank per node and the mounting
+        step."""
         run = self.launch(way, nodes, 1, traced=True)
         store = f"{self.lab.shared_inside}/rankzero/store_root/environments/"
         opens = others = 0

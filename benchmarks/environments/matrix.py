@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a builder survives, and what is seen of damage: every row is tried, and says what was found."""
+"""What interrupted builders leave, and which damage is detected: every row is tried, and reports what was observed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ built(sys.argv[1])
 
 
 def built(store: str) -> dict[str, Any]:
-    """The environment, built or found."""
+    """The environment, built or already present."""
     options = {
         "store_root": store, "extras": [], "python": None, "torch": "auto", "download": "auto", "uv": None,
         "state": "present", "mode": "sealed",
@@ -44,7 +44,7 @@ def built(store: str) -> dict[str, Any]:
 
 
 def matrix(folder: Path) -> list[list[str]]:
-    """Rows: what was tried, how often, what was seen."""
+    """Rows: what was tried, how often, what was observed."""
     folder.mkdir(parents=True)
     began = time.monotonic()
     first = built(str(folder / "first"))
@@ -79,7 +79,8 @@ def _start(store: Path) -> subprocess.Popen[bytes]:
 
 
 def _killed(store: Path, seconds: float, digest: str) -> list[str]:
-    """SIGKILL to all processes of a build at any moment; the next one must be whole, and nothing half be there."""
+    """SIGKILL all processes of a build at a random moment. The next build must succeed, with nothing incomplete
+    left."""
     random.seed(1)
     half = 0
     for _turn in range(KILLS):
@@ -104,7 +105,7 @@ def _together(store: Path, digest: str) -> list[str]:
 
 
 def _damaged(folder: Path, store: str) -> list[list[str]]:
-    """Each damage to what was published, and who sees it."""
+    """Damage the published files in several ways, and report what detects it."""
     file, sidecar = folder / "environment.sqsh", folder / "env.json"
     content, said = file.read_bytes(), sidecar.read_bytes()
     rows = []
@@ -142,7 +143,7 @@ def _digest(said: bytes) -> bytes:
 
 
 def _refused(file: Path) -> bool:
-    """Whether the runtime of a job, on a node, does not take the file."""
+    """Whether the job runtime on a node refuses the file."""
     program = (
         "import sys; sys.path.insert(0, sys.argv[1]); from node import sealed_file as s\n"
         "s.verified(s.find(sys.argv[2], ''))"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Exactly once, whatever breaks: benchmarks/run faults. See benchmarks/README.md."""
+"""Test that launches run exactly once under faults: benchmarks/run faults. See benchmarks/README.md."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from benchmarks.faults.matrix import FAULTS
 from benchmarks.faults.run import STOP, Run, run_matrix
 from benchmarks.launch import table
 
-#: What differs from the lab's usual options. A lab without accounting forgets its jobs soon, as sites do.
+#: Differences from the lab's usual options. A lab without accounting forgets its jobs soon, as on such sites.
 LABS: dict[str, dict[str, object]] = {
     "friendly": {},
     "site": {"profile": "site", "nodes": 3, "cpus": 0, "partitions": []},
@@ -34,13 +34,13 @@ LABS: dict[str, dict[str, object]] = {
 }
 
 
-#: At random several nodes are off at a time.
+#: With random faults, several nodes may be off at the same time.
 NODES_AT_RANDOM = 5
 
 
 @contextmanager
 def booted(name: str, slurm: str, **more: object) -> Iterator[layout.Lab]:
-    """A lab of its own with that release of Slurm, removed at the end."""
+    """A separate lab with that release of Slurm, removed at the end."""
     usual: dict[str, object] = {
         "name": f"faults-{name}", "directory": "", "way": "auto", "nodes": 4, "cpus": 16, "memory": 64000, "gpus": 0,
         "accounting": "slurmdbd", "job_comments": False, "internet": False,
@@ -57,7 +57,7 @@ def booted(name: str, slurm: str, **more: object) -> Iterator[layout.Lab]:
 
 
 def report(runs: Sequence[Run], labs: Sequence[str], seconds: float) -> str:
-    """The matrix: a row a fault, with the runs on each lab, and what was lost or doubled."""
+    """The matrix: one row per fault, with the runs on each lab, and how many launches were lost or doubled."""
     rows: list[Sequence[object]] = []
     for fault in FAULTS:
         of = [run for run in runs if run.fault == fault.name]
@@ -95,7 +95,7 @@ def main() -> int:
             with booted(name, options.slurm, nodes=NODES_AT_RANDOM) as lab:
                 return at_random.run_at_random(lab, name, Path(scratch), count, seed=str(options.seed), out=out / kind)
 
-        # Most of a run is waiting: the labs do it at the same time.
+        # Most of a run is waiting, so the labs run at the same time.
         with ThreadPoolExecutor(len(labs)) as pool:
             if options.random:
                 rows = [row for found in pool.map(at_instants, labs, each) for row in found]

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""benchmarks/run faults --random: all batches of one lab, another look when everything has been at rest for a while,
-and the table. What a batch came to is written down at once: an interrupted run loses nothing.
+"""benchmarks/run faults --random: run all batches on one lab, check all launches again after a pause, and make the
+table. The result of a batch is saved at once, so an interrupted run loses nothing.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from benchmarks.faults.ground import Ground
 from benchmarks.faults.run import STOP
 from benchmarks.launch import table
 
-#: A repeat of a proven launch may come late: so many seconds after the last one has settled all are looked at again.
+#: A proven launch may be repeated late, so all launches are checked again this many seconds after the last has settled.
 LOOK_AGAIN = 120.0
 
 
 @dataclass
 class Row:
-    """What is known of one kind of fault on one lab, in one batch."""
+    """The results for one kind of fault on one lab, in one batch."""
 
     lab: str
     batch: int
@@ -44,7 +44,7 @@ class Row:
 
 
 def rows_of(lab: str, came: Came) -> list[Row]:
-    """A batch as rows: one for its kind, or for each kind of fault of its launches."""
+    """A batch as rows: one for its kind, or one for each kind of fault that hit its launches."""
     rows: list[Row] = []
     for kind in dict.fromkeys(one.kind for one in came.launched):
         of = [one for one in came.launched if one.kind == kind]
@@ -78,10 +78,10 @@ def run_at_random(
     scale: instants.Scale | None = None,
     without: frozenset[str] = frozenset(),
 ) -> list[Row]:
-    """`count` injections on a running lab. What is known goes to OUT/LABEL/rows.json after each
-    batch; what went wrong is kept beside it.
+    """Run `count` injections on a running lab. The results are saved in OUT/LABEL/rows.json after each batch, together
+    with evidence about failures.
 
-    `without`: kinds that are left out, besides those that the lab cannot have.
+    `without`: kinds to leave out, in addition to those that the lab does not support.
     """
     ground = Ground(lab, scratch)
     storm = Storm(ground, f"{seed}-{label}")
@@ -116,7 +116,7 @@ def write(folder: Path, rows: Sequence[Row]) -> None:
 
 
 def saved(folder: Path, labs: Sequence[str]) -> list[Row]:
-    """The rows that the last run on each lab has left, also one that was interrupted."""
+    """The rows saved by the last run on each lab, even if it was interrupted."""
     rows: list[Row] = []
     for lab in labs:
         path = folder / lab / "rows.json"
@@ -126,7 +126,7 @@ def saved(folder: Path, labs: Sequence[str]) -> list[Row]:
 
 
 def _later(ground: Ground, rows: Sequence[Row], launched: Sequence[Launched], seconds: float, kept: Path) -> None:
-    """Looks at every launch again, and adds to its row what has gone wrong since."""
+    """Check every launch again, and add later failures to its row."""
     STOP.wait(seconds)
     for one in launched:
         number = int(one.case.name.partition("-")[0].removeprefix("r"))
@@ -141,7 +141,7 @@ def _later(ground: Ground, rows: Sequence[Row], launched: Sequence[Launched], se
 
 
 def keep(ground: Ground, one: Launched, folder: Path) -> None:
-    """What is needed to find the cause: the launch's folders, its ledger, and the daemons' logs."""
+    """Save what is needed to find the cause: the launch's folders, its ledger, and the daemons' logs."""
     target = folder / one.case.name
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
@@ -171,7 +171,9 @@ def good(rows: Iterable[Row]) -> bool:
 
 
 def report(rows: Sequence[Row], labs: Sequence[str]) -> str:
-    """The table: a row a kind of fault, with the injections on each lab, and what was lost or doubled."""
+    """The table: one row per kind of fault, with the injections on each lab, and how many launches were lost or
+    doubled.
+    """
     lines: list[Sequence[object]] = []
     for kind, name in instants.KINDS.items():
         of = [row for row in rows if row.kind == kind]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One batch of --random on a lab: launches, what hits them, and how they come to rest."""
+"""One batch of --random on a lab: its launches, their faults, and how they settle."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from benchmarks.faults import instants, ledger, playing
 from benchmarks.faults.ground import OVER, Case, Ground, timed
 from benchmarks.faults.instants import Batch, Injection
 
-#: A job's time limit: what hangs is over then.
+#: A job's time limit, which also ends hung jobs.
 LIMIT = "00:03:00"
-#: Seconds within which everything has to be proven after the last fault of a batch, and after which somebody looks
-#: whether a job is held or a node drained, which Slurm does not undo by itself.
+#: Seconds after the last fault of a batch within which everything must be proven, and after which held jobs and drained
+#: nodes are released, which Slurm does not do by itself.
 SETTLE, ADMINISTRATOR = 420.0, 30.0
-#: Seconds within which a daemon has to start again.
+#: Seconds within which a daemon must start again.
 START = 30.0
-#: Seconds between two looks of one launch whose job is not to be seen.
+#: Seconds between two attempts of a launch whose job is not visible.
 AGAIN = 3.0
-#: A launch that has failed is submitted anew, which is right after a fault, and not right for ever.
+#: A failed launch is submitted again. That is right after a fault, but this many generations indicate an error.
 GENERATIONS = 8
 
 
 @dataclass
 class Launched:
-    """One launch of a batch and what is known of it. `kind`: the row of the table that it belongs to."""
+    """One launch of a batch and its results. `kind`: the table row that it belongs to."""
 
     case: Case
     kind: str
@@ -55,7 +55,7 @@ class Launched:
 
 @dataclass
 class Came:
-    """What came of a batch. `injected`: how many faults of a kind came about. `helped`: what an administrator did."""
+    """The result of a batch. `injected`: number of injected faults by kind. `helped`: what an administrator did."""
 
     batch: Batch
     launched: list[Launched]
@@ -67,12 +67,12 @@ class Came:
 
 
 class Storm:
-    """Carries batches out on one lab, one after the other."""
+    """Runs batches on one lab, one after the other."""
 
     def __init__(self, ground: Ground, seed: str) -> None:
         self.ground = ground
         self.chance = random.Random(seed)
-        # How long a launch takes on this machine, from one that nothing ends.
+        # Measure how long an undisturbed launch takes on this machine.
         case = ground.case("usual", program=timed(0.0))
         (reply,) = ground.many("head", [{"request": case.request}])
         self.took = [float(reply["seconds"] or 1.0)]
@@ -82,11 +82,11 @@ class Storm:
 
     @property
     def usual(self) -> float:
-        """Seconds that a launch takes which nothing ends."""
+        """The usual duration of an undisturbed launch in seconds."""
         return statistics.median(self.took[-50:])
 
     def carry_out(self, batch: Batch) -> Came:
-        """The launches with their faults, until all of it is settled."""
+        """Run the launches with their faults, until all of them have settled."""
         begun = time.monotonic()
         came = Came(batch, [self._launched(batch, number) for number in range(len(batch.jobs))])
         tasks = [lambda one=one: self._inject(came, one) for one in batch.injections]
@@ -117,10 +117,11 @@ class Storm:
         case.seconds = job.seconds
         return Launched(case, kind)
 
-    # --- launches, and the faults that are theirs
+    # --- launches, and the faults of single launches
 
     def _launch(self, came: Came) -> None:
-        """Every launch once by module, those of playbooks left out. A module that is to be killed has its time."""
+        """Run every launch once by module, except those of playbooks. A module to be killed gets the time of its
+        kill."""
         hits: dict[int, Injection] = {}
         for one in came.batch.injections:
             hits.update({number: half for half in one.single for number in half.launches})
@@ -161,7 +162,7 @@ class Storm:
             came.missed += not hit
 
     def _inject(self, came: Came, injection: Injection) -> None:
-        """A fault at its instant; the ones of a module, and of two launchers, come with the launches."""
+        """Inject a fault at its time. Kills of a module and simultaneous launchers are handled with the launches."""
         if injection.kind in (instants.MODULE, instants.TWO):
             return
         begun = time.monotonic()
@@ -180,7 +181,7 @@ class Storm:
         self._count(came, injection, True)
 
     def _shared(self, injection: Injection, begun: float, window: float) -> None:
-        """A daemon, or a node, is gone for a while."""
+        """Stop a daemon or a node for a while."""
         node = self.ground.lab.node_names[injection.node]
         lock = self.nodes[node] if injection.kind in (instants.NODE, instants.REBOOT) else self.locks[injection.kind]
         playing.pause_until(begun, injection.at * window)
@@ -195,7 +196,7 @@ class Storm:
                 self._start(injection.kind)
 
     def _start(self, daemon: str) -> None:
-        """As a service manager does, which tries again: a slurmctld that is as good as new does not start without
+        """Start a daemon with retries, as a service manager does: slurmctld without saved state does not start without
         slurmdbd.
         """
         deadline = time.monotonic() + START
@@ -208,7 +209,7 @@ class Storm:
                 time.sleep(1.0)
 
     def _mend(self, came: Came) -> None:
-        """Whatever a fault that went wrong has left off."""
+        """Start everything that a failed injection has left off."""
         switches = self.ground.switches
         daemons = ["slurmctld"] + (["slurmdbd"] if self.ground.lab.accounting == "slurmdbd" else [])
         nodes = self.ground.lab.node_names if self.ground.lab.realistic else []
@@ -219,17 +220,17 @@ class Storm:
             except Exception as error:
                 came.broken.append(_short(error))
 
-    # --- until it is settled
+    # --- until everything has settled
 
     def settle(self, came: Came) -> None:
-        """Launch what is not settled, once nothing of it is to be seen in Slurm, until everything is proven."""
+        """Launch again what has no visible job in Slurm, until everything is proven."""
         begun = time.monotonic()
         helped_at = begun
         left = [one for one in came.launched if not one.proven]
         while left and time.monotonic() - begun < SETTLE:
             active = self.active()
             now = time.monotonic()
-            # A proven launch is settled whatever Slurm does with its job: it may hold it, after many requeues.
+            # A proven launch has settled even if Slurm still has its job, which it may hold after many requeues.
             due = [
                 one
                 for one in left
@@ -252,13 +253,13 @@ class Storm:
         came.helped += self.administrator()
 
     def active(self) -> set[str]:
-        """The names of the launches that have a job which waits, runs or closes."""
+        """The names of launches with a pending, running or completing job."""
         done = self.ground.on("head", "squeue", "--noheader", "--states=all", "--Format=State:20,Name:200")
         rows = [line.split() for line in done.stdout.splitlines()]
         return {row[1].split(".")[0] for row in rows if len(row) == 2 and row[0] not in OVER}
 
     def administrator(self) -> list[str]:
-        """What Slurm leaves to an administrator after a crash: jobs that it holds, and nodes that it has drained."""
+        """Do what Slurm leaves to an administrator after a crash: release held jobs, and resume drained nodes."""
         helped = []
         states = "--states=PENDING,REQUEUE_HOLD,REQUEUED"
         jobs = self.ground.on("head", "squeue", "--noheader", states, "--Format=JobID:20,Reason:80").stdout

@@ -1,15 +1,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One launch on a host of the lab, as the module `job` does it there, killed where the fault says.
+"""Run one launch on a host of the lab, as the module `job` does there, and kill it where the fault says.
 
     driver.py REQUEST [--kill operation|line --at N]
 
-REQUEST is a JSON file with what the controller's half would have sent. The process ends itself with SIGKILL right
-before its Nth operation (a file opened for writing, renamed, linked, removed; a folder made or removed; a program
-started), or its Nth line of the code that submits. Without a kill it prints how many of each there were, and the
-module's result.
-Standard library and the collection's module_utils only.
+REQUEST is a JSON file with what the controller would have sent. The process ends itself with SIGKILL right before its
+Nth operation (a file opened for writing, renamed, linked, removed; a folder made or removed; a program started), or
+its Nth line of the code that submits. Without a kill, it prints the number of operations and lines, and the module's
+result.
+Uses only the standard library and the collection's module_utils.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 OPERATIONS = ("os.rename", "os.link", "os.symlink", "os.mkdir", "os.remove", "os.rmdir", "os.chmod", "subprocess.Popen")
-#: The code in which every line counts.
+#: The files whose lines are counted.
 LINES = ("/submit/launch.py", "/submit/create.py", "/run/directory.py", "/submit/admission/checkpoint_owner.py")
 
 
 class Counter:
-    """Counts operations and lines while it is armed, and ends this process right before the one that is asked for."""
+    """Counts operations and lines while it is armed, and ends this process right before the requested one."""
 
     def __init__(self, kind: str | None, at: int) -> None:
         self.kind, self.at = kind, at

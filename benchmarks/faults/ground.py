@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ground of the fault matrix: one running lab, launches on it as the module does them, and what came of each.
+"""The setting of the fault matrix: one running lab, launches as the module makes them, and their results.
 
-A program that runs leaves a file, named after its job and attempt, in a ledger outside all run directories. The ledger
-is read on this machine, below whatever file system the lab shares.
+A running program leaves a file, named after its job and attempt, in a ledger outside all run directories. The ledger is
+read on this machine, directly in the folder that the lab shares.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import re
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"
-#: Bounds of waiting, in seconds. Nothing is measured with them.
+#: Time limits in seconds. They are not used for measurements.
 PATIENCE = 300
-#: A person who runs the same launch again does so after a moment.
+#: The pause before the same launch is run again, as by a user.
 AGAIN_SECONDS = 0.5
 ROUNDS = 5
 OVER = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED"}
 
 
 class Broken(Exception):
-    """The fault could not be injected, or the cluster did not come to rest: the run says nothing."""
+    """The fault could not be injected, or the cluster did not settle: the run proves nothing."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What one launch said. `killed`: it ended itself by SIGKILL."""
+    """The result of one launch. `killed`: it ended itself with SIGKILL."""
 
     killed: bool
     result: Mapping[str, Any] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What came of one case. `jobs`: every job whose ranks ran. `states`: what the launches said, in order."""
+    """The result of one case. `jobs`: every job whose ranks ran. `states`: the results of its launches, in order."""
 
     proven: bool
     jobs: tuple[str, ...]
@@ -99,7 +99,7 @@ class Ground:
         return faults.Faults.of(self.lab.directory)
 
     def _lay_out(self) -> None:
-        """The driver with the code that it needs, and the folders of the launches."""
+        """Install the driver with the code that it needs, and create the folders of the launches."""
         package = self.outside / "lib" / "ansible_collections" / "rankzero" / "slurm" / "plugins"
         ignored = shutil.ignore_patterns("__pycache__", "lab", "diagnosis")
         shutil.copytree(ROOT / "plugins" / "module_utils", package / "module_utils", ignore=ignored)
@@ -110,13 +110,13 @@ class Ground:
         self.give(self.outside)
 
     def give(self, folder: Path) -> None:
-        """To the lab's user, who believes nothing that belongs to somebody else."""
+        """Change the owner to the lab's user, who does not trust files of other users."""
         if self.become:
             for path in (folder, *folder.rglob("*")):
                 shutil.chown(path, profile.UID, profile.UID)
 
     def on(self, host: str, *argv: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
-        """A command on the head or a node, as the lab's user."""
+        """Run a command on the head or a node, as the lab's user."""
         enter = [self.lab.path("bin", "head")] if host == "head" else [self.lab.path("bin", "node"), host]
         return subprocess.run(
             [*enter, *self.become, *argv],
@@ -129,19 +129,19 @@ class Ground:
         )
 
     def slurm(self, *argv: str) -> str:
-        """A Slurm command that has to succeed."""
+        """Run a Slurm command that must succeed."""
         done = self.on("head", *argv)
         if done.returncode != 0:
             raise Broken(f"{' '.join(argv)}: {done.stderr.strip()}")
         return done.stdout
 
     def root_on(self, host: str, script: str) -> None:
-        """A shell line as the host's root, where the lab has nodes of their own."""
+        """Run a shell line as root on a host, if the lab's nodes have their own namespaces."""
         enter = [self.lab.path("bin", "head")] if host == "head" else [self.lab.path("bin", "node"), host]
         subprocess.run([*enter, "sh", "-c", script], check=True, stdin=subprocess.DEVNULL, cwd="/")
 
     def fake(self, command: str, text: str) -> str:
-        """A folder for the PATH with a shell script in the place of a command; the real one is `$real`."""
+        """Create a folder for the PATH with a shell script that replaces a command; the real one is `$real`."""
         folder = self.outside / "fakes" / secrets.token_hex(4)
         folder.mkdir()
         path = folder / command
@@ -160,14 +160,14 @@ class Ground:
     def case(
         self, name: str, *, hold: bool = False, program: Callable[[str], Sequence[str]] | None = None, **spec: Any
     ) -> Case:
-        """A launch that nobody has launched yet. With `hold` its program runs until `Case.go`.
+        """A new launch. With `hold`, its program runs until `Case.go`.
 
-        `program`: the command, from the path of the ledger as a node sees it, in the place of the usual one.
+        `program`: replaces the usual command; it is made from the path of the ledger as a node sees it.
         """
         return Case(self, name, (program or untimed(hold)), spec)
 
     def many(self, host: str, entries: Sequence[Mapping[str, Any]], together: int = 1000) -> list[dict[str, Any]]:
-        """Many launches on a host, see many.py."""
+        """Run many launches on a host; see many.py."""
         path = self.outside / "requests" / f"many-{secrets.token_hex(4)}.json"
         path.write_text(json.dumps(list(entries)), encoding="utf-8")
         inside = f"{self.inside}/requests/{path.name}"
@@ -180,8 +180,9 @@ class Ground:
         return found
 
     def settings(self, path: str = "") -> list[str]:
-        """What a launch on a host of the lab is started with. No line of this machine's PATH: the lab's user may not
-        have it.
+        """The command that sets the environment of a launch on a host of the lab. This machine's PATH is not used,
+        because the
+        lab's user may not have access to it.
         """
         return [
             "/usr/bin/env",
@@ -192,10 +193,10 @@ class Ground:
 
 
 def untimed(hold: bool) -> Callable[[str], Sequence[str]]:
-    """The usual program: it leaves its mark, and ends at once or when it is told to."""
+    """The usual program: it leaves its mark, and ends at once or when told to."""
 
     def program(ledger: str) -> Sequence[str]:
-        # A share that caches remembers that a name was missing: the folder is listed, and nothing asked for.
+        # A caching share remembers missing names, so the folder is listed instead of testing for the file.
         wait = f"until ls {ledger} | grep -qx go; do sleep 0.3; done; " if hold else ""
         return [
             "sh",
@@ -207,7 +208,7 @@ def untimed(hold: bool) -> Callable[[str], Sequence[str]]:
 
 
 def timed(seconds: float) -> Callable[[str], Sequence[str]]:
-    """A program of so many seconds; its first rank says when it begins, that it lives, and when it ends, see
+    """A program that runs for `seconds`. Its first rank records when it begins, that it is alive, and when it ends; see
     `ledger.parse`.
     """
 
@@ -216,7 +217,7 @@ def timed(seconds: float) -> Callable[[str], Sequence[str]]:
         first = '[ "$RANK" != 0 ] ||'
         begin, end = f"{first} : > {mark}.begun", f"{first} : > {mark}.ended"
         proof = f"{first} echo '{{\"ok\": 1}}' > result.json"
-        # A pipe into which nobody writes is read, with a time limit: no process is started every half second.
+        # Waits by reading with a time limit from a pipe without a writer, so that no process is started twice a second.
         wait = f"until=$((${{EPOCHREALTIME/./}} + {round(seconds * 1e6)})); exec 9<> <(:); "
         wait += f"while ((${{EPOCHREALTIME/./}} < until)); do {first} echo . > $alive; read -rt 0.5 -u 9; done"
         return ["bash", "-c", f"me=$$-$RANDOM; alive={mark}.alive; {begin}; {wait}; {end}; {proof}"]
@@ -225,7 +226,7 @@ def timed(seconds: float) -> Callable[[str], Sequence[str]]:
 
 
 class Case:
-    """One launch: its request, its ledger, and what its launches said."""
+    """One launch: its request, its ledger, and the replies of its launchers."""
 
     def __init__(
         self, ground: Ground, name: str, program: Callable[[str], Sequence[str]], spec: Mapping[str, Any]
@@ -259,18 +260,18 @@ class Case:
                     publish_files(str(there), prepared.runtime)
                 else:
                     shutil.copytree(ground.code, there)
-                # The folders above it are made here as well.
+                # This also creates the folders above it.
                 ground.give(ground.outside / Path(there.relative_to(ground.outside)).parts[0])
         self.request = f"{ground.inside}/requests/{self.name}.json"
-        # As it is once the module has looked where everything lies.
+        # The state of the request after the module has found the stores.
         request = {name: value for name, value in prepared.arguments.items() if name != "stores"}
         (ground.outside / "requests" / f"{self.name}.json").write_text(json.dumps(request), encoding="utf-8")
         self.runs = ground.outside / Path(prepared.arguments["runs_dir"]).relative_to(ground.inside)
 
-    # What a person, or several, do.
+    # What one or more users do.
 
     def launch(self, host: str = "head", *, kill: str = "", at: int = 0, path: str = "") -> Reply:
-        """The launch, once. `path`: a folder of fakes, first in the PATH."""
+        """Launch once. `path`: a folder of replaced commands, first in the PATH."""
         words = ["--kill", kill, "--at", str(at)] if kill else []
         done = self.ground.on(
             host, *self.ground.settings(path), PYTHON, f"{self.ground.inside}/driver.py", self.request, *words
@@ -286,7 +287,7 @@ class Case:
         return reply
 
     def launch_together(self, hosts: Sequence[str]) -> list[Reply]:
-        """The same launch on several hosts at the same moment."""
+        """Launch on several hosts at the same moment."""
         replies: list[Reply] = []
         threads = [threading.Thread(target=lambda host=host: replies.append(self.launch(host))) for host in hosts]
         for thread in threads:
@@ -298,7 +299,7 @@ class Case:
         return replies
 
     def recover(self) -> Reply:
-        """The same launch again and again, until it is settled."""
+        """Launch repeatedly, until the launch has settled."""
         deadline = time.monotonic() + PATIENCE
         while True:
             reply = self.launch()
@@ -311,10 +312,10 @@ class Case:
     def go(self) -> None:
         (self.ledger / "go").touch()
 
-    # What can be seen of it.
+    # What can be observed.
 
     def run_dir(self, generation: int | None = None) -> Path:
-        """A generation's run directory, the newest one by default."""
+        """A generation's run directory; the newest by default."""
         found = sorted((path for path in self.runs.glob("*") if path.name.isdigit()), key=lambda path: int(path.name))
         if generation is not None:
             return self.runs / str(generation)
@@ -323,7 +324,7 @@ class Case:
         return found[-1]
 
     def jobs(self) -> dict[str, str]:
-        """Job id -> state of all that Slurm shows of it."""
+        """Job id -> state of all its jobs that Slurm shows."""
         rows = self.ground.slurm("squeue", "--noheader", "--states=all", "--Format=JobID:20,State:20,Name:200")
         found = [line.split() for line in rows.splitlines()]
         return {row[0]: row[1] for row in found if len(row) == 3 and row[2].startswith(f"{self.name}.")}
@@ -340,7 +341,7 @@ class Case:
         return document if isinstance(document, dict) else {}
 
     def proofs(self) -> list[float]:
-        """When each proof of this launch was written, of any attempt and generation: epoch seconds."""
+        """When each proof of this launch was written, for all attempts and generations: epoch seconds."""
         found = []
         for path in self.runs.glob("*/outcome*.json"):
             try:
@@ -368,16 +369,16 @@ class Case:
             raise Broken(f"{error}\n{self.evidence()}") from None
 
     def started(self, attempt: int = 0) -> str:
-        """Wait until an attempt's program runs; its job."""
+        """Wait until the program of an attempt runs. Returns its job."""
         self.wait_until(
             lambda: any(name.endswith(f".{attempt}") for name in self.ran()), f"{self.name} runs attempt {attempt}"
         )
         return next(name.split(".")[0] for name in self.ran() if name.endswith(f".{attempt}"))
 
     def settle(self) -> Verdict:
-        """Launch until it is settled, wait until nothing of it is left in Slurm, and so on until it is proven.
+        """Launch until the launch has settled, wait until Slurm has no job of it, and repeat until it is proven.
 
-        A launch that has failed is submitted anew, which may be right once or twice, and is not right for ever.
+        A failed launch is submitted again, which may be right once or twice; after ROUNDS it counts as an error.
         """
         for _round in range(ROUNDS):
             if self.recover().state == "unchanged":

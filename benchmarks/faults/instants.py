@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What --random injects, and when: batches of launches, each with the faults that hit it. Pure: the seed decides.
+"""What --random injects, and when: batches of launches, each with its faults. Pure: everything depends on the seed.
 
-Every instant is uniform in time. That of a shared fault (a daemon, a node) is a number of seconds in the batch. That
-of a killed command is a share of how long the command usually takes, which only the lab can tell.
+Every time is uniformly distributed. The time of a shared fault (a daemon, a node) is in seconds from the start of the
+batch. The time of a killed command is a share of the command's usual duration, which only the lab can measure.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 MODULE, TWO, ANSIBLE, TREE = "module", "two", "ansible", "tree"
 SLURMCTLD, SLURMDBD, NODE, REBOOT, PAIR = "slurmctld", "slurmdbd", "node", "reboot", "pair"
-#: A row of the table each.
+#: One row of the table each.
 KINDS = {
     MODULE: "the module is killed",
     TWO: "two launchers at once",
@@ -27,24 +27,25 @@ KINDS = {
     REBOOT: "a node reboots within seconds",
     PAIR: "two of these",
 }
-#: Of 1,000 injections so many are of a kind, roughly: those of one launch's own are cheap and have many places.
+#: Approximate number of each kind per 1,000 injections. Faults of a single launch are cheap and have many places.
 WEIGHTS = {MODULE: 33, TWO: 18, ANSIBLE: 5, TREE: 5, SLURMCTLD: 15, SLURMDBD: 5, NODE: 5, REBOOT: 7, PAIR: 7}
-#: They hit one launch, or one playbook's. All of them may be in one batch: no launch feels another one's fault.
+#: Faults that hit one launch, or one playbook's. A batch may mix them, because they do not affect other launches.
 OF_A_LAUNCH = (MODULE, TWO, ANSIBLE, TREE)
 OF_A_PLAYBOOK = (ANSIBLE, TREE)
-#: How many injections a batch has. The others share what they hit, so a batch has one kind of them.
+#: Injections per batch. The other kinds affect shared components, so a batch has only one of them.
 PER_BATCH = {SLURMCTLD: 12, SLURMDBD: 9, NODE: 5, REBOOT: 8, PAIR: 8}
 PER_BATCH_OF_LAUNCHES = 40
-#: How many launches a playbook makes.
+#: Number of launches per playbook.
 OF_ONE_PLAYBOOK = 2
-#: For how long, in seconds, what is hit is gone.
+#: For how many seconds the affected component is gone: (least, most).
 GONE = {SLURMCTLD: (0.0, 2.0), SLURMDBD: (0.0, 5.0), NODE: (2.0, 60.0), REBOOT: (0.0, 0.0)}
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How wide a batch is. In seconds: within how many its launches begin, and its shared faults come; how long a
-    program runs. `launches`: how many a batch of a shared fault has.
+    """The extent of a batch, in seconds: the period in which its launches begin, the period of its shared faults, and
+    how
+    long a program runs. `launches`: the number of launches in a batch of a shared fault.
     """
 
     launches: int = 10
@@ -53,13 +54,13 @@ class Scale:
     program: tuple[float, float] = (0.5, 20.0)
 
 
-#: For the tests: as quick as it can be.
+#: For the tests: as short as possible.
 QUICK = Scale(launches=4, begin=2.0, window=3.0, program=(0.5, 2.0))
 
 
 @dataclass(frozen=True)
 class Job:
-    """One launch: when it is made, how long its program runs, on how many nodes, whether its artifact ends it."""
+    """One launch: when it is made, how long its program runs, on how many nodes, and whether its artifact ends it."""
 
     start: float
     seconds: float
@@ -69,7 +70,8 @@ class Job:
 
 @dataclass(frozen=True)
 class Injection:
-    """One fault. `at`: uniform in 0 to 1, see the module. `launches`: those that it hits, none for a shared fault.
+    """One fault. `at`: from 0 to 1, see the module's docstring. `launches`: those that it hits; empty for a shared
+    fault.
 
     `node` counts from 0. A pair has its two faults in `halves`.
     """
@@ -88,7 +90,7 @@ class Injection:
 
 @dataclass(frozen=True)
 class Batch:
-    """Launches under way together, and what hits them."""
+    """Launches that run together, and their faults."""
 
     number: int
     kind: str
@@ -98,7 +100,7 @@ class Batch:
 
 
 def shares(count: int, kinds: Mapping[str, int]) -> dict[str, int]:
-    """How many of `count` injections are of each kind: exactly `count` together, at least one of each."""
+    """The number of injections of each kind: exactly `count` together, and at least one of each."""
     whole = sum(kinds.values())
     exact = {kind: count * weight / whole for kind, weight in kinds.items()}
     found = {kind: max(1, int(value)) for kind, value in exact.items()}
@@ -111,7 +113,7 @@ def shares(count: int, kinds: Mapping[str, int]) -> dict[str, int]:
 def batches(
     seed: str, count: int, nodes: int, *, without: frozenset[str] = frozenset(), scale: Scale | None = None
 ) -> list[Batch]:
-    """The batches of one lab with `nodes` nodes, in the order in which they are carried out."""
+    """The batches for one lab with `nodes` nodes, in order."""
     plan = _Plan(random.Random(seed), nodes, without, scale or Scale())
     each = shares(count, {kind: weight for kind, weight in WEIGHTS.items() if kind not in without})
     launched = [kind for kind in OF_A_LAUNCH for _number in range(each.get(kind, 0))]
@@ -126,7 +128,7 @@ def batches(
 
 @dataclass(frozen=True)
 class _Plan:
-    """Everything that is left to chance."""
+    """All random choices."""
 
     chance: random.Random
     nodes: int
@@ -154,7 +156,7 @@ class _Plan:
         return Injection(kind, self.chance.random(), gone, self.chance.randrange(self.nodes), tuple(launches))
 
     def pair(self, free: Iterator[int]) -> Injection:
-        """Two faults of different kinds, at least one of them shared. Each has an instant of its own."""
+        """Two faults of different kinds, at least one of them shared, each with its own time."""
         shared = [kind for kind in GONE if kind not in self.without]
         first = self.chance.choice(shared)
         second = self.chance.choice([kind for kind in (MODULE, TWO, *shared) if kind != first])

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a launch ran once, from what its programs wrote down: pure.
+"""Decide whether a launch ran once, from what its programs wrote. Pure.
 
-A run of a program begins, and says while it lives that it does. A job of a node that died may be started again: that is
-what requeues are for. Doubled is a launch of which a run began after another one was proven, or beside one that lived.
+A program records when it begins, and repeatedly that it is alive. A job may be started again after its node died, which
+is the purpose of requeues. A launch is doubled if a run began after another run was proven, or while another was alive.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-#: The clock is that of one machine; a file's time may be a little coarser than the program's.
+#: All times are from one machine's clock; a file's time may be slightly coarser than the program's.
 SLACK = 0.05
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a launch's program: epoch seconds. `alive`: when it was last seen to be."""
+    """One run of a launch's program, in epoch seconds. `alive`: when it was last known to be alive."""
 
     job: str
     attempt: str
@@ -27,7 +27,7 @@ class Run:
 
 
 def parse(files: Mapping[str, float]) -> list[Run]:
-    """The runs that a ledger's files tell, by their names and when they were last written: see `ground.timed`."""
+    """The runs in a ledger, from the names and modification times of its files; see `ground.timed`."""
     found: dict[tuple[str, ...], Run] = {}
     seen: dict[tuple[str, ...], float] = {}
     for name, written in files.items():
@@ -46,7 +46,7 @@ def parse(files: Mapping[str, float]) -> list[Run]:
 
 
 def doubled(runs: Sequence[Run], proofs: Sequence[float]) -> str:
-    """What is wrong with these runs in words, or nothing. `proofs`: when each proof of the launch was written down."""
+    """Describe what is wrong with these runs; "" if nothing is. `proofs`: when each proof of the launch was written."""
     first = min(proofs, default=None)
     for run in runs:
         what = f"job {run.job} attempt {run.attempt}"

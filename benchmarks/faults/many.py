@@ -1,15 +1,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many launches on a host of the lab, each as the module `job` does it there: one process a launch, forked from this
-one, which has loaded the library once.
+"""Run many launches on a host of the lab, each as the module `job` does there, in one process per launch. All are
+forked from this process, which loads the library once.
 
     many.py REQUESTS [--together N]
 
-REQUESTS is a JSON list of {request: PATH, after: SECONDS, kill: SECONDS or null}. A launch begins so long after this
-program and is ended by SIGKILL so long after its own beginning, unless it has ended by then. Prints a JSON list of
-{killed, result, seconds} in the same order.
-Standard library and the collection's module_utils only.
+REQUESTS is a JSON list of {request: PATH, after: SECONDS, kill: SECONDS or null}. A launch begins `after` seconds after
+this program. It is ended by SIGKILL `kill` seconds after its own start, unless it has ended before. Prints a JSON list
+of {killed, result, seconds} in the same order.
+Uses only the standard library and the collection's module_utils.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def launch(path: str) -> dict[str, Any]:
 
 
 def killer(seconds: float) -> None:
-    """A process that ends its parent after so many seconds, and does nothing where the parent has ended before."""
+    """Start a process that kills its parent after `seconds`, and does nothing if the parent has ended before."""
     parent = os.getpid()
     if os.fork() == 0:
-        # Whoever reads what this program prints must not wait for this one.
+        # Readers of this program's output must not wait for this process.
         os.closerange(0, 3)
         time.sleep(seconds)
         if os.getppid() == parent:
@@ -55,7 +55,7 @@ def killer(seconds: float) -> None:
 
 
 def child(entry: dict[str, Any], answer: str) -> int:
-    """The pid of a process that makes one launch and leaves its result in a file."""
+    """The pid of a process that makes one launch and writes its result to a file."""
     pid = os.fork()
     if pid:
         return pid
@@ -76,7 +76,7 @@ def child(entry: dict[str, Any], answer: str) -> int:
 
 
 def carry_out(entries: list[dict[str, Any]], together: int, folder: str) -> list[dict[str, Any]]:
-    """All launches, each at its time, and no more than `together` at once."""
+    """Run all launches at their times, but no more than `together` at once."""
     begun = time.monotonic()
     waiting = sorted(range(len(entries)), key=lambda number: float(entries[number].get("after") or 0))
     running: dict[int, int] = {}

@@ -1,9 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The matrix: every fault, each of which breaks one thing of a launch that is on its way and leaves the rest to
-`Case.settle`.
-"""
+"""The matrix of all faults. Each breaks one part of a launch in progress and leaves the rest to `Case.settle`."""
 
 from __future__ import annotations
 

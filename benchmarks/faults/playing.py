@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Launches by a real ansible-playbook, which a fault ends: alone, or with every process that it has started."""
+"""Launches by a real ansible-playbook, which a fault kills: alone, or with every process that it has started."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ _PLAY = [
 
 
 def files(ground: Ground, cases: Sequence[Case]) -> tuple[Path, Path]:
-    """A playbook that launches these cases and waits for them, and its inventory: the lab's head once for each."""
+    """A playbook that launches these cases and waits for them, and an inventory with the lab's head once per case."""
     folder = ground.code.parent / f"play-{cases[0].name}"
     folder.mkdir()
     usual = yaml.safe_load(Path(ground.lab.path("inventory.yml")).read_text(encoding="utf-8"))
     (head,) = usual["slurm_login"]["hosts"].values()
     cluster = {"state_root": f"{ground.inside}/state", "store_root": f"{ground.inside}/store"}
-    # Braces in a program are the shell's.
+    # Braces in a program are meant for the shell, not for Jinja.
     hosts = {case.name: {**head, "job": case.job, "launch_cluster": cluster} for case in cases}
     playbook, inventory = folder / "play.yml", folder / "inventory.json"
     playbook.write_text(json.dumps(_PLAY), encoding="utf-8")
@@ -50,7 +50,7 @@ def files(ground: Ground, cases: Sequence[Case]) -> tuple[Path, Path]:
 
 
 def killed(ground: Ground, cases: Sequence[Case], after: float, *, tree: bool) -> bool:
-    """Runs the playbook and ends it by SIGKILL after so many seconds; False where it had ended before."""
+    """Run the playbook and SIGKILL it after `after` seconds. Returns False if it had ended before."""
     playbook, inventory = files(ground, cases)
     log = playbook.with_name("log")
     environment = {
@@ -82,13 +82,13 @@ def killed(ground: Ground, cases: Sequence[Case], after: float, *, tree: bool) -
 
 
 def finished(ground: Ground, cases: Sequence[Case]) -> str:
-    """The whole of what an undisturbed playbook says, for those who want to know whether it works."""
+    """The complete output of an undisturbed playbook, to check that it works."""
     killed(ground, cases, PATIENCE, tree=True)
     return (ground.code.parent / f"play-{cases[0].name}" / "log").read_text(encoding="utf-8")
 
 
 def descendants(pid: int) -> list[int]:
-    """Every process below another one, also in the namespaces of a lab."""
+    """Every descendant of a process, including those in a lab's namespaces."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -105,7 +105,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def usual_seconds(cases: Sequence[Case], launch: float) -> float:
-    """How long such a playbook takes, about: to start, to launch, and until the longest program has ended."""
+    """The approximate duration of such a playbook: start, launch, and the longest program."""
     return 3.0 + launch + max(case.seconds for case in cases)
 
 

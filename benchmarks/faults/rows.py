@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the faults share: how one becomes a row of the matrix, and what a stand-in for sbatch does.
+"""Shared code of the faults: how one becomes a row of the matrix, and what replacements for sbatch do.
 
-A fault that stops a daemon of the lab is `alone`: nothing else may be under way. `slow` ones wait more than a minute.
+A fault that stops a daemon of the lab is `alone`: nothing else may run at the time. `slow` ones wait over a minute.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from benchmarks.faults.ground import Broken, Case, Ground, Verdict
 
-#: What Slurm prints when slurmctld took too long to answer.
+#: Slurm's output when slurmctld took too long to answer.
 TIMED_OUT = 'echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1'
 REFUSED = 'echo "sbatch: error: Batch job submission failed: Requested node configuration is not available" >&2; exit 1'
 SUBMITS_THEN_DIES = '"$real" "$@"; kill -9 "$PPID"'
@@ -23,13 +23,13 @@ GONE_SECONDS = 30
 
 @dataclass(frozen=True)
 class Fault:
-    """One row of the matrix. `inject` gets the ground, and how many-th run of how many of this fault it is."""
+    """One row of the matrix. `inject` gets the ground, the number of this run, and the number of runs of this fault."""
 
     name: str
     inject: Callable[[Ground, int, int], Verdict]
     alone: bool = False
     slow: bool = False
-    #: Whether a lab can have it.
+    #: Whether a lab supports it.
     fits: Callable[[Ground], bool] = lambda _ground: True
 
 
@@ -39,7 +39,7 @@ FAULTS: list[Fault] = []
 def fault(
     name: str, *, alone: bool = False, slow: bool = False, fits: Callable[[Ground], bool] = lambda _ground: True
 ) -> Callable[[Callable[[Ground, int, int], Verdict]], Callable[[Ground, int, int], Verdict]]:
-    """Adds a function to the matrix."""
+    """Add a function to the matrix."""
 
     def add(inject: Callable[[Ground, int, int], Verdict]) -> Callable[[Ground, int, int], Verdict]:
         FAULTS.append(Fault(name, inject, alone, slow, fits))
@@ -49,7 +49,7 @@ def fault(
 
 
 def hosts(ground: Ground) -> list[str]:
-    """Where a launch can be made from: the head, and nodes, which are hosts of their own where the lab has such."""
+    """The hosts from which a launch can be made: the head and, where nodes have their own namespaces, two nodes."""
     return ["head", *ground.lab.node_names[:2]] if ground.lab.realistic else ["head"] * 3
 
 

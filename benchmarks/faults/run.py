@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs the fault matrix on one lab: how often which fault, several at a time, and what came of each."""
+"""Run the fault matrix on one lab: how often each fault runs, several at a time, and their results."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from benchmarks.faults.ground import Broken, Ground, Verdict
 from benchmarks.faults.matrix import FAULTS, Fault
 from benchmarks.faults.surroundings import linking_badly
 
-#: The faults that have many places get so many times the runs of the others; slow ones a part of them.
+#: Faults with many possible places get this many times the runs of the others; slow ones get fewer.
 MORE = {"killed before an operation of the submission": 5, "killed at a line of the submission": 5}
 SLOW = 0.2
-#: Set by an interrupt: what is under way ends, the labs are removed.
+#: Set by an interrupt: the current runs end, and the labs are removed.
 STOP = threading.Event()
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one fault. `broken` says why it proves nothing; then there is no verdict."""
+    """One run of one fault. `broken` says why it proves nothing; there is then no verdict."""
 
     fault: str
     lab: str
@@ -50,7 +50,7 @@ def shares(faults: Sequence[Fault], count: int) -> dict[str, int]:
 def run_matrix(
     lab: Lab, label: str, scratch: Path, count: int, *, workers: int = 4, chosen: Collection[str] | None = None
 ) -> list[Run]:
-    """About `count` runs on a running lab, each of its faults (or of those `chosen` by name) at least once."""
+    """About `count` runs on a running lab, at least one of each of its faults (or of those `chosen` by name)."""
     ground = Ground(lab, scratch)
     faults = [fault for fault in FAULTS if fault.fits(ground) and (chosen is None or fault.name in chosen)]
     each = shares(faults, count)
@@ -71,7 +71,7 @@ def run_matrix(
 
     wanted = [(fault, number) for fault in faults for number in range(each[fault.name])]
     together = [one_of for one_of in wanted if not one_of[0].alone]
-    # Different faults at once, and not always the same ones.
+    # Run different faults at the same time, in varying combinations.
     random.Random(count).shuffle(together)
     together.sort(key=lambda one_of: not one_of[0].slow)
     with linking_badly(ground), ThreadPoolExecutor(workers) as pool:

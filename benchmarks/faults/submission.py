@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Faults of a submission: its process is killed, others submit at once, sbatch does not tell the truth."""
+"""Faults of a submission: its process is killed, others submit at the same time, or sbatch reports something wrong."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from benchmarks.faults.rows import (
 
 
 def _killed_at(ground: Ground, kind: str, number: int, of: int) -> Verdict:
-    """At the operations, or lines, of a submission, spread over all of them; every one where there are enough runs."""
+    """Kill at operations or lines spread over a submission; at every one if there are enough runs."""
     if kind not in STEPS:
-        # The first launch of a lab finds out more than those that follow.
+        # The first launch of a lab does more look-ups than later ones.
         for _launch in range(2):
             case = ground.case("steps")
             STEPS.update(case.launch().counts)
@@ -68,7 +68,7 @@ def killed_during_sbatch(ground: Ground, number: int, of: int) -> Verdict:
     mark = f"{ground.inside}/ran/{case.name}/late"
     late = ground.fake("sbatch", f'kill -9 "$PPID"; sleep 2; "$real" "$@" > /dev/null 2>&1; : > {mark}')
     expect(case.launch(path=late).killed, "killed")
-    # Within these two seconds it submits once more, after them it finds the late one.
+    # Within these two seconds it submits again; after them, it finds the late submission.
     case.recover()
     ground.wait_until((case.ledger / "late").exists, "the late submission is there")
     return case.settle()
@@ -117,7 +117,7 @@ def at_once_after_a_refusal(ground: Ground, number: int, of: int) -> Verdict:
     return case.settle()
 
 
-# --- sbatch lies
+# --- sbatch reports something wrong
 
 
 @fault("sbatch submits, then reports a time-out")

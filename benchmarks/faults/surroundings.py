@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Faults around a submission: Slurm is silent or forgets, and what happens to the job and its folder."""
+"""Faults around a submission: Slurm does not answer or loses state, or something happens to the job or its folder."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from benchmarks.faults.rows import (
 #: See `_slurm_failed`.
 REQUEUE_TRIES = 4
 
-# --- Slurm is silent, or forgets
+# --- Slurm does not answer, or loses state
 
 
 @contextmanager
 def without(ground: Ground, daemon: str, *, crash: bool = False) -> Iterator[None]:
-    """A daemon of the lab is gone."""
+    """Run without a daemon of the lab."""
     (ground.switches.crash if crash else ground.switches.stop)(daemon)
     try:
         yield
@@ -51,7 +51,7 @@ def controller_gone_after_a_kill(ground: Ground, number: int, of: int) -> Verdic
     expect(case.launch(path=ground.fake("sbatch", SUBMITS_THEN_DIES)).killed, "killed")
     with without(ground, "slurmctld"):
         reply = case.launch()
-        # The job may have ended before, and then its own word is enough.
+        # The job may have ended before; its own outcome is then sufficient.
         expect(reply.result.get("kind") == "SlurmUnavailable" or reply.state == "unchanged", reply)
     return case.settle()
 
@@ -72,7 +72,7 @@ def controller_gone_for_long(ground: Ground, number: int, of: int) -> Verdict:
 
 @fault("slurmctld crashes right after it has taken the job", alone=True)
 def controller_crashes(ground: Ground, number: int, of: int) -> Verdict:
-    """It may have forgotten the job then, and give its number to the next one."""
+    """Crash slurmctld, which may lose the job and give its number to the next one."""
     case = ground.case("crashes", resources=HELD)
     case.launch()
     with without(ground, "slurmctld", crash=True):
@@ -87,7 +87,7 @@ def controller_crashes(ground: Ground, number: int, of: int) -> Verdict:
 
 @contextmanager
 def releasing(ground: Ground, case: Case) -> Iterator[None]:
-    """Lets go every job of a launch whose jobs are held, from now on."""
+    """Release every held job of a launch, from now on."""
     stop = threading.Event()
 
     def release() -> None:
@@ -167,7 +167,7 @@ def forgotten(ground: Ground, number: int, of: int) -> Verdict:
 
 @fault("the job's number belongs to another job by now")
 def number_reused(ground: Ground, number: int, of: int) -> Verdict:
-    """As after months: what the journal names is alive, and somebody else's."""
+    """As after months: the job id in the journal belongs to a running job of somebody else."""
     case = ground.case("reused", resources=HELD)
     job = str(case.launch().result["job_id"])
     ground.slurm("scancel", job)
@@ -198,7 +198,7 @@ def requeued_with_a_duplicate(ground: Ground, number: int, of: int) -> Verdict:
 
 
 def _requeued(ground: Ground) -> tuple[Case, str]:
-    """A launch whose job was requeued beside a duplicate of it, and has started again or failed; the job."""
+    """A launch whose job was requeued while a duplicate of it exists, and has started again or failed; and the job."""
     case = ground.case("requeued", hold=True, checkpoint={"signal_before_end": 60, "requeue": True})
     case.launch()
     job = case.started()
@@ -210,9 +210,13 @@ def _requeued(ground: Ground) -> tuple[Case, str]:
 
 
 def _slurm_failed(case: Case, job: str) -> bool:
-    """Whether Slurm itself failed to start a requeued job, before its script ran. Slurm 22.05 does where another job
-    has started on the node within two seconds: slurmd takes the job for one that it knows and skips the prolog, so the
-    job's private /tmp (job_container/tmpfs) is missing. See _clear_expired_job_states in its slurm_cred.c.
+    """Whether Slurm itself failed to start a requeued job, before its script ran.
+
+    Slurm 22.05 does so if another job has started on the node within two seconds: slurmd mistakes the job for a known
+    one
+    and skips the prolog, so the job's private /tmp (job_container/tmpfs) is missing. See _clear_expired_job_states in
+    its
+    slurm_cred.c.
     """
     if case.jobs().get(job) != "FAILED":
         return False
@@ -233,7 +237,7 @@ def purged(ground: Ground, number: int, of: int) -> Verdict:
 
 @fault("the answer to link() is lost", fits=lambda ground: ground.lab.realistic)
 def link_reply_lost(ground: Ground, number: int, of: int) -> Verdict:
-    """Every link() of a claim works and reports a failure, as on a network file system. See `linking_badly`."""
+    """Every link() of a claim succeeds but reports a failure, as on a network file system. See `linking_badly`."""
     case = ground.case("lost-link", hold=True)
     case.launch()
     duplicate(ground, case)
@@ -242,7 +246,7 @@ def link_reply_lost(ground: Ground, number: int, of: int) -> Verdict:
     return verdict
 
 
-# Runs the conductor, as `python3 -I -S conduct.py ...` would, with an os.link() that fails after it has linked a claim.
+# Runs the conductor as `python3 -I -S conduct.py ...` would, but os.link() fails after it has linked a claim.
 _LINKS_BADLY = """
 import os, runpy, sys
 link = os.link
@@ -265,7 +269,7 @@ exec /usr/bin/python3 "$@"
 
 @contextmanager
 def linking_badly(ground: Ground) -> Iterator[None]:
-    """On every node, the conductor of launches that are called lost-link cannot trust the answer of link()."""
+    """On every node, make the result of link() unreliable for the conductor of launches named lost-link."""
     nodes = ground.lab.node_names if ground.lab.realistic else []
     program, shim = "/usr/local/lib/links_badly.py", "/usr/local/bin/python3"
     for node in nodes:

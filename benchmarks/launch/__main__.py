@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a launch costs, ours and the alternatives side by side: benchmarks/run launch. See benchmarks/README.md."""
+"""Compare the cost of a launch with the alternatives: benchmarks/run launch. See benchmarks/README.md."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from benchmarks.launch.timing import Run, kill_tree, start
 from benchmarks.launch.ways import Trial, Way, Ways
 
 ROOT = Path(__file__).resolve().parents[2]
-LINGERS = 20.0  # seconds the program goes on after its artifact
+LINGERS = 20.0  # seconds the program continues after its artifact
 JOB_NODES = 2
 WATCHED = {"plain `sbatch`": "`sbatch`, poll in shell, `scancel`", "ours, warm": "ours, `then: end`"}
 
@@ -32,7 +32,7 @@ Item = TypeVar("Item")
 
 
 class Comparison:
-    """One run of everything on one ground."""
+    """One run of all measurements on one ground."""
 
     def __init__(self, ground: Ground, ways: Ways) -> None:
         self.ground = ground
@@ -45,7 +45,7 @@ class Comparison:
     # -- start to job id ---------------------------------------------------------------------------------------------
 
     def ids(self, rounds: int) -> dict[str, list[Run]]:
-        """Every way once a round, each round in another order, after a round that only warms up."""
+        """Run every way once per round, each round in another order, after a warm-up round."""
         ways = self.ways.for_ids()
         for way in ways:
             self._launch(way)
@@ -67,7 +67,7 @@ class Comparison:
         return run
 
     def slurm_commands(self) -> dict[str, int]:
-        """Slurm commands on the head during one launch; apart from the timing, because counting costs."""
+        """Slurm commands on the head during one launch. Not timed, because counting takes time."""
         folder, log = self.ground.counting()
         counts = {}
         for way in self.ways.for_ids():
@@ -81,7 +81,7 @@ class Comparison:
     # -- after the artifact ------------------------------------------------------------------------------------------
 
     def artifacts(self, rounds: int) -> dict[str, dict[str, list[float]]]:
-        """Seconds from the artifact (its time on the disk) to free nodes, and to the end of the command."""
+        """Seconds from the artifact's modification time to free nodes, and to the end of the command."""
         ways = self.ways.for_artifacts()
         found: dict[str, dict[str, list[float]]] = {way.name: {"released": [], "returned": []} for way in ways}
         for number in range(rounds):
@@ -110,7 +110,8 @@ class Comparison:
     # -- killed between sbatch and the record ------------------------------------------------------------------------
 
     def killed(self) -> dict[str, tuple[int, int]]:
-        """(jobs, runs of the program) after SIGKILL once sbatch has submitted, and the same launch again. One trial."""
+        """(jobs, runs of the program) after SIGKILL once sbatch has submitted, followed by the same launch again. One
+        trial."""
         folder, mark = self.ground.hanging()
         counts = {}
         for way in self.ways.for_artifacts():
@@ -134,7 +135,7 @@ class Comparison:
 
 
 def rotated(items: Sequence[Item], by: int) -> list[Item]:
-    """So that nobody always runs after the same neighbour, or first."""
+    """Rotate the order, so that no way always runs first or after the same one."""
     start_at = by % len(items)
     return [*items[start_at:], *items[:start_at]]
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ground on which all contenders run: a lab cluster of their own, and the same clean environment for each."""
+"""The setting for all contenders: a separate lab cluster, and the same clean environment for each."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ INSTANCE = "bench"
 NODES = 8
 SLURM_COMMANDS = ("sbatch", "squeue", "scontrol", "sacct", "sacctmgr", "sinfo", "scancel", "srun", "salloc")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-CALM = 0.35  # share of the machine that others may use while something is measured
+CALM = 0.35  # share of the machine's CPU time that others may use during a measurement
 PATIENCE = 10.0  # seconds to wait for that
 
 
 @contextmanager
 def prepared(root: Path, profile: str = "friendly", instance: str = INSTANCE, nodes: int = NODES) -> Iterator[Ground]:
-    """A booted lab of a profile with an empty scratch folder; both are gone at the end, also after an interrupt."""
+    """A booted lab of a profile with an empty scratch folder. Both are removed at the end, even after an interrupt."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="rankzero-bench-") as scratch:
@@ -45,7 +45,7 @@ def prepared(root: Path, profile: str = "friendly", instance: str = INSTANCE, no
 
 
 class Ground:
-    """The lab and the folders of one comparison. Paths end in `_inside` where they are the head's and the nodes'."""
+    """The lab and folders of one comparison. Names ending in `_inside` are paths as the head and the nodes see them."""
 
     def __init__(
         self, root: Path, scratch: Path, profile: str = "friendly", instance: str = INSTANCE, nodes: int = NODES
@@ -64,7 +64,7 @@ class Ground:
     # -- the lab -----------------------------------------------------------------------------------------------------
 
     def boot(self) -> None:
-        """A new lab; what a killed benchmark has left is removed before."""
+        """Start a new lab, after removing what a killed benchmark has left."""
         self.remove()
         self._lab("present")
         for name in ("runs", "records"):
@@ -84,15 +84,15 @@ class Ground:
             raise RuntimeError(f"the lab cluster did not become {state}:\n{done.stdout}{done.stderr}")
 
     def path(self, *parts: str) -> Path:
-        """A path on the shared disk, as this machine sees it."""
+        """A path on the shared disk as this machine sees it."""
         return self.shared.joinpath(*parts)
 
     def inside(self, *parts: str) -> str:
-        """The same path, as the head and the nodes see it."""
+        """The same path as the head and the nodes see it."""
         return "/".join([self.shared_inside, *parts])
 
     def on_head(self, *argv: str) -> str:
-        """Run a command on the head; its stdout."""
+        """Run a command on the head. Returns its stdout."""
         return subprocess.run(
             [self.head, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True, cwd="/"
         ).stdout
@@ -100,7 +100,8 @@ class Ground:
     # -- between measurements ----------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Wait until no job is left and nobody else keeps this machine busy. What did not calm down is counted."""
+        """Wait until no job is left and no other process keeps this machine busy. Counts how often it did not calm
+        down."""
         self.settled += 1
         self.wait_for_empty_queue()
         until = time.time() + PATIENCE
@@ -110,18 +111,18 @@ class Ground:
                 return
 
     def wait_for_empty_queue(self) -> float:
-        """Epoch seconds of when the last job had left its nodes (completing jobs hold theirs)."""
+        """Wait for an empty queue. Returns the time in epoch seconds (completing jobs still hold their nodes)."""
         self.on_head("sh", "-c", 'while [ -n "$(squeue --noheader)" ]; do sleep 0.1; done')
         return time.time()
 
     def job_ids(self) -> set[str]:
-        """Every job that Slurm has heard of in the last minutes."""
+        """Every job of the last minutes that Slurm knows."""
         return set(self.on_head("squeue", "--noheader", "--states=all", "--format=%A").split())
 
     # -- what contenders get -----------------------------------------------------------------------------------------
 
     def environment(self, first_in_path: str = "") -> dict[str, str]:
-        """The same for all, without the settings of the person who measures."""
+        """The same environment for all, without the settings of the user who runs the benchmark."""
         path = [first_in_path] if first_in_path else []
         return {
             "PATH": ":".join([*path, str(Path(os.environ["RANKZERO_VENV"]) / "bin"), SYSTEM_PATH]),
@@ -132,9 +133,9 @@ class Ground:
         }
 
     def wrappers(self, name: str, body: str) -> str:
-        """A directory of programs named like Slurm's, each `body` with $real set; its path on the head.
+        """Create a directory of programs named like Slurm's, each `body` with $real set. Returns its path on the head.
 
-        On the nodes they do nothing of their own: what a job does is not counted as the launch's.
+        On the nodes they only call the real programs: what a job does does not count as part of the launch.
         """
         folder = self.path("bench", name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -147,20 +148,20 @@ class Ground:
         return self.inside("bench", name)
 
     def counting(self) -> tuple[str, Path]:
-        """(directory for the PATH, log): every Slurm command of the head adds its name to the log."""
+        """(directory for the PATH, log): every Slurm command on the head adds its name to the log."""
         return self.wrappers("counting", f'echo "${{0##*/}}" >> {self.inside("bench", "commands")}\n'), self.path(
             "bench", "commands"
         )
 
     def hanging(self) -> tuple[str, Path]:
-        """(directory for the PATH, mark): sbatch submits, leaves the mark, and never comes back."""
+        """(directory for the PATH, mark): sbatch submits, leaves the mark, and never returns."""
         mark = self.inside("bench", "accepted")
         submit = f'"$real" "$@" > {mark}.new && mv {mark}.new {mark}; exec sleep 600'
         body = f'if [ "${{0##*/}}" = sbatch ]; then {submit}; fi\n'
         return self.wrappers("hanging", body), self.path("bench", "accepted")
 
     def facts(self) -> dict[str, str]:
-        """What is worth knowing about machine and versions; no names, no paths."""
+        """The relevant facts about machine and versions, without names and paths."""
         memory = next(line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemTotal"))
         return {
             "cores": str(len(os.sched_getaffinity(0))),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Numbers to Markdown. Pure."""
+"""Format numbers as Markdown. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from statistics import median
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:
-    """`median (least - most)`; a dash where nothing was measured."""
+    """`median (least - most)`; a dash if there are no values."""
     if not values:
         return "-"
     return f"**{median(values):.{digits}f}** ({min(values):.{digits}f} - {max(values):.{digits}f})"
 
 
 def ratio(values: Sequence[float], base: Sequence[float]) -> str:
-    """How many times the median of `base` the median of `values` is."""
+    """The median of `values` as a multiple of the median of `base`."""
     if not values or not base or median(base) == 0:
         return "-"
     times = median(values) / median(base)
@@ -25,7 +25,7 @@ def ratio(values: Sequence[float], base: Sequence[float]) -> str:
 
 
 def more(values: Sequence[float], base: Sequence[float]) -> str:
-    """By how much the median of `values` is above that of `base`."""
+    """The difference between the medians of `values` and `base`."""
     return f"{median(values) - median(base):+.2f}" if values and base else "-"
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run a command and say when it did what. Times are seconds; `at` fields are epoch seconds of this machine's clock."""
+"""Run a command and record when it did what. Times are in seconds; `at` fields are epoch seconds of this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TASKS = re.compile(r"^\S+ +: ok=(\d+) +changed=\d+ +unreachable=\d+ +failed=(\d+
 
 @dataclass(frozen=True)
 class Command:
-    """What is started: argv, working directory, and its whole environment."""
+    """A command to start: argv, working directory, and its complete environment."""
 
     argv: Sequence[str]
     cwd: Path
@@ -31,14 +31,14 @@ class Command:
 
 @dataclass
 class Run:
-    """A command that is running or has ended."""
+    """A running or finished command."""
 
     process: subprocess.Popen[str]
     began: float
     id_at: float | None = None
     ended_at: float | None = None
     job_id: str | None = None
-    cpu: float = 0.0  # seconds of CPU time, of the command and of all that it waited for
+    cpu: float = 0.0  # seconds of CPU time, of the command and of its children
     output: list[str] = field(default_factory=list)
     reader: threading.Thread | None = None
 
@@ -59,12 +59,12 @@ class Run:
 
     @property
     def tasks(self) -> int | None:
-        """Tasks that ran, by the recap of ansible-playbook; None for anything else."""
+        """The number of tasks that ran, from ansible-playbook's recap; None for other commands."""
         recap = TASKS.search(self.text)
         return int(recap[1]) + int(recap[2]) if recap else None
 
     def finish(self, timeout: float = 300) -> Run:
-        """Wait for the end. Raises RuntimeError, with all that the command said, when it failed or hung."""
+        """Wait for the end. Raises RuntimeError with the command's output if it failed or hung."""
         assert self.reader is not None
         self.reader.join(timeout)
         if self.reader.is_alive():
@@ -89,7 +89,7 @@ class Run:
 
 
 def start(command: Command) -> Run:
-    """Start it, without a terminal."""
+    """Start the command without a terminal."""
     began = time.time()
     process = subprocess.Popen(
         list(command.argv),
@@ -108,7 +108,7 @@ def start(command: Command) -> Run:
 
 
 def kill_tree(pid: int) -> None:
-    """SIGKILL to a process and everything that it started. A child of a dead parent is nobody's: look first."""
+    """SIGKILL a process and its descendants, which are collected first: a child of a dead parent cannot be traced."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The contenders: how each of them launches the same program, on two nodes, with one rank a node."""
+"""The contenders: how each launches the same program on two nodes, with one rank per node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PLAYBOOKS = HERE / "playbooks"
 
 @dataclass(frozen=True)
 class Trial:
-    """One launch. `number` is used once; the program runs `before` seconds to its artifact, and `lingers` after it."""
+    """One launch. `number` is unique; the program runs `before` seconds until its artifact, and `lingers` after it."""
 
     number: int
     lingers: float = 0
@@ -34,7 +34,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Way:
-    """A contender. `artifact` is where the result of a trial will lie on this machine, as a pattern for glob."""
+    """A contender. `artifact`: a glob pattern for the result of a trial on this machine."""
 
     name: str
     command: Callable[[Trial], Command]
@@ -43,7 +43,7 @@ class Way:
 
 
 class Ways:
-    """All contenders on one ground. `missing` says of one that cannot run why."""
+    """All contenders on one ground. `missing`: contender -> why it cannot run."""
 
     def __init__(self, ground: Ground) -> None:
         self.ground = ground
@@ -67,7 +67,7 @@ class Ways:
         return Way("ours, warm", self._ours, self._our_artifact)
 
     def for_ids(self) -> list[Way]:
-        """Everything of which the time to the job's id is taken; the first is what the others are compared with."""
+        """All contenders in the comparison of the time to the job id. The first is the baseline."""
         return [
             self.sbatch(),
             *([self.submitit()] if self._submitit else []),
@@ -82,13 +82,13 @@ class Ways:
         ]
 
     def for_artifacts(self) -> list[Way]:
-        """Those that stay until the job has ended."""
+        """The contenders that wait until the job has ended."""
         return [self.sbatch(), *([self.submitit()] if self._submitit else []), self.builtin(), self.ours()]
 
     # -- the same program for each -------------------------------------------------------------------------------------
 
     def record(self, trial: Trial) -> Path:
-        """Gets a line each time the trial's program runs."""
+        """The file that gets a line each time the trial's program runs."""
         return self.ground.path("bench", "records", str(trial.number))
 
     def _arguments(self, trial: Trial) -> list[str]:
@@ -154,10 +154,10 @@ class Ways:
         return self._play(trial, str(PLAYBOOKS / "builtin.yml"), variables)
 
     def _variables(self, trial: Trial) -> dict[str, object]:
-        """What a person would write after `-e`; the seed makes another launch of the same job."""
+        """The variables that a user would pass with `-e`. The seed makes a separate launch of the same job."""
         given: dict[str, object] = {"command": ["python3", "program.py", *self._arguments(trial)], "seed": trial.number}
         if trial.watch:
-            given["name"] = f"bench-{trial.number}"  # a place of its own for the artifact
+            given["name"] = f"bench-{trial.number}"  # a separate place for the artifact
         return {"job": "job.yml", "launch_overrides": given, "launch_wait": trial.watch}
 
     def _ours(self, trial: Trial, *options: str) -> Command:
@@ -174,7 +174,8 @@ class Ways:
     # -- submitit ------------------------------------------------------------------------------------------------------
 
     def _make_submitit(self) -> str:
-        """An environment of its own, kept between runs; empty when the index has no submitit for us."""
+        """Create a separate environment, kept between runs. Returns "" if the package index has no suitable
+        submitit."""
         folder = self.ground.root / ".cache" / "benchmarks" / "submitit"
         python = folder / "bin" / "python"
         asks = [str(python), "-c", "import importlib.metadata, submitit; print(importlib.metadata.version('submitit'))"]

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The launch by submitit, run on the head: launch.py FOLDER WATCH PROGRAM [ARGUMENT...]. WATCH is yes or no.
 
-A script and not a part of the benchmark's package: its Python is the one that has submitit, and nothing else.
+A script that is not part of the benchmark's package, because its Python has only submitit.
 """
 
 import os

@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the runtime costs inside the job, beside a bare srun: benchmarks/run overhead. See benchmarks/README.md."""
+"""Measure what the runtime costs inside the job, compared with a bare srun: benchmarks/run overhead.
+
+See benchmarks/README.md.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class Overhead:
         self.cluster = {**hosts["slurm_login"]["vars"]["launch_cluster"], "templates": str(HERE / "templates")}
 
     def plain(self, nodes: int, ranks: int) -> Start:
-        """A script with one srun."""
+        """Run a script with a single srun."""
         name = f"overhead-{next(self.numbers)}"
         folder, inside = self.ground.path("bench", "runs", name), self.ground.inside("bench", "runs", name)
         folder.mkdir()
@@ -59,7 +62,7 @@ class Overhead:
         return times(folder, nodes * ranks)
 
     def release(self, ref: str) -> str:
-        """A folder of collections with ours as it is at a commit, tag or branch."""
+        """A folder of collections that contains ours as of a commit, tag or branch."""
         collections = self.ground.scratch / "other"
         folder = collections / "ansible_collections" / "rankzero" / "slurm"
         folder.mkdir(parents=True)
@@ -68,7 +71,8 @@ class Overhead:
         return str(collections)
 
     def ours(self, nodes: int, ranks: int, preflight: bool, collections: str = "") -> Start:
-        """The same through the collection, waiting for the end. `collections`: where another release of it lies."""
+        """Run the same through the collection and wait for the end. `collections`: the folder of another release of
+        it."""
         job = f"overhead-{next(self.numbers)}"
         overrides = {"name": job, "nodes": nodes, "ranks_per_node": ranks, "preflight": preflight}
         variables = {"job": "job.yml", "launch_cluster": self.cluster, "launch_overrides": overrides}
@@ -82,7 +86,7 @@ class Overhead:
 
 
 def times(folder: Path, ranks: int) -> Start:
-    """Read what the batch script and its ranks have written."""
+    """Read the times that the batch script and its ranks have written."""
     begun = float((folder / "batch").read_text())
     ranks_begun = sorted(float((folder / f"rank.{rank}").read_text()) - begun for rank in range(ranks))
     return Start(ranks_begun[0], ranks_begun[-1])
@@ -91,7 +95,7 @@ def times(folder: Path, ranks: int) -> Start:
 def measure(
     ground: Ground, rounds: int, against: str = "", sizes: Sequence[Size] = SIZES
 ) -> dict[str, dict[tuple[int, int], list[Start]]]:
-    """Every way at every size once a round, after one launch of each that does not count."""
+    """Run every way at every size once per round, after one launch of each that does not count."""
     bench = Overhead(ground)
     ways: dict[str, Callable[[int, int], Start]] = {
         "`srun` in a script": bench.plain,

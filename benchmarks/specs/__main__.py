@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Renders hostile job specs, has bash execute each script, and says what did not arrive as it was written.
+"""Render hostile job specs, run each script with bash, and report values that did not arrive exactly as written.
 
-benchmarks/run specs [--count 3000] [--seed 1]. Exits 1 where a spec was not byte-exact or something was executed.
+benchmarks/run specs [--count 3000] [--seed 1]. Exits 1 if a spec was not byte-exact or something was executed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.specs.executed import Ground
 from benchmarks.specs.hostile import Hostile
 
-#: Scripts that share a folder, whose name is hostile as well.
+#: Number of scripts that share a folder, whose name is hostile as well.
 BATCH = 100
 
 

@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A spec's script, rendered by the real template and executed by bash: whether it hands on what was written.
+"""Render a spec's script with the real template and run it with bash, to check that it passes on what was written.
 
-In the place of the job's runtime stands one that writes down what it is called with: one process a spec and not a
-hundred. What the real runtime makes of hostile texts is tested in tests/unit/runtime/test_strings.py.
+The job's runtime is replaced by one that records how it is called, which needs one process per spec instead of a
+hundred. How the real runtime handles hostile texts is tested in tests/unit/runtime/test_strings.py.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RECORD = 'rankzero_launch() { printf "%s\\0" "$@" > "$SEEN/argv"; /usr/bin/env -
 
 
 class Ground:
-    """A folder in which scripts run, one after another. `state_root` may have any name."""
+    """A folder in which scripts run one after another. `state_root` may have any name."""
 
     def __init__(self, folder: Path, state_root: str) -> None:
         self.folder = folder
@@ -45,7 +45,7 @@ class Ground:
             for name in re.findall(r"^(rankzero_\w+)\(\)", path.read_text(encoding="utf-8"), re.MULTILINE)
         }
         nothing = "".join(f"{name}() {{ :; }}\n" for name in sorted(functions))
-        # The script looks whether the folder's name is the digest of its files, which lie in it and in its folders.
+        # The script checks that the folder's name is the digest of the files in it and its subfolders.
         files = {"owner.py": "", "start/job.sh": nothing + RECORD}
         self.key = bundle_key(files)
         (self.state / "runtime").mkdir(parents=True)
@@ -55,7 +55,7 @@ class Ground:
         self.before = {path.name for path in folder.iterdir()}
 
     def run(self, spec: Mapping[str, Any]) -> list[str]:
-        """What is wrong; empty where all is byte for byte as it was written and nothing was executed."""
+        """What is wrong; empty if every byte is as written and nothing was executed."""
         merged = merge([Layer("job.yml", dict(spec))])
         made = plan(
             validated(merged),
@@ -89,8 +89,8 @@ class Ground:
         return problems
 
     def _header(self, made: Plan, script: str) -> list[str]:
-        """The lines for sbatch, read as it reads them: up to the first line that is no comment; double quotes group, a
-        backslash takes the next character as it is.
+        """Read the #SBATCH lines as sbatch does: up to the first line that is not a comment; double quotes group, and a
+        backslash takes the next character literally.
         """
         head = itertools.takewhile(lambda line: not line or line.startswith("#"), script.split("\n"))
         lines = [line for line in head if line.startswith("#SBATCH")]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Job specs whose every text is hostile: what a shell, a template or sbatch would take for something else."""
+"""Job specs in which every text is hostile: a shell, a template or sbatch could misinterpret it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import reserved
 
-#: Each would leave a file in the canary's folder, were it ever read by a shell.
+#: Each would leave a file in the canary's folder if a shell interpreted it.
 EXECUTABLE = [
     "$(touch CANARY/a)", "`touch CANARY/b`", "; touch CANARY/c;", "' ; touch CANARY/d; '", '" ; touch CANARY/e; "',
     "\ntouch CANARY/f\n", "&& touch CANARY/g", "| touch CANARY/h", "${x:=$(touch CANARY/i)}", "\\\ntouch CANARY/j",
@@ -28,7 +28,8 @@ AWKWARD = [
 
 
 class Hostile:
-    """Draws specs. `folder`: an absolute path, in whose `canary` nothing must appear. One seed gives the same specs."""
+    """Draws specs. `folder`: an absolute path in whose `canary` nothing may appear. The same seed gives the same
+    specs."""
 
     def __init__(self, seed: int, folder: str) -> None:
         self.draw = random.Random(seed)
@@ -47,16 +48,16 @@ class Hostile:
         return "".join(words).replace("CANARY", f"{self.folder}/canary")
 
     def line(self) -> str:
-        """Without control characters."""
+        """A text without control characters."""
         return "".join(char for char in self.text() if char >= " " and char != "\x7f")
 
     def part(self) -> str:
-        """A part of a path on the cluster, which may not hold a newline, % or a backslash."""
+        """A part of a path on the cluster, which must not contain a newline, % or a backslash."""
         word = "".join(char for char in self.line() if char not in "/%\\")[:40]
         return word if word.strip() not in ("", ".", "..") else "$(id)"
 
     def name(self) -> str:
-        """Of a variable. Those of our own scripts are as good as any other."""
+        """The name of a variable. Names that our own scripts use are allowed too."""
         while True:
             short = self.draw.choice(["log", "name", "value", "code", "line", "owner", "x", "i", "A", "step", "node"])
             more = "".join(self.draw.choices(string.ascii_letters + string.digits + "_", k=self.draw.randint(0, 9)))
@@ -68,7 +69,7 @@ class Hostile:
         draw = self.draw
         env = {}
         for name in {self.name() for _number in range(draw.randint(0, 6))}:
-            # A value that names its own variable is refused.
+            # A value that refers to its own variable is refused.
             env[name] = self.text().replace("$" + name, "$").replace("${" + name + "}", "$")
         made: dict[str, Any] = {
             "name": draw.choice(["job", "a.b-c_d", "-x"[1:], "EOF", "0"]),

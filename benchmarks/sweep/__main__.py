@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What it costs to submit a sweep, beside plain sbatch --array: benchmarks/run sweep. See benchmarks/README.md."""
+"""Compare the cost of submitting a sweep with plain sbatch --array: benchmarks/run sweep. See benchmarks/README.md."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from benchmarks.launch.timing import Command, start
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-# What slurmctld was asked since it started, by kind (sdiag). What its own daemons say has other names.
+# The requests that slurmctld has received since it started, by kind (sdiag). Requests of its daemons have other names.
 BY_KIND = re.compile(r"^\s+(REQUEST_\w+)\s+\(\s*\d+\) count:(\d+)", re.MULTILINE)
-# The question of this benchmark itself, and what the nodes ask for one another.
+# The request of this benchmark itself, and the nodes' requests about each other.
 NOT_OURS = ("REQUEST_STATS_INFO", "REQUEST_PING")
 
 
-# What is swept. Held: what is measured is the submission, not a thousand jobs.
+# The job that is swept. It is held, because only the submission is measured, not a thousand jobs.
 JOB = {
     "command": ["true", "{number}"],
     "code": {"src": "code"},
@@ -38,7 +38,7 @@ JOB = {
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds until the command was back, and of CPU; Slurm commands; requests that slurmctld had."""
+    """Seconds until the command returned, and of CPU time; number of Slurm commands; requests to slurmctld."""
 
     seconds: float
     cpu: float
@@ -58,7 +58,7 @@ class Sweeps:
         self.first_in_path, self.log = ground.counting()
 
     def measured(self, argv: Sequence[str], counting: bool, settle: bool = True) -> Cost:
-        """Counting costs: what is counted is not timed."""
+        """Run a command. With `counting`, the time is not used, because counting takes time."""
         if settle:
             self.ground.settle()
         self.log.write_text("")
@@ -74,7 +74,7 @@ class Sweeps:
         )
 
     def clear(self) -> None:
-        """Nothing of the way before is left in the queue."""
+        """Remove everything of the previous way from the queue."""
         self.ground.on_head("scancel", "--me")
         self.ground.wait_for_empty_queue()
 
@@ -87,7 +87,7 @@ class Sweeps:
         return cost
 
     def ours(self, name: str, *more: str, counting: bool = False, settle: bool = True) -> Cost:
-        """One run of the playbook for the sweep of this name; it does not wait."""
+        """Run the playbook once for the sweep of this name, without waiting."""
         sweep = {"parameters": {"number": [str(number) for number in range(self.elements)]}}
         (self.project / "sweep.json").write_text(json.dumps({**JOB, "name": name, "sweep": sweep}))
         play = ["ansible-playbook", "--inventory", self.ground.inventory, "rankzero.slurm.sweep", *more]
@@ -99,7 +99,7 @@ WAYS = ("plain `sbatch --array`", "ours, check mode", "ours, new", "ours again, 
 
 
 def measure(ground: Ground, rounds: int, elements: int) -> dict[str, list[Cost]]:
-    """Each way once a round, after a round that does not count; then once more to count its commands and requests."""
+    """Run each way once per round, after a round that does not count; then once more to count commands and requests."""
     bench = Sweeps(ground, elements)
     found: dict[str, list[Cost]] = {name: [] for name in WAYS}
     for number in range(rounds + 2):
@@ -120,7 +120,7 @@ def measure(ground: Ground, rounds: int, elements: int) -> dict[str, list[Cost]]
 
 
 def report(facts: dict[str, str], found: dict[str, list[Cost]], rounds: int, elements: int) -> str:
-    # The last one was counted, and so is not timed.
+    # The last run was counted, so its time is not used.
     plain = [one.seconds for one in found[WAYS[0]][:-1]]
     rows: list[Sequence[object]] = []
     for name, costs in found.items():

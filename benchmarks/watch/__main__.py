@@ -1,7 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What watching costs the cluster, and how soon control is back: benchmarks/run watch. See benchmarks/README.md."""
+"""Measure what watching costs the cluster, and how soon the command returns: benchmarks/run watch.
+
+See benchmarks/README.md.
+"""
 
 from __future__ import annotations
 
@@ -29,13 +32,13 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 KEY = "0123456789abcdef"
 SIZES = (1, 100, 1000)
-# What only the nodes and slurmctld itself say to each other is nobody's question.
+# Requests that only the nodes and slurmctld send to each other do not count.
 ASKED = re.compile(r"^\s+(REQUEST_\w*(?:INFO|PING|STATS)\w*)\s.*count:(\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one watch: Slurm commands by name, questions that slurmctld answered, CPU seconds here."""
+    """The cost of one watch: Slurm commands by name, requests that slurmctld answered, CPU seconds on this machine."""
 
     commands: dict[str, int]
     questions: int
@@ -43,7 +46,7 @@ class Cost:
 
 
 class Watching:
-    """Jobs on a ground, and what watches them."""
+    """Jobs on a ground, and the commands that watch them."""
 
     def __init__(self, ground: Ground, ways: Ways) -> None:
         self.ground = ground
@@ -52,7 +55,7 @@ class Watching:
         self.path, self.log = ground.counting()
 
     def jobs(self, size: int) -> tuple[list[str], list[str]]:
-        """(run directories on the head, job ids) of so many launches. Those that find no room wait."""
+        """(run directories on the head, job ids) of `size` launches. Those without free nodes wait."""
         state = f"watch-{next(self.numbers)}"
         shutil.copy(HERE / "job.sh", self.ground.path("bench", "job.sh"))
         run_dirs, ids = [], []
@@ -100,8 +103,8 @@ class Watching:
         return Cost(dict(Counter(self.log.read_text().split())), self._questions() - before, run.cpu)
 
     def _questions(self) -> int:
-        """How many questions slurmctld has answered so far, by sdiag's count."""
-        # sdiag's own is one of them, in both counts.
+        """The number of requests that slurmctld has answered so far, counted by sdiag."""
+        # sdiag's own request is included in both counts.
         return sum(int(number) for _kind, number in ASKED.findall(self.ground.on_head("sdiag"))) - 1
 
     def cancel(self) -> None:
@@ -151,7 +154,7 @@ def main() -> int:
 
 
 def costs(ground: Ground, ways: Ways, seconds: int) -> list[list[object]]:
-    """A row for each number of jobs and each way to watch them."""
+    """One row for each number of jobs and each way to watch them."""
     rows: list[list[object]] = []
     watching = Watching(ground, ways)
     for size in SIZES:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How soon after its artifact a launch gives back its nodes, and the command that waits for it gives back control."""
+"""How soon after its artifact a launch releases its nodes, and the command that waits for it returns."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ SECONDS = 120.0
 
 
 def returning(ground: Ground, ways: Ways, rounds: int, killed: bool) -> dict[str, list[float]]:
-    """Seconds from the artifact (its time on the disk) until the nodes are free (`nodes`), and until the command has
-    ended (`control`, of one that lives). `killed`: the command gets SIGKILL while the program runs."""
+    """Seconds from the artifact's modification time until the nodes are free (`nodes`), and until the command has ended
+    (`control`, if it was not killed). `killed`: the command gets SIGKILL while the program runs.
+    """
     way = ways.ours()
     found: dict[str, list[float]] = {"nodes": [], "control": []}
     for number in range(rounds + 1):
         ground.settle()
-        # A program that is to outlive its launcher needs to run for a while before its artifact.
+        # To outlive its launcher, the program must run for a while before its artifact.
         trial = Trial(9000 + 100 * killed + number, lingers=LINGERS, watch=True, before=4.0 if killed else 0.0)
         run = start(way.command(trial))
         if killed:
@@ -35,7 +36,7 @@ def returning(ground: Ground, ways: Ways, rounds: int, killed: bool) -> dict[str
         free = ground.wait_for_empty_queue()
         if not killed:
             run.finish()
-        if number:  # the first one ships code and runtime
+        if number:  # the first one sends code and runtime
             found["nodes"].append(free - landed)
             if run.ended_at is not None and not killed:
                 found["control"].append(run.ended_at - landed)

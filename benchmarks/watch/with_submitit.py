@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The same by submitit, run on the head: watch.py FOLDER SECONDS IDS, a file with a job id a line.
+"""The same watch by submitit, run on the head: watch.py FOLDER SECONDS IDS, a file with one job id per line.
 
-As submitit's own wait() looks: whether each is done, once a second.
+It checks as submitit's own wait() does: whether each job is done, once per second.
 """
 
 import sys

@@ -5,9 +5,9 @@
 
 usage: python -m benchmarks.diagnosis.provoke --python ENVIRONMENT/bin/python --out FOLDER [--only NAME ...] [--store]
 
-The environment has torch, transformers and safetensors, and lies outside /tmp, which a lab of profile site hides;
---old-pandas is a folder with a pandas that was built for numpy 1, --apptainer one with an unpacked apptainer. --store
-puts what OUT holds to the tests (tests/diagnosis/recorded). It takes about half an hour on two cores.
+The environment needs torch, transformers and safetensors, and must be outside /tmp, which a lab of profile site hides.
+--old-pandas is a folder with a pandas built for numpy 1, --apptainer one with an unpacked apptainer. --store copies the
+contents of OUT to the tests (tests/diagnosis/recorded). It takes about half an hour on two cores.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ CASES = (
 )  # fmt: skip
 
 
-#: Source lines of a traceback: they quote the code, and are not what went wrong.
+#: Source lines of a traceback: they quote the code and are not the error itself.
 _FRAME = re.compile(r"    \S|  File ")
 
 
 def label(case: Case, logs: dict[str, str]) -> dict[str, Any] | None:
-    """Where the root is, by the case's own expression; None where the failure did not show itself as was meant."""
+    """Find the root line with the case's own expression. None if the failure did not appear as intended."""
     found = {"id": case.name, "family": case.family, "also": list(case.also), "root": None, "alike": []}
     if case.faked:
         found["faked"] = case.faked
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def batch_of(case: Case) -> int:
-    """1, or the later batch that a case was held out with."""
+    """1, or the number of the later batch of held-out cases."""
     return 2 if case in cases_second.CASES else 3 if case in cases_third.CASES else 1
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One failure that is provoked: how it is started, what is planted, which line of its log a person would point at."""
+"""One provoked failure: how it is started, what fault is inserted, and which log line an expert would name as root."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ HEALTHY = "healthy"
 
 @dataclass(frozen=True)
 class Case:
-    """`root`: a regular expression; the first line of the log that it finds is the cause. Written down before any log
-    is diagnosed. `also`: families that a person would accept too. `alike`: lines that are as good as the root.
+    """`root`: a regular expression; the first log line that matches is the cause. It is written before any log is
+    diagnosed. `also`: families that an expert would accept too. `alike`: lines that are as good as the root.
 
     `style` is how a user would have started it:
-    torchrun (one srun task a node), srun (a task a rank), label (the same with --label), files (a log a rank),
-    batch (`program` is the batch script's body), head (`program` is a script of the login node, before any job).
+    torchrun (one srun task per node), srun (one task per rank), label (the same with --label), files (one log per
+    rank),
+    batch (`program` is the batch script's body), head (`program` is a script on the login node, before any job).
     """
 
     name: str
@@ -36,13 +37,13 @@ class Case:
     env: dict[str, str] = field(default_factory=dict)
     site: bool = False
     act: Callable[[Any, str, list[str]], None] | None = None
-    #: What `act` waits for in the log before it breaks something.
+    #: The text in the log for which `act` waits before it breaks something.
     when: str = ""
     faked: str = ""
     files: dict[str, str] = field(default_factory=dict)
 
 
-#: A small trainer as people write them. {setup} is at the top of main(), {fault} inside the step.
+#: A small trainer as users write them. {setup} is at the top of main(), {fault} inside the step.
 _TRAINER = """import argparse
 import datetime
 import os
@@ -102,7 +103,7 @@ if __name__ == "__main__":
 def trainer(
     fault: str = "", *, setup: str = "", imports: str = "", after: str = "", steps: int = 12, timeout: int = 20
 ) -> str:
-    """The trainer with something planted. Line for line it stays a program that somebody could have written."""
+    """The trainer with a fault inserted. The result is a program that somebody could have written."""
     return _TRAINER.format(
         imports=imports,
         fault=_indented(fault),

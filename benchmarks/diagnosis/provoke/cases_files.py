@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files and what is in them: missing, unreadable, full, half written; data, checkpoints, hubs."""
+"""Failures of files and their contents: missing, unreadable, disk full, half written; data, checkpoints, hubs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def hub(name: str, family: str, root: str, status: int, error: str, message: str
     )  # type: ignore[arg-type]
 
 
-# A table: one case a row, with its program in it.
+# A table: one case per row, with its program.
 # fmt: off
 CASES = (
     Case("file-missing", "file_missing", r"FileNotFoundError", trainer(setup="import json\nvocab = json.load(open('/shared/data/vocab.json'))"), "torchrun", nodes=2),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Runs that ended well, whose logs are full of scary words all the same."""
+"""Runs that succeeded although their logs are full of alarming words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ print("WARNING: --oom-score-adj, --nan-check and --error-if-nonfinite are set to
 print({"max_errors": 10, "timeout_seconds": 600, "on_oom": "raise", "killed_ranks": 0}, flush=True)
 """
 
-# A table: one case a row, with its program in it.
+# A table: one case per row, with its program.
 # fmt: off
 CASES = (
     Case("healthy-plain", HEALTHY, "", trainer(steps=20), "torchrun", nodes=2),

@@ -12,7 +12,7 @@ _EXTENSION = "gcc -shared -fPIC -w -o fused_ops.so ops.c {more} && srun -n 2 {la
 _OPS = "#include <Python.h>\nextern int {missing}(int);\nstatic struct PyModuleDef m = {{0}};\nPyObject *PyInit_fused_ops(void) {{ return PyLong_FromLong({missing}(1)); }}\n"
 _PLAIN_C = "extern int {missing}(int);\nint PyInit_fused_ops(void) {{ return {missing}(1); }}\n"
 
-# A table: one case a row, with its program in it.
+# A table: one case per row, with its program.
 # fmt: off
 CASES = (
     Case("no-module", "import_error", r"ModuleNotFoundError: No module named 'megatron'", trainer(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What goes wrong between ranks, and in the mathematics: rendezvous, Gloo, collectives, shapes, numbers."""
+"""Failures between ranks, and in the computation: rendezvous, Gloo, collectives, shapes, numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ for step in range(1, 20):
         %s
 """
 
-# A table: one case a row, with its program in it.
+# A table: one case per row, with its program.
 # fmt: off
 CASES = (
     Case("one-rank-raises", "exception", r"ValueError: bad sample weights", trainer(

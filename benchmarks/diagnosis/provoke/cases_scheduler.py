@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ends that Slurm, the kernel or a person decides: memory, time, preemption, nodes, refusals, signals."""
+"""Jobs ended by Slurm, the kernel or a person: memory, time, preemption, nodes, refusals, signals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cancel_step(ground: Any, job: str, _nodes: list[str]) -> None:
 
 
 def preempt(ground: Any, _job: str, nodes: list[str]) -> None:
-    """A job of the partition that goes before takes the nodes."""
+    """Start a job in a partition of higher priority, which takes the nodes."""
     ground.head(
         [
             "sbatch",
@@ -63,7 +63,7 @@ def kill_rank(number: int) -> str:
     return f"if step == 5 and rank == 1:\n    import signal\n    os.kill(os.getpid(), {number})"
 
 
-# A table: one case a row, with its program in it.
+# A table: one case per row, with its program.
 # fmt: off
 CASES = (
     Case("oom-batch", "host_oom_killed", r"oom[-_]kill", "$PYTHON train_index.py\n", "batch", site=True,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A second batch, written after the patterns had been mended with the first one, and held out from that."""
+"""A second batch of cases, held out: written after the patterns had been improved with the first batch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def interrupt(ground: Any, job: str, _nodes: list[str]) -> None:
     ground.head(["scancel", "--signal=INT", f"{job}.0"])
 
 
-# A table: one case a row, with its program in it.
+# A table: one case per row, with its program.
 # fmt: off
 CASES = (
     Case("spawn-child-raises", "exception", r"RuntimeError: shard b has 3 columns", "srun -n 1 $PYTHON prepare.py\n", "batch",

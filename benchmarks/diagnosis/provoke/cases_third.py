@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A third batch, held out from the first two: runs that end well in spite of what they say, and some that do not."""
+"""A third batch, held out from the first two: runs that succeed despite alarming messages, and some that fail."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def requeue(ground: Any, job: str, _nodes: list[str]) -> None:
     ground.head(["scontrol", "requeue", job])
 
 
-# A table: one case a row, with its program in it.
+# A table: one case per row, with its program.
 # fmt: off
 CASES = (
     Case("healthy-hf-trainer", HEALTHY, "", "srun --label -n 1 $PYTHON finetune.py\n", "batch", files={"finetune.py": _TRAINER}),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where failures are provoked: a lab cluster of its own, programs on its shared folder, and the logs as they come."""
+"""Where failures are provoked: a separate lab cluster, programs in its shared folder, and their logs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ cd {folder}
 
 
 class Ground:
-    """A lab and a folder on it. `python`: an interpreter with torch, in an environment that is bound into the nodes."""
+    """A lab and a folder on it. `python`: an interpreter with torch, whose environment is bound into the nodes."""
 
     def __init__(self, name: str, python: str, *, site: bool = False, extra: tuple[str, ...] = ()) -> None:
         self.python = python
@@ -90,7 +90,7 @@ class Ground:
         )
 
     def provoke(self, case: Case) -> dict[str, str]:
-        """The logs of a case, as written: name -> text."""
+        """Run a case and return its logs unchanged: name -> text."""
         folder, inside = self.shared / case.name, f"{self.inside}/{case.name}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o777)
@@ -150,14 +150,14 @@ class Ground:
 
 
 def scrubbed(text: str, python: str, extra: tuple[str, ...] = ()) -> str:
-    """Without this machine's paths and names: a log that any user could have."""
+    """Replace this machine's paths and names, so that the log could be any user's."""
     for place in (*extra, str(Path(python).parent.parent)):
         text = text.replace(place, "/home/user/" + os.path.basename(place))
     return text.replace("/shared/provoke/", "/shared/project/").replace(str(Path.home()) + "/", "/home/user/")
 
 
 def shortened(text: str) -> str:
-    """At most LARGEST characters: the beginning and the end, cut at lines."""
+    """At most LARGEST characters: the beginning and the end, cut at line ends."""
     if len(text) <= LARGEST:
         return text
     half = LARGEST // 2

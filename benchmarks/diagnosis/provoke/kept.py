@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The provoked logs that are kept with their labels (tests/diagnosis/recorded), and how well the diagnosis reads them.
+"""The provoked logs kept with their labels (tests/diagnosis/recorded), and the score of the diagnosis on them.
 
 usage: python -m benchmarks.diagnosis.provoke.kept [FOLDER]     the score, and a confusion table
 """
@@ -23,13 +23,13 @@ from benchmarks.diagnosis.provoke.case import HEALTHY
 
 FOLDER = Path(__file__).resolve().parents[3] / "tests" / "diagnosis" / "recorded"
 LABELS = "labels.jsonl"
-#: Exceptions that no family knows.
+#: Exceptions that belong to no specific family.
 UNKNOWN = {"exception", "python_exception", "python_exception_other"}
 
 
 @dataclass(frozen=True)
 class Kept:
-    """One provoked failure: its logs, the families that are right, and the lines (`log:number`) that are its root."""
+    """One provoked failure: its logs, the accepted families, and the root lines (`log:number`)."""
 
     id: str
     family: str
@@ -45,7 +45,8 @@ class Kept:
 
 @dataclass
 class Score:
-    """What was right of `cases` failures, `alarms` of `healthy` logs; (label, diagnosis) -> how often they differ."""
+    """Correct results for `cases` failures, and `alarms` in `healthy` logs. (label, diagnosis) -> how often they
+    differ."""
 
     cases: int = 0
     families: int = 0
@@ -65,7 +66,7 @@ def kept(folder: Path = FOLDER) -> Iterator[Kept]:
 
 
 def diagnosed(case: Kept) -> tuple[str, str | None, str]:
-    """(family, root as `log:number`, its text) of a case's logs, read together."""
+    """(family, root as `log:number`, its text) of a case's logs, diagnosed together."""
     cause = find_cause(scan([str(path) for path in case.logs]).logs)
     root = cause.root
     return cause.family, f"{os.path.basename(root.file)}:{root.line}" if root else None, root.text if root else ""
@@ -93,7 +94,7 @@ def score(cases: Iterator[Kept]) -> Score:
 
 
 def store(raw: Path, batches: dict[str, int], folder: Path = FOLDER) -> int:
-    """Keep what a run of the driver has left in `raw` (a folder a case with its label.json). How many there were."""
+    """Store the driver's results from `raw` (one folder per case, with its label.json). Returns their number."""
     folder.mkdir(parents=True, exist_ok=True)
     labels = []
     for path in sorted(raw.glob("*/label.json")):
@@ -116,7 +117,7 @@ def store(raw: Path, batches: dict[str, int], folder: Path = FOLDER) -> int:
 
 
 def table(found: Score) -> str:
-    """The score for people."""
+    """The score as text."""
     lines = [*found.wrong, ""]
     lines += [f"{label} taken for {family}: {count}" for (label, family), count in found.confusion.most_common()]
     share = found.cases or 1

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A rank that imports torch, says when it had it, and from where."""
+"""A rank that imports torch, and records when the import was done and from where."""
 
 import os
 import time

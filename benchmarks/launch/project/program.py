@@ -1,10 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The program of every job here: program.py SECONDS RECORD BEFORE. Rank 0 leaves its artifact, then every rank lingers.
+"""The program of every job here: program.py SECONDS RECORD BEFORE. Rank 0 writes its artifact, then every rank waits.
 
-SECONDS: how long it goes on after the artifact. RECORD: a file on the shared disk that gets a line each time it runs.
-BEFORE: how long it runs until then.
+SECONDS: how long it continues after the artifact. RECORD: a file on the shared disk that gets a line for each run.
+BEFORE: how long it runs before the artifact.
 """
 
 import json

@@ -99,7 +99,7 @@ def take(src: str, exclude: Sequence[str] = ()) -> Snapshot:
     unwanted = matcher(exclude)
     debris = matcher(DEBRIS)
     known = listing(root)
-    if known is None or not (known.tracked or known.untracked):  # git ignores the complete folder: handled as if without git
+    if known is None or not (known.tracked or known.untracked):  # git ignores the complete folder: as if without git
         known = Listing((), tuple(_plain_files(root, lambda path: unwanted(path) or debris(path))))
     kept = [path for path in known.tracked if not unwanted(path)]
     kept += [path for path in known.untracked if not unwanted(path) and not debris(path)]
