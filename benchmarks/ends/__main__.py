@@ -33,7 +33,7 @@ LAB_NODES = 4
 LATE_SECONDS = 10.0
 #: A job that still exists this long after its artifact counts as hung and is cancelled.
 HUNG_SECONDS = 60.0
-#: A job without an artifact after this time is not counted.
+#: Time in seconds within which a job should write its artifact.
 START_SECONDS = 600.0
 POLL_SECONDS = 0.5
 

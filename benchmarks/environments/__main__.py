@@ -30,7 +30,7 @@ from benchmarks.launch import table
 HERE = Path(__file__).resolve().parent
 WAYS = ("sealed", "venv", "uv run")
 SIZES = (1, 2, 4, 8)
-# Replaces the real program on the nodes, so that the operations of the step that holds the mount are counted too.
+# Wraps the real program on the nodes, so that the operations of the step that holds the mount are counted too.
 HOLDER = """#!/bin/bash
 case "$*" in
     *"sealed.py hold"*)
@@ -118,8 +118,7 @@ class Bench:
         return max(float((run / f"rank.{rank}").read_text().split()[0]) for rank in range(nodes * ranks)) - begun
 
     def operations(self, way: str, nodes: int) -> tuple[int, int]:
-        """(opens, other look-ups) of the environment's files on shared storage, by one rank per node and the mounting
-        step."""
+        """(opens, other look-ups) of the environment's files on shared storage: a rank per node, and the mounter."""
         run = self.launch(way, nodes, 1, traced=True)
         store = f"{self.lab.shared_inside}/rankzero/store_root/environments/"
         opens = others = 0

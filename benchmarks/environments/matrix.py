@@ -79,8 +79,7 @@ def _start(store: Path) -> subprocess.Popen[bytes]:
 
 
 def _killed(store: Path, seconds: float, digest: str) -> list[str]:
-    """SIGKILL all processes of a build at a random moment. The next build must succeed, with nothing incomplete
-    left."""
+    """SIGKILL all processes of a build at a random moment. The next build must succeed and leave nothing incomplete."""
     random.seed(1)
     half = 0
     for _turn in range(KILLS):

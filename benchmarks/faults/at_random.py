@@ -171,9 +171,7 @@ def good(rows: Iterable[Row]) -> bool:
 
 
 def report(rows: Sequence[Row], labs: Sequence[str]) -> str:
-    """The table: one row per kind of fault, with the injections on each lab, and how many launches were lost or
-    doubled.
-    """
+    """The table: one row per kind of fault, with the injections on each lab, and the launches lost or doubled."""
     lines: list[Sequence[object]] = []
     for kind, name in instants.KINDS.items():
         of = [row for row in rows if row.kind == kind]

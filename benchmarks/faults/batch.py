@@ -26,7 +26,7 @@ LIMIT = "00:03:00"
 SETTLE, ADMINISTRATOR = 420.0, 30.0
 #: Seconds within which a daemon must start again.
 START = 30.0
-#: Seconds between two attempts of a launch whose job is not visible.
+#: Shortest time in seconds between two attempts of a launch without an active job.
 AGAIN = 3.0
 #: A failed launch is submitted again. That is right after a fault, but this many generations indicate an error.
 GENERATIONS = 8
@@ -120,8 +120,7 @@ class Storm:
     # --- launches, and the faults of single launches
 
     def _launch(self, came: Came) -> None:
-        """Run every launch once by module, except those of playbooks. A module to be killed gets the time of its
-        kill."""
+        """Run every launch once by module, except those of playbooks. A module to be killed is given the time."""
         hits: dict[int, Injection] = {}
         for one in came.batch.injections:
             hits.update({number: half for half in one.single for number in half.launches})
@@ -196,9 +195,7 @@ class Storm:
                 self._start(injection.kind)
 
     def _start(self, daemon: str) -> None:
-        """Start a daemon with retries, as a service manager does: slurmctld without saved state does not start without
-        slurmdbd.
-        """
+        """Start a daemon with retries, as a service manager does: a slurmctld without saved state needs slurmdbd."""
         deadline = time.monotonic() + START
         while True:
             try:
@@ -223,7 +220,7 @@ class Storm:
     # --- until everything has settled
 
     def settle(self, came: Came) -> None:
-        """Launch again what has no visible job in Slurm, until everything is proven."""
+        """Launch again what has not settled and has no active job in Slurm, until everything is proven."""
         begun = time.monotonic()
         helped_at = begun
         left = [one for one in came.launched if not one.proven]

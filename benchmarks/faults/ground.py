@@ -181,8 +181,7 @@ class Ground:
 
     def settings(self, path: str = "") -> list[str]:
         """The command that sets the environment of a launch on a host of the lab. This machine's PATH is not used,
-        because the
-        lab's user may not have access to it.
+        because the lab's user may not have access to it.
         """
         return [
             "/usr/bin/env",
@@ -208,9 +207,7 @@ def untimed(hold: bool) -> Callable[[str], Sequence[str]]:
 
 
 def timed(seconds: float) -> Callable[[str], Sequence[str]]:
-    """A program that runs for `seconds`. Its first rank records when it begins, that it is alive, and when it ends; see
-    `ledger.parse`.
-    """
+    """A program that runs for `seconds`. Its first rank records its start, its life and its end; see `ledger.parse`."""
 
     def program(ledger: str) -> Sequence[str]:
         mark = f"{ledger}/run.$SLURM_JOB_ID.$RANKZERO_ATTEMPT.$me.$EPOCHREALTIME.$RANK"

@@ -44,8 +44,7 @@ GONE = {SLURMCTLD: (0.0, 2.0), SLURMDBD: (0.0, 5.0), NODE: (2.0, 60.0), REBOOT: 
 @dataclass(frozen=True)
 class Scale:
     """The extent of a batch, in seconds: the period in which its launches begin, the period of its shared faults, and
-    how
-    long a program runs. `launches`: the number of launches in a batch of a shared fault.
+    how long a program runs. `launches`: the number of launches in a batch of a shared fault.
     """
 
     launches: int = 10

@@ -213,10 +213,8 @@ def _slurm_failed(case: Case, job: str) -> bool:
     """Whether Slurm itself failed to start a requeued job, before its script ran.
 
     Slurm 22.05 does so if another job has started on the node within two seconds: slurmd mistakes the job for a known
-    one
-    and skips the prolog, so the job's private /tmp (job_container/tmpfs) is missing. See _clear_expired_job_states in
-    its
-    slurm_cred.c.
+    one and skips the prolog, so the job's private /tmp (job_container/tmpfs) is missing. See _clear_expired_job_states
+    in its slurm_cred.c.
     """
     if case.jobs().get(job) != "FAILED":
         return False

@@ -110,8 +110,7 @@ class Comparison:
     # -- killed between sbatch and the record ------------------------------------------------------------------------
 
     def killed(self) -> dict[str, tuple[int, int]]:
-        """(jobs, runs of the program) after SIGKILL once sbatch has submitted, followed by the same launch again. One
-        trial."""
+        """(jobs, runs of the program) after SIGKILL once sbatch has submitted, and the same launch again. One trial."""
         folder, mark = self.ground.hanging()
         counts = {}
         for way in self.ways.for_artifacts():

@@ -100,8 +100,7 @@ class Ground:
     # -- between measurements ----------------------------------------------------------------------------------------
 
     def settle(self) -> None:
-        """Wait until no job is left and no other process keeps this machine busy. Counts how often it did not calm
-        down."""
+        """Wait until no job is left and no other process keeps this machine busy. Counts failures to calm down."""
         self.settled += 1
         self.wait_for_empty_queue()
         until = time.time() + PATIENCE

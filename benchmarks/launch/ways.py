@@ -174,8 +174,7 @@ class Ways:
     # -- submitit ------------------------------------------------------------------------------------------------------
 
     def _make_submitit(self) -> str:
-        """Create a separate environment, kept between runs. Returns "" if the package index has no suitable
-        submitit."""
+        """Create a separate environment, kept between runs. Returns "" if the index has no suitable submitit."""
         folder = self.ground.root / ".cache" / "benchmarks" / "submitit"
         python = folder / "bin" / "python"
         asks = [str(python), "-c", "import importlib.metadata, submitit; print(importlib.metadata.version('submitit'))"]

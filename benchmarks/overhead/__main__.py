@@ -71,8 +71,7 @@ class Overhead:
         return str(collections)
 
     def ours(self, nodes: int, ranks: int, preflight: bool, collections: str = "") -> Start:
-        """Run the same through the collection and wait for the end. `collections`: the folder of another release of
-        it."""
+        """Run the same through the collection and wait for the end. `collections`: the folder of another release."""
         job = f"overhead-{next(self.numbers)}"
         overrides = {"name": job, "nodes": nodes, "ranks_per_node": ranks, "preflight": preflight}
         variables = {"job": "job.yml", "launch_cluster": self.cluster, "launch_overrides": overrides}

@@ -28,8 +28,7 @@ AWKWARD = [
 
 
 class Hostile:
-    """Draws specs. `folder`: an absolute path in whose `canary` nothing may appear. The same seed gives the same
-    specs."""
+    """Draws specs. `folder`: an absolute path whose `canary` must stay empty. The same seed gives the same specs."""
 
     def __init__(self, seed: int, folder: str) -> None:
         self.draw = random.Random(seed)

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 # The requests that slurmctld has received since it started, by kind (sdiag). Requests of its daemons have other names.
 BY_KIND = re.compile(r"^\s+(REQUEST_\w+)\s+\(\s*\d+\) count:(\d+)", re.MULTILINE)
-# The request of this benchmark itself, and the nodes' requests about each other.
+# The request of this benchmark itself, and pings.
 NOT_OURS = ("REQUEST_STATS_INFO", "REQUEST_PING")
 
 

@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-# A launch as one sees it from outside: job.sh RUN_DIR. It says that it has started, writes a step now and then, and goes on.
+# A launch as seen from outside: job.sh RUN_DIR. It reports its start, prints a step now and then, and keeps running.
 mkdir -p "$1/logs/0"
 echo "1 cluster $SLURM_JOB_ID" >"$1/claim"
 echo "{\"job_id\": \"$SLURM_JOB_ID\", \"attempt\": 0, \"nodes\": [\"$(hostname)\"]}" >"$1/started.json.new"

@@ -54,8 +54,7 @@ class ActionModule(LaunchManyAction):
         return self._result(rendered, results)
 
     def _cancel(self, rendered: list[Rendered], host: str, task_vars: dict[str, Any]) -> dict[str, Any]:
-        """Cancel the active jobs of each stage, last stage first, so that none starts because an earlier one has
-        ended."""
+        """Cancel the active jobs of each stage, last stage first, so that none starts because an earlier one ended."""
         results: list[dict[str, Any]] = []
         for one in reversed(rendered):
             result = self.launched_stage(one.stage, one.launch, task_vars, state="absent")

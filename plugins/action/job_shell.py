@@ -29,8 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.terminal imp
 
 
 def ssh_argv(option: Any, command: str) -> list[str]:
-    """The command of the user's own ssh to the host of an Ansible connection, with a terminal. `option`: name ->
-    value."""
+    """The command of the user's own ssh to the host of a connection, with a terminal. `option`: name -> value."""
     words = [str(option("ssh_executable") or "ssh"), "-t"]
     for flag, name in (("-p", "port"), ("-l", "remote_user"), ("-i", "private_key_file")):
         if option(name):

@@ -109,8 +109,7 @@ class ActionModule(Action):
         return _together(last, ends) if many else last
 
     def _record(self, settle: float = 0.0, asked: int | None = None) -> Record:
-        """What the module knows now. `asked`: at the end of a wait, the number of queries to Slurm in the last
-        minute."""
+        """What the module knows now. `asked`: at the end of a wait, its queries to Slurm in the last minute."""
         arguments = {**self._task.args, **self._same, "_settle": settle, "_asked": asked}
         result: Record = self._execute_module(
             "rankzero.slurm.job_wait", module_args=arguments, task_vars=self._task_vars
@@ -128,8 +127,7 @@ class ActionModule(Action):
 
     def _asked(self, script: str, say: Callable[[str, str | None], None]) -> tuple[Record, float]:
         """(the answer to a poll, the seconds it took). An outage before the answer is not included: it says nothing
-        about the
-        speed of the connection.
+        about the speed of the connection.
         """
         began = 0.0
 
@@ -186,8 +184,7 @@ class ActionModule(Action):
 
     def _poll(self, waits: Waits, screens: Screens, deadline: float | None) -> tuple[int, int, int]:
         """Poll until every watch is done or the deadline has passed. Returns the number of polls, of squeue calls, and
-        of
-        squeue calls in the last minute.
+        of squeue calls in the last minute.
         """
         polls = asked = 0
         moments: list[float] = []

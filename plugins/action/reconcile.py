@@ -226,8 +226,7 @@ class ActionModule(LaunchManyAction):
 
     def _looked(self, step: Step, ready: Mapping[str, _Ready], result: dict[str, Any]) -> bool:
         """Whether a launch could be made now. What it lacks is built with the rest, even if the launch must wait for
-        those that
-        it follows.
+        those that it follows.
         """
         one = ready[step["name"]]
         answer = self._launch(step, ready, rehearse=True)

@@ -230,8 +230,7 @@ def run(
     """Submit a job exactly once, or adopt its launch. Returns when the job is queued.
 
     `job`: a job file, or the job spec as a map. `arguments`: added to its command. `overrides`: keys of the job spec,
-    such
-    as {"resources.time": "02:00:00"}. `listener`: receives each line of output; by default they are printed.
+    such as {"resources.time": "02:00:00"}. `listener`: receives each line of output; by default they are printed.
     """
     options = Options(cluster, inventory, listener)
     variables = _job_variables(job, nodes, overrides, arguments)

@@ -35,8 +35,7 @@ def inventory_of(given: Sequence[str], environment: Mapping[str, str] = os.envir
 
 def selection(target: str) -> dict[str, str]:
     """The launch that the user means: 1234 (a job of Slurm), NAME, NAME/KEY, NAME/KEY/GENERATION, a run directory, or
-    its
-    job file.
+    its job file.
     """
     if JOB_ID.fullmatch(target):
         return {"job_id": target}

@@ -45,8 +45,7 @@ class Kept:
 
 @dataclass
 class Score:
-    """Correct results for `cases` failures, and `alarms` in `healthy` logs. (label, diagnosis) -> how often they
-    differ."""
+    """Correct results for `cases` failures, and `alarms` in `healthy` logs. (label, diagnosis) -> differences."""
 
     cases: int = 0
     families: int = 0

@@ -199,8 +199,7 @@ def _sheet(
 
 
 def _word(asked: records.Records, run: Claims, student: Student) -> Word:
-    """Slurm's record of a run. A user who may not see others' jobs gets no job, which must not count against a
-    student."""
+    """Slurm's record of a run. If the reader may not see others' jobs, there is none, which proves nothing."""
     word = asked.word(run.job_id)
     if word.job is None and not word.silent and os.geteuid() != 0 and student.user != whoami()[0]:
         return Word(

@@ -1,8 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run directory claims, read with care. A student could have written all of it, so it is checked against
-Slurm."""
+"""Read what a run directory claims. A student could have written all of it, so it is checked against Slurm."""
 
 from __future__ import annotations
 
@@ -42,8 +41,7 @@ class Claims:
     """One generation of a launch. `path`: the run directory. `home`: the student's folder. Times are in epoch seconds.
 
     `files`: the files that the verdict is based on, by path in the run directory. A file that was changed after the
-    job's
-    end proves nothing about the job.
+    job's end proves nothing about the job.
     """
 
     path: str

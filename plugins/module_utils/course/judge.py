@@ -59,8 +59,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Word:
-    """Slurm's record of one job. `job` is None if Slurm does not know the job; `silent`: why it could not be
-    queried."""
+    """Slurm's record of one job. `job` is None if Slurm does not know it; `silent`: why it could not be queried."""
 
     job: JobRecord | None = None
     nodes: tuple[str, ...] = ()
@@ -70,8 +69,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Expected:
-    """What a run should be. `account` is None if the class has no accounts. `code`: permitted digests; empty means
-    any."""
+    """What a run should be. `account`: None if the class has no accounts. `code`: permitted digests; empty: any."""
 
     nodes: int
     ranks_per_node: int

@@ -61,8 +61,7 @@ def rows_of(
     marks: Iterable[Mapping[str, str]],
     clusters: Iterable[Mapping[str, str]],
 ) -> Rows:
-    """Build Rows from rows of PLACES, COLUMNS, MARKS and CLUSTERS. A user's association permits charging the
-    account."""
+    """Build Rows from rows of PLACES, COLUMNS, MARKS and CLUSTERS. A user's association lets it charge the account."""
     parents: dict[str, str] = {}
     users: dict[str, set[str]] = {}
     for row in places:
@@ -151,8 +150,8 @@ def _account(name: str, parent: str, there: Rows, cluster: str, limits: Mapping[
 
 def settings(limits: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
     """The limits to be set, in sacctmgr's syntax. A limit that is no longer wanted is removed. If one resource of a
-    column
-    changes, all resources of that column are named, so that it does not matter whether sacctmgr would keep the others.
+    column changes, all resources of that column are named, so that it does not matter whether sacctmgr would keep the
+    others.
     """
     columns: dict[str, list[str]] = {}
     for name, (column, _resource) in LIMITS.items():
@@ -182,8 +181,7 @@ def removals(course: str, there: Rows, *, cluster: str) -> list[list[str]]:
     """The sacctmgr commands, as arguments, that remove the class.
 
     Slurm would also remove everything below the class's account, so that account is kept if anything else is below it.
-    An
-    account that also exists on other clusters is removed from this cluster only.
+    An account that also exists on other clusters is removed from this cluster only.
     """
 
     def account(name: str) -> list[str]:

@@ -39,8 +39,7 @@ class Records:
 
 
 def ask(slurm: Slurm, job_ids: Iterable[str]) -> Records:
-    """The jobs of these ids that Slurm knows, with their steps and nodes. If Slurm does not answer, `silent` says
-    why."""
+    """The jobs of these ids that Slurm knows, with steps and nodes. If Slurm does not answer, `silent` says why."""
     wanted = sorted(set(job_ids), key=int)
     found = Records()
     if not wanted:

@@ -48,8 +48,7 @@ def measured(result: SweepResult) -> dict[str, dict[str, str]]:
     """The variables of the best candidate, each with value and reason.
 
     This includes variables of the current fabric, because a cluster that is switched to the new fabric loses those of
-    the
-    old one.
+    the old one.
     """
     chosen = candidate(result, result["chosen"])
     reason = f"measured {day(result)}: {_why(result, chosen)}"

@@ -81,7 +81,7 @@ def limit(numbers: Sequence[float], rule: Rule) -> float:
 
 
 def outliers(numbers: Mapping[K, float], rule: Rule) -> list[K]:
-    """The keys of numbers far below the others, including 0. None if there are too few numbers or their median is 0."""
+    """The keys of numbers far below the others, including 0. Empty if there are too few, or if their median is 0."""
     if len(numbers) < COMPARABLE or not statistics.median(numbers.values()):
         return []
     bound = limit(list(numbers.values()), rule)
@@ -118,8 +118,8 @@ def judge(result: SweepResult, rule: Rule) -> Judged:
     """verdict, nodes (each with best, worst, pairs, slow), slow_nodes, slow_pairs, findings and median.
 
     The verdict is fine, slow_nodes, slow_pairs, all_slow or unknown (too few nodes to compare). If a candidate other
-    than
-    the current one was chosen, nodes and pairs that are slow with the current one are listed too: today's jobs use it.
+    than the current one was chosen, nodes and pairs that are slow with the current one are listed too: today's jobs use
+    it.
     """
     chosen, now = result["chosen"], result["candidates"][0]["name"]
     seen = view(result, chosen, rule)

@@ -34,7 +34,7 @@ def suggest(cluster: Parameters, nodes: Facts) -> Suggested:
 
 
 def looks_like(cluster: Parameters, nodes: Facts) -> str:
-    """For example: 2 partitions, 8 GPUs a node (h100), interfaces ib0-ib7."""
+    """For example: "this cluster looks like: 2 partitions, 8 GPUs a node (h100), interfaces ib0-ib7"."""
     parts = []
     partitions = cluster.get("partitions") or []
     if partitions:

@@ -16,8 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf impor
 
 
 def grants(user: str) -> str:
-    """SQL that the server runs first at every start. A user authenticates by operating system account, without
-    password."""
+    """SQL that the server runs first at every start. Users authenticate by operating system account, not password."""
     return (
         "CREATE DATABASE IF NOT EXISTS slurm_acct_db;\n"
         f"CREATE USER IF NOT EXISTS '{user}'@'localhost' IDENTIFIED VIA unix_socket;\n"

@@ -116,8 +116,7 @@ def _root_overlay(path: str, disk: str, lower: str = "/") -> None:
 
 
 def _root_skeleton(path: str, source: str, leave_out: list[str]) -> None:
-    """Create a root whose entries are bound from the host's, so that mount points can be added without changing the
-    host."""
+    """Create a root with entries bound from the host's. Mount points can then be added without changing the host."""
     os.makedirs(path, exist_ok=True)
     kernel.mount(source, path, "tmpfs", 0, "mode=755")
     _host_entries(path, leave_out)
@@ -190,8 +189,7 @@ class _Service:
         return self.pid
 
     def _become(self) -> None:
-        """Become the daemon, in the child. Never returns. A failure is written to the service's log; the exit status is
-        127."""
+        """Become the daemon, in the child. Never returns. A failure is written to the log, with exit status 127."""
         try:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
@@ -307,8 +305,7 @@ class Agent:
         raise ValueError(f"unknown operation {operation!r}")
 
     def _kill_descendants(self) -> None:
-        """Kill every descendant of this process with SIGKILL until none is left, for at most 10 seconds (a fork
-        bomb)."""
+        """SIGKILL every descendant of this process until none is left, for at most 10 seconds (a fork bomb)."""
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             pids = descendants(os.getpid())

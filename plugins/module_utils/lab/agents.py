@@ -169,8 +169,7 @@ def _own_root(lab: Lab, root: str) -> list[list[Any]]:
     """Set up a head whose distribution differs from the host's.
 
     The host's home directories, /tmp, /proc, /dev and other trees are bound there, as Ansible on this host expects
-    them,
-    and its ordinary users are copied, but none of its programs is there.
+    them, and its ordinary users are copied, but none of its programs is there.
     """
     return [
         ["root_overlay", root, lab.path("head", "disk"), lab.root],

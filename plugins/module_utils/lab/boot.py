@@ -36,8 +36,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf impor
 
 
 def interpreter() -> str:
-    """The Python that runs the agents: the system's, which every user may run and which outlives virtual
-    environments."""
+    """The agents' Python: the system's, which every user may run and which outlives virtual environments."""
     system = "/usr/bin/python3"
     return system if os.access(system, os.X_OK) else sys.executable
 
@@ -121,8 +120,7 @@ def _user_files(lab: Lab) -> dict[str, str]:
 
 
 def _site_directory(lab: Lab) -> None:
-    """Create the home of the lab's user, who owns everything on /shared: nobody else can write there over the
-    network."""
+    """Create the home of the lab's user, who owns all of /shared: nobody else can write there over the network."""
     home = lab.shared + profile.HOME[len(lab.shared_inside) :]
     os.makedirs(home, exist_ok=True)
     for path in (lab.shared, os.path.dirname(home), home):

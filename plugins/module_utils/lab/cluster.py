@@ -93,8 +93,7 @@ def locked(directory: str) -> Iterator[None]:
     """Lock the lab for one process at a time.
 
     The lock file is next to the lab's directory, because `absent` removes the directory. It is free again as soon as
-    its
-    holder dies.
+    its holder dies.
     """
     path = f"{directory}.lock"
     while True:
@@ -285,8 +284,7 @@ def _start(lab: Lab, known: Record | None) -> None:
 
 
 def _stop(lab: Lab, known: Record | None, graceful: bool) -> int:
-    """End every process of the lab and return how many there were. `graceful`: the controller and database save
-    first."""
+    """End every process of the lab. Returns their number. `graceful`: controller and database save first."""
     before = leftovers(lab)
     if graceful and known is not None:
         _save_state(known.lab, known.host)

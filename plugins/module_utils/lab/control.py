@@ -36,8 +36,7 @@ class Agent:
         self._path = path
 
     def ask(self, timeout: float = 30.0, **request: object) -> JsonObject:
-        """Send one request and return the answer. Raises AgentGone if there is no agent, RankzeroError if it
-        refuses."""
+        """Send a request and return the answer. Raises AgentGone if there is no agent, RankzeroError if it refuses."""
         with self._connect(timeout) as connection, connection.makefile("rw", encoding="utf-8") as stream:
             try:
                 stream.write(json.dumps(request) + "\n")
@@ -89,8 +88,7 @@ class Agent:
         return self.services()[service]["pid"] is not None
 
     def end(self, service: str, number: int, timeout: float) -> bool:
-        """Signal a service and wait up to `timeout` seconds; True once it has no process (it may never have had
-        one)."""
+        """Signal a service and wait up to `timeout` seconds; True once it has no process (or never had one)."""
         self.signal(service, number)
         return until(lambda: not self.running(service), timeout)
 
@@ -111,8 +109,7 @@ def until(condition: Condition, timeout: float, step: float = 0.01) -> bool:
 
 
 def run(argv: Sequence[str], stdin: str = "", timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
-    """Run a program of the host with a small clean environment. Input and output are text; no exit code raises an
-    error."""
+    """Run a program of the host with a small clean environment and text streams. No exit code raises an error."""
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
     try:
         return subprocess.run(

@@ -113,8 +113,7 @@ class Faults:
     # Power.
 
     def power_off(self, node: str) -> None:
-        """Switch a node off at once: it loses every process, its memory file systems and its network. Its disk is
-        kept."""
+        """Switch a node off at once: processes, memory file systems and network are lost. Its disk is kept."""
         self._namespaces("power_off")
         self._known(node)
         supervisor = control.agent(self.host, agents.SUPERVISOR)

@@ -144,8 +144,7 @@ class Lab:
         return f"rankzero-lab:{self.directory}"
 
     def socket_directory(self, uid: int) -> str:
-        """The directory of the unix sockets: in the lab's directory, or in /tmp if that path is too long for a
-        socket."""
+        """The directory of the unix sockets: in the lab's directory, or in /tmp if that path would be too long."""
         own = self.path("run")
         return own if len(own) + len("/munge.socket.2") <= SOCKET_LIMIT else f"/tmp/rankzero-lab-{uid}-{self._hash:08x}"
 

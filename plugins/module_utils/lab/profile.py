@@ -45,8 +45,7 @@ return slurm.SUCCESS
 
 
 def probe(lab: Lab) -> dict[str, bool | str]:
-    """What this machine can enforce in a lab: feature -> True, or the reason why not. Every feature is always
-    present."""
+    """What this machine can enforce in a lab: feature -> True, or the reason why not. Every feature is included."""
     if not lab.site:
         reason = "profile friendly does not do this"
         return dict.fromkeys(("cgroups", "affinity", "private_tmp", "job_submit", "network_share", "nfs"), reason)
@@ -119,8 +118,7 @@ def files(lab: Lab, features: Features) -> dict[str, str]:
 
 
 def account_commands(lab: Lab) -> list[list[str]]:
-    """sacctmgr's arguments for the site's accounts, its limits by QOS, and its user. Run once in the life of a
-    database."""
+    """sacctmgr's arguments for the site's accounts, its limits by QOS, and its user. Run once per database."""
     if not lab.site:
         return []
     both = f"{ACCOUNT},{OTHER_ACCOUNT}"

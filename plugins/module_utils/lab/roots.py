@@ -86,8 +86,7 @@ def tree_digest(root: str) -> str:
     """A digest over path, type, mode, owner and size of everything below `root`, and over the targets of links.
 
     It does not cover file contents: it is computed at every start of a lab, and detects what was removed, truncated,
-    added
-    or changed in length. The contents were compared with dpkg's checksums when the root was built.
+    added or changed in length. The contents were compared with dpkg's checksums when the root was built.
     """
     digest = hashlib.sha256()
     todo = [root]
@@ -106,8 +105,7 @@ def tree_digest(root: str) -> str:
 
 
 def _build(wanted: Release) -> JsonObject:
-    """Build in a temporary directory, check the result, then publish it by a rename: no incomplete root is ever
-    published."""
+    """Build in a temporary directory, check the result, and publish it by a rename, so that it is always complete."""
     new = f"{release.STORE}/{_NEW}{wanted.version}-{time.time_ns()}"
     os.makedirs(new, mode=0o755)
     try:
@@ -184,8 +182,7 @@ def _checked(wanted: Release, root: str) -> JsonObject:
 
 
 def prune(check_mode: bool = False) -> list[str]:
-    """Remove every root that no running lab uses, and what killed builders left. Returns the names of what was
-    removed."""
+    """Remove every root that no running lab uses, and what killed builders left. Returns the removed names."""
     if not os.path.isdir(release.STORE):
         return []
     with _lock() as stream:
@@ -253,8 +250,7 @@ def account_files(lab: Lab) -> dict[str, str]:
 
 
 def _person(number: int) -> bool:
-    """Whether a uid is an ordinary user's: from 1000 (login.defs(5)), except nobody and the uids that Debian
-    assigns."""
+    """Whether a uid is an ordinary user's: from 1000 (login.defs(5)), except nobody and those that Debian assigns."""
     return 1000 <= number < 60000 or number > 65535
 
 

@@ -175,8 +175,7 @@ def _node_line(lab: Lab, host: Host) -> str:
 
 
 def _gres_conf(lab: Lab) -> str:
-    """gres.conf. Slurm does not accept a bare count of GPUs, so each GPU is a file: a device, or a link to
-    /dev/null."""
+    """gres.conf. Slurm does not accept a bare count, so each GPU is a file: a device, or a link to /dev/null."""
     counted = (gres.split(":") for gres in lab.gres)
     others = "".join(f"Name={name} Count={count} Flags=CountOnly\n" for name, count in counted)
     if not lab.gpus:

@@ -85,8 +85,7 @@ def _secret_variables(spec: Mapping[str, Any]) -> set[str]:
 
 def _defined_otherwise(task: Any, task_vars: TaskVariables) -> set[str]:
     """The host's variables in this play without the command line: those of the inventory, the play, its roles and
-    earlier
-    tasks. A user may override these on the command line.
+    earlier tasks. A user may override these on the command line.
     """
     manager = copy.copy(task.get_variable_manager())
     manager._extra_vars = {}  # pylint: disable=protected-access  # Ansible has no other way to ask

@@ -67,8 +67,7 @@ class LaunchAction(Action):
         return {**arguments, "relaunch": relaunch}
 
     def job_of(self, arguments: Parameters) -> Job:
-        """Read the job file with all its layers. `arguments`: the task's. Raises RankzeroError that names every
-        mistake."""
+        """Read the job file with all its layers. `arguments`: the task's. Raises RankzeroError with every mistake."""
         return read_job(
             arguments.get("job"),
             arguments.get("cluster"),
@@ -164,8 +163,7 @@ class LaunchAction(Action):
         return found(wanted.path, f"{done['stdout']}\n{done['stderr']}", wanted.python)
 
     def producers(self, result: ModuleResult, prepared: Prepared, job: Job) -> ModuleResult:
-        """Describe what is missing on the cluster: what the producing modules need to know, and where the results
-        go."""
+        """Describe what is missing on the cluster: what its producers need to know, and where the results go."""
         environment = job.spec.environment
         sources: dict[str, dict[str, Any]] = {
             "code": {"src": prepared.snapshot.src, "exclude": list(job.spec.code.exclude)},

@@ -27,8 +27,7 @@ class Producer(Action):
     """Makes something on the cluster from files of the controller: check first, then send what is missing."""
 
     # A run that finds everything in place transfers nothing: the host's folder is created only when there is something
-    # to
-    # send.
+    # to send.
     TRANSFERS_FILES = False
     MODULE = ""
     OPTIONS: Mapping[str, Any] = {}

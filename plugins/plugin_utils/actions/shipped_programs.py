@@ -23,8 +23,7 @@ _RUNTIME = f"{_PLUGINS}runtime."
 _CHECKER = (f"{_RUNTIME}artifact.formats", f"{_RUNTIME}artifact.outcome")
 
 # Each module keeps its own name, in packages that contain nothing else. Modules of the runtime import each other by
-# room
-# (artifact.formats). The last module is the program.
+# room (artifact.formats). The last module is the program.
 _LOADER = """import base64, json, sys, types, zlib
 modules = json.loads(zlib.decompress(base64.b64decode("SOURCES")))
 for name, text in modules:
@@ -41,8 +40,7 @@ for name, text in modules:
 
 
 def glance(*, judges: bool) -> str:
-    """The program of module_utils/watch/glance.py, for Python's standard input. `judges`: include the artifact
-    checker."""
+    """The program of module_utils/watch/glance.py, to be sent on stdin. `judges`: include the artifact checker."""
     return _program((*(_CHECKER if judges else ()), _GLANCE))
 
 

@@ -83,8 +83,7 @@ def read_folder(folder: str, cluster: Parameters | None, cwd: str) -> list[Spec]
 
 def with_defaults(cluster: Parameters, folder: str, cwd: str) -> JsonObject:
     """The cluster's settings for job files that others may have written. Unless the settings say otherwise, these jobs
-    may
-    use files of their repository and no secrets.
+    may use files of their repository and no secrets.
     """
     found = dict(cluster)
     if found.get("code_roots") is None:

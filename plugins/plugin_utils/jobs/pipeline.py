@@ -76,8 +76,7 @@ class Rendered:
         """What is sent once the results of the stages before are known.
 
         `generations`: the earlier stages' generations by their tokens. `waits`: the jobs to wait for. `changes`: other
-        changes
-        to the request.
+        changes to the request.
         """
         request = text_replaced({"files": self.request["files"]}, generations)
         request.update(waits_for=[f"afterok:{':'.join(waits)}"] if waits else [], **changes)

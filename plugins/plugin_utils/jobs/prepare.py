@@ -77,8 +77,7 @@ class Prepared:
 
 
 def runtime_bundle() -> tuple[str, dict[str, str]]:
-    """(key, files) of the job runtime. The key is over the contents, so an upgrade never changes the runtime of a
-    job."""
+    """(key, files) of the job runtime. The key covers the contents, so an upgrade never changes a job's runtime."""
     files = {}
     for name in RUNTIME_FILES:
         with open(os.path.join(RUNTIME, name), encoding="utf-8") as stream:

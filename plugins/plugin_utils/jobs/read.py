@@ -72,8 +72,7 @@ def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
 @dataclass(frozen=True)
 class Job:
     """A launch as defined by its layers: the spec, the layer that set each value, the cluster's settings, and the start
-    of
-    relative paths. `folder` is the job file's.
+    of relative paths. `folder` is the job file's.
     """
 
     spec: LaunchSpec

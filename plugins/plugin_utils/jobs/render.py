@@ -57,8 +57,7 @@ def _bare(value: object) -> Safe:
 
 
 def _sbatch(value: object) -> Safe:
-    """A value of an #SBATCH line. sbatch parses it itself: double quotes group, a backslash escapes, # starts a
-    comment."""
+    """A value of an #SBATCH line. sbatch parses it: double quotes group, a backslash escapes, # starts a comment."""
     text = str(value)
     if any(ord(char) < 32 or ord(char) == 127 for char in text):
         raise RankzeroError(f"the sbatch value {text!r} must be one line without control characters")

@@ -138,8 +138,7 @@ MEANT = {
 
 
 def known_names(playbook: str | None) -> tuple[str, ...]:
-    """The variables that one of our playbooks accepts; None for a user's play that launches a job. Raises
-    RankzeroError."""
+    """The variables that a playbook of ours accepts. None: a user's play that launches a job. Raises RankzeroError."""
     own = ROLE_LAUNCH if playbook is None else PLAYBOOKS.get(playbook)
     if own is None:
         raise RankzeroError(f"playbook: must be one of {', '.join(PLAYBOOKS)}; not {playbook!r}")

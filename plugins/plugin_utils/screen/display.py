@@ -66,8 +66,7 @@ class Screen:
         self._ansible.warning(printable_lines(text))
 
     def progress(self, text: str) -> None:
-        """Write at the beginning of the terminal's current line without ending it. Trailing blanks erase what was
-        there."""
+        """Write at the start of the terminal's current line without ending it. Trailing blanks erase old text."""
         shown = printable(text)
         self._ansible.display("\r" + shown + " " * (len(text) - len(text.rstrip())), newline=False)
 

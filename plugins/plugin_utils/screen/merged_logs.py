@@ -47,8 +47,7 @@ def newest_logs(logs_dir: str) -> list[str]:
 
 
 def _timed(path: str, place: int) -> Iterator[tuple[float, int, int, bytes]]:
-    """(time, index of the file, line number, line) of every line. Times never decrease, and are 0 before the first
-    one."""
+    """(time, index of the file, line number, line) of every line. Times never decrease, and are 0 at first."""
     moment = 0.0
     with open(path, "rb") as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST), b"")):

@@ -114,9 +114,7 @@ def _here(path: object) -> str:
 
 
 def _local(root: Parameters, logs: Parameters) -> str:
-    """The fetched log with the root line; empty if it was not fetched. A diagnosis names it relative to the run
-    directory.
-    """
+    """The fetched log with the root line; empty if not fetched. A diagnosis names it relative to the run directory."""
     name = str(root.get("file") or "")
     if not name.startswith("logs/") or not logs.get("dest"):
         return ""

@@ -23,8 +23,7 @@ _IGNORE = (".containerignore", ".dockerignore")
 @dataclass(frozen=True)
 class BuildInput:
     """`text` of the Containerfile, `context` with the files that it may read (None if it reads none), and the images
-    that
-    it starts from.
+    that it starts from.
     """
 
     text: str

@@ -148,9 +148,8 @@ def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
     """A test for relative paths, from patterns as in .gitignore.
 
     A pattern without `/` matches a name at any depth; one with `/` is relative to the folder itself. A trailing `/`
-    means
-    folders only. `*` and `?` do not match `/`; `**` does. Everything below a matching folder matches too.
-    Raises RankzeroError for an empty pattern, and for a negated one, whose meaning would depend on the order.
+    means folders only. `*` and `?` do not match `/`; `**` does. Everything below a matching folder matches too. Raises
+    RankzeroError for an empty pattern, and for a negated one, whose meaning would depend on the order.
     """
     sources = []
     for pattern in patterns:

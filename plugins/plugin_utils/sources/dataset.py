@@ -76,8 +76,7 @@ class Pieces:
         return sum(file.size - offset for file, offset in self._left)
 
     def write(self, target: str) -> list[Entry]:
-        """Write the next piece to a file and return its entries; empty once everything is sent. Raises
-        RankzeroError."""
+        """Write the next piece to a file. Returns its entries; empty once everything is sent. Raises RankzeroError."""
         entries: list[Entry] = []
         room = self.size
         try:

@@ -141,8 +141,7 @@ def typed_document(text: str) -> Any:
 
 
 def json_document(text: str, what: str) -> Any:
-    """A JSON document; None if the text is not JSON. Raises RankzeroError, starting with `what`, if a limit is
-    exceeded."""
+    """A JSON document; None if the text is not JSON. Beyond a limit, raises RankzeroError starting with `what`."""
 
     def number(digits: str) -> int | float:
         if len(digits) > MOST_DIGITS:

@@ -77,8 +77,7 @@ def diff(snapshot: Snapshot) -> str:
 
 
 def _both_sides(snapshot: Snapshot, work: str) -> bytes:
-    """Write the changed files to `work`: as committed to a, as they are now to b. Returns lines about too large
-    files."""
+    """Write the changed files to `work`: as committed to a, as they are now to b. Returns lines on too large files."""
     by_repository: dict[str, list[str]] = {}
     for path in snapshot.changed:
         by_repository.setdefault(_repository(snapshot.src, path), []).append(path)
@@ -138,8 +137,7 @@ def _write(path: str, content: bytes) -> None:
 
 
 def _repository(src: str, path: str) -> str:
-    """The folder below `src`, with a slash, of the repository that tracks `path`; "" if that is the repository of
-    `src`."""
+    """The folder below `src`, with a slash, of the repository that tracks `path`; "" for that of `src` itself."""
     folder = os.path.dirname(path)
     while folder:
         if os.path.lexists(os.path.join(src, folder, ".git")):
@@ -183,7 +181,5 @@ def origin(folder: str) -> str | None:
 
 
 def _public(address: str) -> str:
-    """A repository's address without user, password and query. In `git@host:path`, the user is part of the form and
-    kept.
-    """
+    """A repository's address without user, password and query. The user of `git@host:path` is kept."""
     return re.sub(r"^([a-z][a-z0-9+.-]*://)[^/@]*@", r"\1", address.partition("?")[0], flags=re.IGNORECASE)

@@ -70,9 +70,7 @@ def collect(wanted: Recipe, needs: Needs) -> Brought:
 
 
 def select(packages: Iterable[LockedPackage], target: Target, markers: Mapping[str, str]) -> list[Chosen]:
-    """One wheel for each package that the host's markers select. Raises one RankzeroError that names all without a
-    wheel.
-    """
+    """One wheel for each package that the host's markers select. Raises RankzeroError with all that have none."""
     return fitting([package for package in packages if _applies(package, markers)], target)
 
 

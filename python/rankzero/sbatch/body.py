@@ -195,16 +195,14 @@ class Body:
 
 
 def _without_itself(name: str, value: str) -> str:
-    """`/opt/src:$PYTHONPATH` without its second part, because a job starts without the variables of the user's
-    shell."""
+    """`/opt/src:$PYTHONPATH` without its second part: a job starts without the variables of the user's shell."""
     if name != "PYTHONPATH":
         return value
     return re.sub(rf"\$(?:\{{{name}(?::-)?\}}|{name}\b)", "", value).strip(":")
 
 
 def _pairs(text: str) -> list[tuple[str, str | None]]:
-    """`A=1 B="x y"` as pairs. A value with a command in it extends to the end of the line; a name alone has no
-    value."""
+    """`A=1 B="x y"` as pairs. A value that contains a command extends to the end; a name alone has no value."""
     if "$(" in text or "`" in text:
         match = ASSIGNMENT.match(text)
         return [(match[1], match[2].strip("\"'"))] if match else []

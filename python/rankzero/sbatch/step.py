@@ -199,8 +199,7 @@ LAUNCHERS: dict[str, Callable[[Job, Step], None]] = {
 
 
 def _ranks(job: Job, value: str) -> None:
-    """Ranks per node. A value known only on the node (gpu, auto, a variable of Slurm) means the default: one per
-    GPU."""
+    """Ranks per node. A value known only on the node (gpu, auto, a Slurm variable) means one per GPU, the default."""
     number = whole(value)
     if number and number != job.get("resources", "gpus_per_node"):
         job.put("launcher", "ranks_per_node", number)

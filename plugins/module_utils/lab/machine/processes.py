@@ -18,8 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 
 @dataclasses.dataclass(frozen=True)
 class Identity:
-    """A process by pid and start time (clock ticks since boot, proc(5) field 22). A reused pid has another start
-    time."""
+    """A process by pid and start time (clock ticks since boot, proc(5) field 22), which differs for a reused pid."""
 
     pid: int
     start: int
@@ -138,8 +137,7 @@ def in_environment(variables: Iterable[str], directory: str) -> bool:
 
 
 def kill_all(marks: Marks, timeout: float = 20.0) -> int:
-    """Send SIGKILL to every member until none is left. Returns how many there were. RankzeroError if some do not
-    end."""
+    """SIGKILL every member until none is left. Returns how many there were. RankzeroError if some do not end."""
     killed: set[Identity] = set()
     deadline = time.monotonic() + timeout
     while True:

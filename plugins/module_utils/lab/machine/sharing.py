@@ -75,8 +75,7 @@ def mounted(pid: int, path: str) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the server. `arguments`: address, port, program. Each client gets its own process of the program, as with
-    inetd."""
+    """Run the server. `arguments`: address, port, program. Each client gets its own process, as with inetd."""
     address, port, program = arguments
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps them
     listener = socket.create_server((address, int(port)))

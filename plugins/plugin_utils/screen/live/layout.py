@@ -87,8 +87,7 @@ def whole(seconds: float) -> str:
 @dataclass(frozen=True)
 class Layout:
     """How rows become lines. `width`: of the terminal; None without one. `hosts`: the length of the longest host name
-    if
-    there are several hosts, whose rows then begin with their names.
+    if there are several hosts, whose rows then begin with their names.
     """
 
     width: int | None = None
@@ -96,8 +95,7 @@ class Layout:
     hosts: int = 0
 
     def lines(self, row: Row) -> list[str]:
-        """The lines of a finished row. On a terminal, lines are wrapped between words; in a pipe, they keep their
-        length."""
+        """The lines of a finished row. A terminal's lines are wrapped between words; a pipe's keep their length."""
         mark, body, indent = self._parts(row, [row.text, row.detail])
         right = row.right or (span(row.seconds) if row.seconds is not None and row.name and row.timed else "")
         right = printable(right)

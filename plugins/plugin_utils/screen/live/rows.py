@@ -35,13 +35,10 @@ class Row:
     """One line of the screen. `name`: the step, such as `code`. Rows with the same host and name replace each other.
 
     `text` comes first, `detail` after the bar. `right`: text at the right edge. `seconds`: the duration; measured by
-    the
-    screen if not given. `timed`: whether its duration is shown. `fraction`: the part that is done. `ends`, `heard`:
-    when it
-    should be done, and when the last line arrived (time.monotonic, the same clock for all processes). `stands`: text
-    that
-    says that it makes no progress; `heard` then refers to the last step. `news`: in a pipe, print a line at once.
-    `once`:
+    the screen if not given. `timed`: whether its duration is shown. `fraction`: the part that is done. `ends`, `heard`:
+    when it should be done, and when the last line arrived (time.monotonic, the same clock for all processes). `stands`:
+    text that says that it makes no progress; `heard` then refers to the last step. `news`: in a pipe, print a line at
+    once. `once`:
     print nothing if its step was shown since the last head; a head that was shown already is not repeated.
     """
 
@@ -144,8 +141,7 @@ class Board:
             del self._running[place]
 
     def running(self, now: float) -> list[Running]:
-        """What a terminal shows below the finished lines: running rows, and tasks that have reported nothing for a
-        moment."""
+        """What a terminal shows below the finished lines: running rows, and tasks that were silent for a moment."""
         busy = {host for host, _name in self._running}
         quiet = [
             Running(task.row, task.began, task.began)

@@ -46,8 +46,7 @@ class _Above:
 
 
 class Session:
-    """Created in Ansible's main process before the first task. `colour`: None if Ansible neither forces nor forbids
-    it."""
+    """Created in Ansible's main process before the first task. `colour`: None if Ansible's settings leave it open."""
 
     def __init__(
         self,
@@ -145,8 +144,7 @@ def _size() -> tuple[int, int]:
 
 
 def _written(text: str) -> None:
-    """Write straight to standard output. Python's buffers are avoided, because Ansible may fork while their lock is
-    held."""
+    """Write straight to standard output: Ansible may fork while the lock of one of Python's buffers is held."""
     left = text.encode("utf-8", "replace")
     while left:
         try:
