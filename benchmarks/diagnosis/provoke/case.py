@@ -18,9 +18,9 @@ class Case:
     diagnosed. `also`: families that an expert would accept too. `alike`: lines that are as good as the root.
 
     `style` is how a user would have started it:
-    torchrun (one srun task per node), srun (one task per rank), label (the same with --label), files (one log per
-    rank),
-    batch (`program` is the batch script's body), head (`program` is a script on the login node, before any job).
+    torchrun (one srun task per node), srun (one task per rank), label (the same with --label),
+    files (one log per rank), batch (`program` is the batch script's body),
+    head (`program` is a script on the login node, before any job).
     """
 
     name: str

@@ -215,7 +215,9 @@ def _why_none(nodes: int, runs: Sequence[Claims], job: str) -> str:
 
 
 def _same_results(sheets: Sequence[Sheet], artifact: str) -> None:
-    """Report equal results. A result contains the time of an epoch, so two runs never produce the same one."""
+    """Note equal results: each contains an epoch's time, so no two runs produce the same. A person must decide whose
+    it is.
+    """
     owners: dict[str, list[tuple[Sheet, str]]] = {}
     for sheet in sheets:
         for one in sheet.handed:

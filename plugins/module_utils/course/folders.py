@@ -6,10 +6,10 @@
     ROOT/class.json          the class, as the check-off reads it
     ROOT/vars/<id>.json      what a student passes to ansible-playbook with -e @FILE
     ROOT/students/<id>/      the student's folder: state/ with the student's runs (and store/, where logins differ)
-ROOT/store/              in a class of projects: code and environments, shared by all (or another folder)
+    ROOT/store/              in a class of projects: code and environments, shared by all (or another folder)
 
-    Nothing is ever written below a student's folder, where the student could have put a link, and nothing there is
-    removed.
+Nothing is ever written below a student's folder, where the student could have put a link, and nothing there is
+removed.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def title(result: SweepResult) -> str:
 
 
 def interface(result: SweepResult) -> str:
-    """The interface that the chosen candidate used. NCCL picks its adapters itself."""
+    """The interface that the chosen candidate used. NCCL picks its adapters itself and only meets there."""
     chosen = candidate(result, result["chosen"])
     if result["backend"] == "nccl":
         return f"what NCCL chose ({result['chosen']})"

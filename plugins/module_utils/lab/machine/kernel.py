@@ -64,8 +64,8 @@ def eldest_mounts() -> None:
     """Enter a mount namespace that counts as older than any namespace created after it.
 
     A mount namespace's file can only be bind mounted in an older namespace; job_container/tmpfs needs that to keep a
-    job's /tmp. Linux 6.18 tells the age by an id, and hands out ids from a separate range for each CPU: the namespace
-    is created on the CPU with the lowest ids.
+    job's /tmp. Linux 6.18 compares ids to find the older one, and takes ids from a separate range for each CPU: the
+    namespace is created on the CPU with the lowest ids.
     """
     allowed = os.sched_getaffinity(0)
     ages = {}

@@ -38,8 +38,8 @@ class Row:
     the screen if not given. `timed`: whether its duration is shown. `fraction`: the part that is done. `ends`, `heard`:
     when it should be done, and when the last line arrived (time.monotonic, the same clock for all processes). `stands`:
     text that says that it makes no progress; `heard` then refers to the last step. `news`: in a pipe, print a line at
-    once. `once`:
-    print nothing if its step was shown since the last head; a head that was shown already is not repeated.
+    once. `once`: print nothing if its step was shown since the last head; a head that was shown already is not
+    repeated.
     """
 
     host: str
