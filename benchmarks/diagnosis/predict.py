@@ -2,8 +2,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Diagnose every *.log file of a folder separately. Prints one JSON object per file, as a scorer of labelled logs
-reads.
+"""Diagnose every *.log file of a folder separately, and print one JSON object per file for a scorer.
 
 usage: predict.py LOGS_DIR > predictions.jsonl
 """

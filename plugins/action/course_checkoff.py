@@ -45,7 +45,7 @@ class ActionModule(Action):
 
 
 def _write(result: dict[str, Any], dest: str, pick: str) -> dict[str, str]:
-    """Write DEST/<course>.csv and .json and return their paths. Only the teacher may read them."""
+    """Write DEST/<course>.csv and .json and return their paths. A new folder is private to the teacher."""
     os.makedirs(dest, mode=0o700, exist_ok=True)
     students = [{name: value for name, value in one.items() if name != "lines"} for one in result["students"]]
     told = {**{name: result[name] for name in ("course", "accounting", "counts")}, "pick": pick, "students": students}

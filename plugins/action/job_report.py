@@ -41,8 +41,7 @@ class ActionModule(Action):
         told = {"changed": False, "verdict": outcome, "card": lines}
         if outcome == "succeeded":
             lost = logs.get("connection_lost") or logs.get("unreachable")
-            # A lost connection says nothing about the launch; any other reason why there are no logs is reported as an
-            # error.
+            # A lost connection says nothing about the launch; any other reason for missing logs is an error.
             if logs.get("msg") and not logs.get("dest") and not lost:
                 return {**told, "failed": True, "msg": f"{launch.get('name')}: its logs: {logs['msg']}"}
             return told

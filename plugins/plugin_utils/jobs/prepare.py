@@ -1,10 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the layers to everything that is sent for a launch: plan, script, manifest, runtime. The controller's part of
-`job`.
+"""From the layers to everything that is sent for a launch: plan, script, manifest, runtime.
 
-Reads the project's files (code snapshot, pyproject.toml); does not contact the cluster.
+This is the controller's part of `job`. It reads the project's files (code snapshot, pyproject.toml); does not contact the cluster.
 """
 
 from __future__ import annotations

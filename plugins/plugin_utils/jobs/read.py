@@ -126,8 +126,7 @@ def read_job(
     spec = validated(merged, problems, settings.fabrics)
 
     def located(path: str, dotted: str) -> str:
-        # Paths in a job file and defaults are relative to that file; all others to the folder where the command was
-        # run.
+        # Paths in a job file and defaults are relative to that file; all others to the working directory.
         origin = merged.origins.get(dotted)
         start = base if origin is None or origin == layer.name or origin.startswith(layer.name + ":") else cwd
         return os.path.normpath(os.path.join(start, os.path.expanduser(path)))

@@ -27,8 +27,7 @@ class Channel:
     def __init__(self) -> None:
         self.source, self._sink = os.pipe()
         os.set_blocking(self.source, False)
-        # Several workers may write at once, and the system writes only short lines atomically, so a writer holds this
-        # lock.
+        # Several workers may write at once, and only short lines are written atomically, so a writer holds this lock.
         self._lock = tempfile.TemporaryFile(prefix="rankzero-")  # noqa: SIM115  # as long as the channel
         self._torn = b""
 
