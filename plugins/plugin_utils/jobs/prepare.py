@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """From the layers to everything that is sent for a launch: plan, script, manifest, runtime.
 
-This is the controller's part of `job`. It reads the project's files (code snapshot, pyproject.toml); does not contact the cluster.
+This is the controller's part of `job`. It reads the project's files (code snapshot, pyproject.toml)
+and does not contact the cluster.
 """
 
 from __future__ import annotations
