@@ -67,7 +67,8 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
         self._display.display(line, log_only=True)
 
     def _show(self, rows: list[Row]) -> None:
-        assert self._session
+        if self._session is None:
+            return
         for row in rows:
             self._session.take(row)
 
@@ -171,7 +172,8 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
 
     def _ended(self, result: Any) -> float | None:
         """Show what the task has sent before its result. Returns the task's duration in seconds."""
-        assert self._session
+        if self._session is None:
+            return None
         self._session.drain()
         return self._session.painter.end_task(result._host.get_name())
 
@@ -181,7 +183,8 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
         self._show(results.done(host, task.action, _title(task), result._result, seconds))
 
     def _failed(self, result: Any, ignored: bool) -> None:
-        assert self._session
+        if self._session is None:
+            return
         host, task = result._host.get_name(), result._task
         self._warned(host, result._result)
         rows = results.failed(host, task.action, _title(task), result._result)

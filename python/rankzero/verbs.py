@@ -21,12 +21,13 @@ KEY = re.compile(r"[0-9a-f]{4,64}")
 JOB_FILE = (".yml", ".yaml")
 
 
-def inventory_of(given: Sequence[str], environment: Mapping[str, str] = os.environ) -> tuple[str, ...]:
+def inventory_of(given: Sequence[str], environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """The inventories for the command line: those given, else ./inventory, else the user's own. Empty if Ansible's own
     settings name one.
     """
     if given:
         return tuple(given)
+    environment = os.environ if environment is None else environment
     if environment.get("ANSIBLE_INVENTORY") or configuration(environment).get("inventory"):
         return ()
     own = os.path.join(environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "rankzero", "inventory")

@@ -3,15 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The byte code of all modules of a sealed environment in one file, which each of its processes maps into memory.
 
-A node mounts the environment with FUSE, which keeps no open file: each rank would send an open, an `ioctl` and a close
-for every module, 2,000 times for torch, and wait for the answers. One open file avoids this.
+A node has the environment by FUSE, which keeps no open file: at every module each rank would ask for its open, its
+`ioctl` and its close, 2,000 times for torch, and wait for an answer. One open file needs none of it.
 
-This module writes the pack. It is also copied into the environment to read the pack (`install`, called by a .pth file),
-so it needs only the standard library. Finders, sources and the rest of the import system are unchanged; modules that
-are not in the pack are imported the ordinary way.
+This module writes the pack, and lies in the environment itself to read it (`install`, called by a .pth file): it needs
+nothing but the standard library. Finders, sources and everything else of the import system stay as they are; whatever
+the pack does not hold, or should not answer, goes the ordinary way.
 
-The pack: HEADER; the marshalled code of each module, as in its .pyc after the 16 bytes of its header; for each folder a
-table with one line per module, `START END NAME`; the same table of the folders. Offsets are bytes from the beginning.
+The pack: HEADER; the code of each module, marshalled, as in its .pyc after the sixteen bytes of its head; for each
+folder a table with a line a module, `START END NAME`; the same of the folders. Offsets are bytes from the beginning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import mmap
 import os
 import sys
 
-# From modules that every process has loaded, to load no more of importlib.
+# What importlib gives out, without loading more of importlib into every process.
 from _frozen_importlib_external import MAGIC_NUMBER, SourceFileLoader
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NAME = "_rankzero_modules"
 PTH = f"import {NAME}; {NAME}.install()\n"
-# Magic number of the byte code (hex), start and end of the table of folders. The length is fixed.
+# Magic number of the byte code (hex), where the table of the folders starts and ends. Always of the same length.
 HEADER = "{} {:015d} {:015d}\n"
 _HEADER_BYTES = len(HEADER.format(MAGIC_NUMBER.hex(), 0, 0))
 _PYC_HEAD = 16
@@ -42,10 +42,9 @@ Table = dict[str, tuple[int, int]]
 
 
 def pack(library: str, compiled: list[tuple[str, str]], magic: bytes, target: str) -> None:
-    """Write the pack of the modules below `library` (lib/pythonX.Y) to the new file `target`. Raises OSError.
-
-    `compiled`: the path of each source and of its .pyc, both relative to `library`. `magic`: the magic number of the
-    Python that compiled them. Equal files give equal bytes.
+    """Write the pack of the modules below `library` (lib/pythonX.Y) to the new file `target`. `compiled`: path of each
+    source and of its .pyc, both relative to it. `magic`: that of the Python that compiled them. The same files give the
+    same bytes. Raises OSError.
     """
     folders: dict[str, Table] = {}
     with open(target, "wb") as out:
@@ -69,7 +68,7 @@ def pack(library: str, compiled: list[tuple[str, str]], magic: bytes, target: st
 
 
 def holds(source: str) -> bool:
-    """Whether a pack can contain this file name."""
+    """Whether a pack can name this file."""
     return "\n" not in source
 
 
@@ -80,8 +79,8 @@ def _rows(table: Table) -> bytes:
 
 
 def install() -> None:
-    """Let this process read the code of modules from the pack next to this file in site-packages."""
-    # These options require other byte code than the pack's, or a check of the source.
+    """Let this process take the code of modules from the pack beside this file, which lies in site-packages."""
+    # What asks for other byte code than the pack has, or wants to see that it fits its source.
     if sys.flags.optimize or _imp.check_hash_based_pycs == "always":
         return
     place = os.path.dirname(os.path.abspath(__file__))
@@ -99,7 +98,7 @@ def install() -> None:
 
 
 class Reader:
-    """A pack in use by a process. `mapped`: its bytes; `start` to `end` is the table of the folders."""
+    """A pack as a process uses it. `mapped`: its bytes, of which `start` to `end` are the table of the folders."""
 
     def __init__(self, library: str, mapped: memoryview, start: int, end: int) -> None:
         self.library = library + os.sep
@@ -112,7 +111,7 @@ class Reader:
         return {name: (int(first), int(last)) for first, last, name in (row.split(" ", 2) for row in rows if row)}
 
     def code(self, path: str) -> CodeType | None:
-        """The code of the module with the source `path`, as Python would read it; None if it is not in the pack."""
+        """The code of the module whose source is `path`, as Python itself would read it; None: not in the pack."""
         if not path.startswith(self.library):
             return None
         folder, name = os.path.split(path[len(self.library) :])
@@ -127,9 +126,8 @@ class Reader:
         return code
 
     def before(self, ordinary: Callable[[Any, str], CodeType | None]) -> Callable[[Any, str], CodeType | None]:
-        """A `get_code` that looks in the pack first.
-
-        Subclasses of Python's own loader are left alone: they may change the code.
+        """A `get_code` that asks the pack first. Loaders derived from Python's own are left alone: they may want to
+        change the code.
         """
 
         def get_code(self_: SourceFileLoader, fullname: str) -> CodeType | None:

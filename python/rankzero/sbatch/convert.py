@@ -121,7 +121,7 @@ def _inside(job: Job, step: Step) -> None:
     body = Body(attempt)
     for command in commands(step.shell):
         body.take(Command(step.line, command.text, command.block))
-    starts = [one for _, one in body.steps if _is_ranks(one)]
+    starts = [start for _line, start in body.steps if _is_ranks(start)]
     understood = attempt.not_understood == job.not_understood and not body.commands and not body.modules
     if len(starts) == 1 and understood:
         job.__dict__.update(attempt.__dict__)

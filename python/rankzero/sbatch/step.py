@@ -134,7 +134,7 @@ def _apptainer(job: Job, step: Step) -> None:
     if {"writable", "writable-tmpfs"} & set(image):
         job.put("container", "writable", True)
     for pair in filter(None, image.pop("env", "").split(",")):
-        name, _, value = pair.partition("=")
+        name, _equals, value = pair.partition("=")
         job.put("env", name, value)
     known = {"nv", "rocm", "cleanenv", "contain", "containall", "no-home", "writable", "writable-tmpfs"}
     for name in sorted(set(image) - known):

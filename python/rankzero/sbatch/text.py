@@ -76,7 +76,7 @@ def commands(script: str) -> Iterator[Command]:
         block = len(waiting) > 1 and not _continued(waiting)
         block = block or bool(OPENS.search(text) or FUNCTION.match(text)) or "<<" in text
         joined = re.sub(r"\\\n\s*", " ", text).strip()
-        yield Command(start, joined, block and "'" not in text[:-1].split("\n")[0])
+        yield Command(start, joined, block and "'" not in text[:-1].split("\n", maxsplit=1)[0])
         waiting, depth = [], 0
     if waiting:
         yield Command(start, "\n".join(waiting).strip(), True)

@@ -130,9 +130,9 @@ class Layout:
             else f"last {'step' if row.stands else 'line'} {whole(max(0.0, now - row.heard))} ago"
         )
         times = [clock(elapsed) if elapsed >= 1 else "", left, heard]
-        bar = "" if row.fraction is None else _bar(row.fraction)
+        progress = "" if row.fraction is None else _bar(row.fraction)
         tries = (
-            [_joined(row.text, bar), detail, _listed(times)],
+            [_joined(row.text, progress), detail, _listed(times)],
             [row.text, detail, _listed(times)],
             [row.text, detail, _listed(times[:2])],
             [row.text, detail, _listed(times[:1])],
@@ -177,8 +177,8 @@ def _bar(fraction: float) -> str:
     return "#" * filled + "." * (BAR - filled)
 
 
-def _joined(text: str, bar: str) -> str:
-    return f"{text} {bar}".strip()
+def _joined(text: str, progress: str) -> str:
+    return f"{text} {progress}".strip()
 
 
 def _listed(times: list[str]) -> str:
