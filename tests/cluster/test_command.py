@@ -1,0 +1,126 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The walk of somebody who types `rankzero`: plan, run, ls, why, logs, attach, cancel; and the same from Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rankzero
+from rankzero import errors
+from tests.cluster.launching import RESULT, UNTIL_GO, Site
+from tests.repository import ROOT
+
+SECONDS = 240
+
+
+class Person:
+    """Types commands in a folder with an inventory."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        own = {
+            "ansible_connection": "local",
+            "ansible_shell_executable": str(site.lab.shell),
+            "ansible_python_interpreter": "/usr/bin/python3",
+            "launch_cluster": site.cluster,
+        }
+        (site.folder / "inventory").mkdir()
+        content = {"slurm_login": {"hosts": {"login": own}}}
+        (site.folder / "inventory" / "hosts.json").write_text(json.dumps(content), encoding="utf-8")
+
+    def types(self, *words: str) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if name != "CI"}
+        return subprocess.run(
+            [sys.executable, "-m", "rankzero", *words],
+            cwd=self.site.folder,
+            env={**environment, "PYTHONPATH": str(ROOT / "python")},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+
+    def asks(self, *words: str, code: int = errors.OK) -> list[dict[str, Any]]:
+        """The launches of the document that --json prints."""
+        done = self.types(*words, "--json")
+        assert done.returncode == code, done.stdout + done.stderr
+        document = json.loads(done.stdout)
+        assert document["schema"] == f"rankzero/{words[0]}/1" and document["exit_code"] == code
+        launches: list[dict[str, Any]] = document["launches"]
+        return launches
+
+
+@pytest.fixture
+def person(site: Site) -> Person:
+    return Person(site)
+
+
+def test_walk_with_the_command(person: Person) -> None:
+    site = person.site
+    good = site.write(site.job(RESULT, "good", artifact={"require": {"loss": {"lt": 2}}}), "jobs/good.yml")
+    bad = site.write(site.job("echo 'RuntimeError: CUDA out of memory'; exit 1", "bad"), "jobs/bad.yml")
+    long = site.write(site.job(UNTIL_GO, "long"), "jobs/long.yml")
+
+    (planned,) = person.asks("plan", good)
+    assert planned["launch_state"] == "planned" and planned["cluster"] == "login"
+    (ran,) = person.asks("run", good)
+    assert ran["status"]["success"] and ran["status"]["result"] == {"loss": 1.5}
+    assert ran["key"] == planned["key"] and Path(ran["logs"]).is_dir()
+    (again,) = person.asks("run", good, "-d")
+    assert (again["launch_state"], again["job_id"]) == ("unchanged", ran["job_id"])
+
+    (failed,) = person.asks("run", bad, code=errors.FAILED)
+    assert failed["diagnosis"] and not failed["status"]["success"]
+    (why,) = person.asks("why", bad)
+    assert why["run_dir"] == failed["run_dir"] and why["diagnosis"]["family"] == failed["diagnosis"]["family"]
+
+    (queued,) = person.asks("run", long, "-d")
+    assert queued["launch_state"] == "submitted" and queued["status"] is None
+    (active,) = person.asks("ls", "--active")
+    assert active["job_id"] == queued["job_id"]
+    assert person.types("attach", long, "--timeout", "2").returncode == errors.UNFINISHED
+    stopped = person.types("cancel", long)
+    assert stopped.returncode == errors.OK and f"job {queued['job_id']} cancelled" in stopped.stdout
+    assert person.types("logs", str(ran["job_id"])).returncode == errors.OK
+
+    listed = {launch["run_dir"]: launch["status"]["success"] for launch in person.asks("ls")}
+    assert listed == {ran["run_dir"]: True, failed["run_dir"]: False, queued["run_dir"]: False}
+    assert person.types("cancel", "nobody").returncode == errors.REFUSED
+
+
+def test_walk_with_python(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    site, lines = person.site, []
+    monkeypatch.chdir(site.folder)
+    where = {"inventory": str(site.folder / "inventory"), "listener": lines.append}
+    launch = rankzero.run(site.job(RESULT, "good", artifact={"require": {"loss": {"lt": 2}}}), nodes=2, **where)
+    assert launch.cluster == "login" and launch.job_id
+    assert launch.wait().result["loss"] == 1.5
+    status = launch.status()
+    assert status.success and [attempt.state for attempt in status.attempts] == ["COMPLETED"]
+    assert any(path.name == "rank-0000.log" for path in launch.logs(site.folder / "fetched"))
+    assert any("PLAY RECAP" in line for line in lines)
+
+    endless = rankzero.run(site.job(UNTIL_GO, "long"), **where)
+    with pytest.raises(rankzero.Unfinished):
+        endless.wait(timeout=2)
+    assert [one.run_dir for one in rankzero.launches(active=True, **where)] == [endless.run_dir]
+    assert not endless.cancel().success
+    site.ended(str(endless.job_id))
+    with pytest.raises(rankzero.LaunchFailed):
+        _ = rankzero.attach(str(endless.job_id), **where).result
+    failed = rankzero.run(site.job("exit 3", "bad"), **where)
+    with pytest.raises(rankzero.LaunchFailed):
+        failed.wait()
+    assert not failed.diagnosis().healthy
+    with pytest.raises(rankzero.Refused):
+        rankzero.run({"name": "bad name!", "command": ["x"]}, **where)
