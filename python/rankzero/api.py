@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,8 @@ from rankzero.playbook import Call, Played, play
 from rankzero.verbs import inventory_of, selection, with_arguments
 
 Listener = Callable[[str], None]
+#: Gets the output of the playbooks where no listener is given. A library prints nothing by itself.
+LOG = logging.getLogger("rankzero")
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Options:
-    """Where and how playbooks run. `listener`: receives each line of their output; None prints it."""
+    """Where and how playbooks run. `listener`: receives each line of their output; None logs it."""
 
     cluster: str | None = None
     inventory: str | None = None
@@ -101,7 +103,7 @@ class Options:
         """Run a playbook on the cluster. Its failure raises no exception."""
         where = {"cluster": self.cluster} if self.cluster else {}
         inventory = inventory_of([self.inventory] if self.inventory else [])
-        return play(Call(playbook, {**variables, **where}, tuple(flags), inventory), listener=self.listener or _shown)
+        return play(Call(playbook, {**variables, **where}, tuple(flags), inventory), listener=self.listener or LOG.info)
 
     @staticmethod
     def raise_for(played: Played) -> None:
@@ -109,12 +111,6 @@ class Options:
         code = played.exit_code()
         if code:
             raise errors.BY_CODE.get(code, errors.RankzeroError)(str(played.error()), code)
-
-
-def _shown(line: str) -> None:
-    """Print a line. Written through Python, because notebooks show only their own stdout."""
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 class Launch:
@@ -230,7 +226,8 @@ def run(
     """Submit a job exactly once, or adopt its launch. Returns when the job is queued.
 
     `job`: a job file, or the job spec as a map. `arguments`: added to its command. `overrides`: keys of the job spec,
-    such as {"resources.time": "02:00:00"}. `listener`: receives each line of output; by default they are printed.
+    such as {"resources.time": "02:00:00"}. `listener`: receives each line of output, such as `print`; by default the
+    lines go to the logger `rankzero`.
     """
     options = Options(cluster, inventory, listener)
     variables = _job_variables(job, nodes, overrides, arguments)
@@ -251,9 +248,7 @@ def plan(
     listener: Listener | None = None,
 ) -> Plan:
     """What `run` would submit. On a machine without Slurm's commands, the script is rendered without a cluster."""
-    played = Options(cluster, inventory, listener or _silent).play(
-        "plan", _job_variables(job, nodes, overrides, arguments)
-    )
+    played = Options(cluster, inventory, listener).play("plan", _job_variables(job, nodes, overrides, arguments))
     found = document("plan", played, 0)["launches"][0]
     return Plan(
         cluster=found["cluster"],
@@ -275,7 +270,7 @@ def launches(
     listener: Listener | None = None,
 ) -> list[Launch]:
     """The recorded launches, each with its newest generation."""
-    options = Options(cluster, inventory, listener or _silent)
+    options = Options(cluster, inventory, listener)
     variables = {**(selection(name) if name else {}), **({"active": True} if active else {})}
     return [Launch(one, options) for one in document("ls", options.play("status", variables), 0)["launches"]]
 
@@ -285,15 +280,10 @@ def attach(
 ) -> Launch:
     """The launch with this job id, name, NAME/KEY, NAME/KEY/GENERATION, run directory or job file."""
     options = Options(cluster, inventory, listener)
-    quiet = Options(cluster, inventory, listener or _silent)
-    found = document("ls", quiet.play("status", selection(launch)), 0)["launches"]
+    found = document("ls", options.play("status", selection(launch)), 0)["launches"]
     if not found:
         raise errors.Refused(f"no launch {launch} is recorded on the cluster; rankzero.launches() lists them")
     if len(found) > 1:
         known = ", ".join(f"{one['name']}/{one['key']}" for one in found)
         raise errors.UsageError(f"{launch} names {len(found)} launches: {known}; give one of these")
     return Launch(found[0], options)
-
-
-def _silent(line: str) -> None:
-    """Ignore a line: queries print nothing."""

@@ -69,7 +69,11 @@ def _everywhere(one: Parser, verb: str) -> None:
         "-e", "--extra-vars", action="append", default=[], metavar="NAME=VALUE", help="passed to the playbook"
     )
     one.add_argument(
-        "-v", "--verbose", action="count", default=0, help="show the ansible-playbook line; -vv: its details"
+        "-v",
+        "--verbose",
+        action="count",
+        default=0,
+        help="show the ansible-playbook line and Ansible's own output; -vv: more",
     )
     if verb in WITH_JSON:
         one.add_argument("--json", action="store_true", help="print one JSON document; the rest goes to stderr")

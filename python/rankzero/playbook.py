@@ -21,6 +21,7 @@ from rankzero import errors
 
 COLLECTION = "rankzero.slurm"
 RECORDS = f"{COLLECTION}.records"
+SCREEN = f"{COLLECTION}.screen"
 #: Where Ansible looks for collections if neither the environment nor ansible.cfg sets a path.
 DEFAULT_PATHS = "~/.ansible/collections:/usr/share/ansible/collections"
 #: A value that `-e name=value` passes on unchanged. Other values are given as JSON.
@@ -129,7 +130,7 @@ def play(call: Call, *, verbose: int = 0, output: Any = None, listener: Callable
         argv = [program, *call.argv()[1:], *(["-" + "v" * (verbose - 1)] if verbose > 1 else [])]
         if verbose:
             print(shlex.join(call.argv()), file=sys.stderr, flush=True)
-        environment = surroundings(os.environ, path)
+        environment = surroundings(os.environ, path, verbose=verbose)
         rc = _attached(argv, environment, output) if listener is None else _heard(argv, environment, listener)
         with open(path, encoding="utf-8") as stream:
             records = [Record(**json.loads(line)) for line in stream]
@@ -184,8 +185,11 @@ def collection_root() -> str | None:
     return root if os.path.isdir(os.path.join(root, "ansible_collections", "rankzero", "slurm")) else None
 
 
-def surroundings(given: Mapping[str, str], records: str) -> dict[str, str]:
-    """The environment of ansible-playbook: this installation's collection comes first, and results are recorded."""
+def surroundings(given: Mapping[str, str], records: str, *, verbose: int = 0) -> dict[str, str]:
+    """The environment of ansible-playbook: this installation's collection comes first, and results are recorded.
+
+    The output is the collection's screen (docs/screen.md), unless the user has chosen a callback or wants details.
+    """
     environment = dict(given)
     settings = configuration(given)
     root = collection_root()
@@ -194,6 +198,8 @@ def surroundings(given: Mapping[str, str], records: str) -> dict[str, str]:
         environment["ANSIBLE_COLLECTIONS_PATH"] = f"{root}:{paths}"
     enabled = given.get("ANSIBLE_CALLBACKS_ENABLED") or settings.get("callbacks_enabled")
     environment["ANSIBLE_CALLBACKS_ENABLED"] = f"{enabled},{RECORDS}" if enabled else RECORDS
+    if not (verbose or given.get("ANSIBLE_STDOUT_CALLBACK") or settings.get("stdout_callback")):
+        environment["ANSIBLE_STDOUT_CALLBACK"] = SCREEN
     environment["RANKZERO_RECORDS"] = records
     return environment
 
@@ -215,7 +221,9 @@ def configuration(environment: Mapping[str, str]) -> dict[str, str]:
         return {}  # ansible-playbook reports the error
     defaults = dict(parser["defaults"]) if parser.has_section("defaults") else {}
     folder = os.path.dirname(os.path.abspath(path))
-    kept = {name: defaults[name] for name in ("callbacks_enabled", "inventory") if defaults.get(name)}
+    kept = {
+        name: defaults[name] for name in ("callbacks_enabled", "inventory", "stdout_callback") if defaults.get(name)
+    }
     if defaults.get("collections_path"):
         parts = [os.path.expanduser(part) for part in defaults["collections_path"].split(":")]
         kept["collections_path"] = ":".join(os.path.join(folder, part) for part in parts)

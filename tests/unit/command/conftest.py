@@ -17,7 +17,7 @@ import pytest
 PROGRAM = """#!{python}
 import json, os, sys
 with open({calls!r}, "a", encoding="utf-8") as stream:
-    kept = ("ANSIBLE_CALLBACKS_ENABLED", "ANSIBLE_COLLECTIONS_PATH")
+    kept = ("ANSIBLE_CALLBACKS_ENABLED", "ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_STDOUT_CALLBACK")
     given = {{name: os.environ.get(name) for name in kept}}
     stream.write(json.dumps({{"argv": sys.argv[1:], "env": given}}) + "\\n")
 answer = json.load(open({answer!r}, encoding="utf-8"))

@@ -163,6 +163,27 @@ def test_settings_of_the_user_stay(
     assert ansible.calls()[-1]["env"]["ANSIBLE_COLLECTIONS_PATH"] == f"/site:{Path.cwd()}/mine:/usr/share/x"
 
 
+def test_output_is_the_screen_unless_the_user_has_chosen_another(
+    rankzero: Callable[..., int], ansible: Ansible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def callback() -> str | None:
+        chosen: str | None = ansible.calls()[-1]["env"]["ANSIBLE_STDOUT_CALLBACK"]
+        return chosen
+
+    rankzero("ls")
+    assert callback() == "rankzero.slurm.screen"
+    for details in ("-v", "-vv"):
+        rankzero("ls", details)
+        assert callback() is None, details
+    Path("ansible.cfg").write_text("[defaults]\nstdout_callback = oneline\n", encoding="utf-8")
+    rankzero("ls")
+    assert callback() is None
+    Path("ansible.cfg").unlink()
+    monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", "minimal")
+    rankzero("ls")
+    assert callback() == "minimal"
+
+
 def test_verbose_shows_the_line(
     rankzero: Callable[..., int], ansible: Ansible, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -197,23 +218,35 @@ def test_exit_codes(rc: int, records: list[Any], code: int, rankzero: Callable[.
     assert rankzero("run", "jobs/train.yml") == code
 
 
-def test_start_imports_little() -> None:
-    """The command starts before the playbook does: what it imports is paid on every call."""
-    program = "import sys, rankzero.command, rankzero.options; rankzero.options.parser(); print(*sorted(sys.modules))"
+#: Modules beyond those of an empty Python. Each costs about half a millisecond before the playbook starts.
+MOST_MODULES = 100
+
+
+def modules_of(program: str) -> set[str]:
     shown = subprocess.run(
-        [sys.executable, "-S", "-c", program],
-        env={"PYTHONPATH": str(ROOT / "python")},
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'python')!r}); {program}"],
         capture_output=True,
         text=True,
         check=True,
-    ).stdout.split()
+    )
+    return set(shown.stdout.split())
+
+
+def test_start_imports_little() -> None:
+    """What the command imports before the playbook starts is paid on every call."""
+    names = "print(*sys.modules)"
+    verb = "import rankzero.command as c; c.call_of(c.parse(['run', 'jobs/train.yml', '-n', '4']))"
+    imported = modules_of(f"{verb}; {names}") - modules_of(names)
     heavy = {
         "ansible",
         "asyncio",
         "difflib",
         "importlib.metadata",
+        "logging",
         "rankzero.api",
         "rankzero.sbatch",
         "yaml",
     }
-    assert not heavy & set(shown)
+    assert "rankzero.playbook" in imported
+    assert not heavy & imported
+    assert len(imported) <= MOST_MODULES, sorted(imported)
