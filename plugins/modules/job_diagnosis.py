@@ -19,7 +19,7 @@ description:
     over its consequences on other ranks, such as watchdog timeouts, lost connections and launchers' summaries.
   - With O(path) it reads a file or a folder of logs of any launcher.
   - In addition to the logs it uses accounting (state, exit codes, memory), the preflight table and the monitor samples.
-  - For a pending job it explains the reason, and what to change. For a running job it answers the launch check-list,
+  - For a pending job it explains the reason, and what to change. For a running job it answers the launch checklist,
     and reports whether the job has stalled and which rank is behind.
   - A site can add failure families for its own programs, see O(families).
   - Logs may have any size and content, and be compressed with gzip or zstd. Unreadable files are listed, and the rest
@@ -160,7 +160,7 @@ diagnosis:
       type: dict
     checklist:
       description:
-        - The launch check-list. Each C(question) with its C(answer), and C(ok), null if unknown.
+        - The launch checklist. Each C(question) with its C(answer), and C(ok), null if unknown.
         - Did all ranks start, is the world size right, which network does NCCL use, do steps progress, was the model
           saved.
       type: list

@@ -223,7 +223,7 @@ CITATION = re.compile(
     r"|, [CDELPRS][0-9]{1,2}\)(?!\s*[;=])"  # (words, XX)
     r"|\"\"\"[CDELPRS][0-9]{1,2}[:, ]"  # a docstring that begins with one
     r"|(?<!\w)\((?:spec|pitfalls|requirements?|redesign): [a-z]"
-    r"|\b(?:shared/spec|pitfalls\.md|redesign\.md|requirements?\.md)\b",
+    r"|\b(?:shared/spec|spec/[a-z-]+\.md|pitfalls\.md|redesign\.md|requirements?\.md)\b",
 )
 PROSE = (".py", ".sh", ".md", ".rst", ".yml", ".yaml", ".json", ".j2", ".sbatch", ".toml")
 #: Recorded texts of other programs, and prose about tools.

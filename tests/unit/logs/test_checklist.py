@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The launch check-list and stalls, from the ends of logs; and what the monitors wrote."""
+"""The launch checklist and stalls, from the ends of logs; and what the monitors wrote."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ranks in a container, with a stand-in for apptainer: what reaches them, and what is said where it fails.
 
-The traps are those of spec/pyxis.md that a run shows. enter.sh, rank.sh and the proof are the same under pyxis.
+The number in a test's name is that of the pitfall in docs/containers.md. enter.sh, rank.sh and the artifact's check are
+the same under pyxis.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ranks under pyxis, by a stand-in for it at the outermost command (tests/stand_ins.py says what it keeps of the real
-one): each silent trap of spec/pyxis.md that a run shows, by its number. A real one: tests/cluster/test_launch_pyxis.py.
+"""Ranks under pyxis, with a stand-in for srun with pyxis (tests/stand_ins.py says what it keeps of the real one).
+
+The number in a test's name is that of the pitfall in docs/containers.md. tests/cluster/test_launch_pyxis.py uses a real
+pyxis.
 """
 
 from __future__ import annotations
