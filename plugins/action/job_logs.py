@@ -53,6 +53,7 @@ class ActionModule(Action):
         self._task_vars = task_vars or {}
         self._run_dir = options["run_dir"]
         self._reconnect_timeout = options["reconnect_timeout"]
+        self._began = time.monotonic()
         try:
             return self._fetch(options)
         except RankzeroError as error:
@@ -157,18 +158,21 @@ class ActionModule(Action):
                 result["rounds"] += 1
                 mark(dest, found["origin"])
                 result["bytes"] += self._carry(found["archive"], parts, dest)
-                self._moved(result, found["more"])
+                self._moved(result, found)
             if not found["more"]:
                 break
         return None
 
-    def _moved(self, result: dict[str, Any], more: bool) -> None:
+    def _moved(self, result: dict[str, Any], found: dict[str, Any]) -> None:
         """Show the progress of the fetch if more is to come."""
-        if more and display.draws:
+        if found["more"] and display.draws:
             host = str(self._task_vars.get("inventory_hostname", "localhost"))
-            rate = result["bytes"] / max(0.1, time.monotonic() - self._began)
-            text = f"{amount(result['bytes'])} in {len(result['files'])} files"
-            display.row(Row(host, RUNNING, "logs", text, detail=f"{amount(rate)}/s"))
+            done = result["bytes"]
+            size = done + int(found.get("left") or 0)
+            text = f"{amount(done)} of {amount(size)} in {len(result['files'])} files"
+            rate = done / max(0.1, time.monotonic() - self._began)
+            row = Row(host, RUNNING, "logs", text, detail=f"{amount(rate)}/s", fraction=done / max(1, size))
+            display.row(row)
 
     def _becomes(self) -> bool:
         return bool(self._play_context.become)

@@ -64,8 +64,8 @@ verdict:
   returned: always
   type: str
 card:
-  description: The lines shown.
-  returned: always
+  description: The lines shown. A failed task does not return them, because Ansible prints its result as JSON again.
+  returned: when the launch succeeded
   type: list
   elements: str
 """

@@ -58,8 +58,7 @@ def test_the_cause_is_found(host: str, played: tuple[Site, Played]) -> None:
     # The whole story lies beside the run, and the screen has the short one.
     assert read_json(site.run_dir(play.launch(host)) / "diagnosis.json") == found
     assert len(why["lines"]) <= 15
-    (report,) = play.results("rankzero.slurm.job_report", host)
-    assert [f"  {line}" for line in why["lines"]] == report["card"][-len(why["lines"]) :]
+    assert all(f"{host}:   {line}" in play.output for line in why["lines"]), play.output
 
 
 def test_an_artifact_that_proves_nothing_is_a_cause(played: tuple[Site, Played]) -> None:

@@ -141,6 +141,7 @@ def test_a_failure_is_told_once_and_v_shows_all(tmp_path: Path) -> None:
     assert short.stdout.splitlines()[-1] == "gpt failed after 3 s: exit code 1"
     assert "PLAY RECAP" in whole.stdout and "TASK [Take a moment]" in whole.stdout
     assert "one: gpt failed" in whole.stdout, "the card, in Ansible's own output"
+    assert whole.stdout.count("wall time") == 1, "the card, which is not repeated in the JSON of the failed task"
 
 
 def test_several_hosts_in_a_pipe(tmp_path: Path) -> None:

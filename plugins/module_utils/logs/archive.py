@@ -215,7 +215,10 @@ def write_archive(logs_dir: str, parts: Sequence[Part], target: str, redactor: R
 
 
 def fetch_plan(logs_dir: str, request: JsonObject, *, write: bool, redactor: Redactor = PLAIN) -> ModuleResult:
-    """The cluster side of one round: {"parts", "more", "notes", "archive", "archive_bytes"}. Raises RankzeroError.
+    """The cluster side of one round. Raises RankzeroError.
+
+    Returns {"parts", "more", "left" (about how many bytes further rounds will move), "notes", "archive",
+    "archive_bytes"}.
 
     `request`: {"have": {path: Holding as a dict}, "tail_bytes", "head_bytes", "budget", "folder"}. The archive is
     written to a new folder (mode 0700) in `folder`, or in the system's temporary folder where that is None. The caller
@@ -243,10 +246,17 @@ def fetch_plan(logs_dir: str, request: JsonObject, *, write: bool, redactor: Red
     return {
         "parts": [asdict(part) for part in parts],
         "more": more,
+        "left": _left(files, have, parts, request["tail_bytes"]) if more else 0,
         "notes": notes,
         "archive": archive,
         "archive_bytes": size,
     }
+
+
+def _left(files: Sequence[tuple[str, int]], have: Mapping[str, Holding], parts: Sequence[Part], tail: int) -> int:
+    """About how many bytes are left after `parts`. Files that changed may need more."""
+    fresh = [size - (have[path].offset if path in have else 0) for path, size in files]
+    return max(0, sum(min(size, tail or size) for size in fresh if size > 0) - sum(part.bytes for part in parts))
 
 
 def origin_of(run_dir: str) -> str:

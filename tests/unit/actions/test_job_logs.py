@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.action import job_logs, job_repo
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import reconnect
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import Row
 
 RUN = "/state/runs/gpt/0123456789abcdef/1"
 
@@ -84,6 +85,20 @@ def test_logs_arrive_over_a_connection_that_breaks(monkeypatch: pytest.MonkeyPat
     result = desk.action.run(None, {"inventory_hostname": "login"})
     assert not result.get("failed") and result["bytes"] == 5 and desk.fetches == 2
     assert sum("the connection is back" in line for line in desk.lines) == 2
+
+
+def test_a_fetch_in_several_archives_shows_bytes_and_a_rate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    archive = found(archive="/there/logs")
+    desk = Desk(monkeypatch, tmp_path, [{**archive, "more": True, "left": 3_000_000}, archive])
+    monkeypatch.setattr(job_logs, "unpack", lambda _stream, _parts, _dest: 1_000_000)
+    monkeypatch.setattr(job_logs.display, "display", lambda *_args, **_more: None)
+    rows: list[Row] = []
+    monkeypatch.setattr(type(job_logs.display), "draws", True)
+    monkeypatch.setattr(job_logs.display, "row", rows.append)
+    result = desk.action.run(None, {"inventory_hostname": "login"})
+    assert not result.get("failed") and result["bytes"] == 2_000_000
+    (row,) = rows
+    assert (row.name, row.fraction) == ("logs", 0.25) and row.detail.endswith("/s") and "1 MB of 4 MB" in row.text
 
 
 def test_a_card_is_shown_where_the_logs_cannot_be_fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def local(tmp_path: Path) -> Path:
 
 def fetch(remote: Path, local: Path, tail_bytes: int = 0, budget: int = logs.ROUND_BYTES) -> dict[str, Any]:
     """All rounds, as the action does them."""
-    total = {"bytes": 0, "rounds": 0, "paths": []}
+    total = {"bytes": 0, "rounds": 0, "paths": [], "left": []}
     while True:
         have = {path: asdict(held) for path, held in logs.holdings(str(local)).items()}
         request = {"have": have, "tail_bytes": tail_bytes, "budget": budget, "folder": str(remote.parent)}
@@ -49,6 +49,7 @@ def fetch(remote: Path, local: Path, tail_bytes: int = 0, budget: int = logs.ROU
             assert found["archive_bytes"] == os.path.getsize(found["archive"])
         total["rounds"] += 1
         total["paths"] += [part.path for part in parts]
+        total["left"].append(found["left"])
         if not found["more"]:
             return total
 
@@ -101,6 +102,7 @@ def test_many_rounds_when_there_is_much(remote: Path, local: Path) -> None:
     (remote / "big.log").write_bytes(os.urandom(10000))
     total = fetch(remote, local, budget=3000)
     assert total["rounds"] >= 4 and total["bytes"] == 6 + 3 * 70 + 10000
+    assert total["left"][0] == total["bytes"] - 3000 and total["left"][-1] == 0
     assert same(remote, local)
 
 
