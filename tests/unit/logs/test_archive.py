@@ -63,7 +63,7 @@ def same(remote: Path, local: Path) -> bool:
 def test_all_ranks_and_only_new_bytes_the_second_time(remote: Path, local: Path) -> None:
     first = fetch(remote, local)
     assert first["bytes"] == 6 + 3 * 70 and same(remote, local)
-    assert fetch(remote, local) == {"bytes": 0, "rounds": 1, "paths": []}
+    assert fetch(remote, local) == {"bytes": 0, "rounds": 1, "paths": [], "left": [0]}
     with (remote / "0" / "rank-0001.log").open("ab") as stream:
         stream.write(b"\xff\x00 more")
     assert fetch(remote, local) == {"bytes": 7, "rounds": 1, "paths": ["0/rank-0001.log"]}
