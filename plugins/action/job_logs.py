@@ -12,8 +12,8 @@ import os
 import shlex
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
@@ -21,11 +21,17 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import (
     ROUND_BYTES,
-    Part,
     holdings,
     mark,
     place_of,
     unpack,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import (
+    Fetched,
+    FetchRequest,
+    Holding,
+    Part,
+    Round,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, identity
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
@@ -39,6 +45,32 @@ FOLLOW_MIN, FOLLOW_MAX = 1.0, 10.0
 ASK_SECONDS = 60.0
 # With become, the archive is sent as text in the command's output, which is kept in memory.
 BECOME_ROUND_BYTES = 16 * 1024 * 1024
+
+
+class ModuleFailed(Exception):
+    """The module failed with this result, which becomes the task's result."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__(result.get("msg", ""))
+        self.result = result
+
+
+@dataclass
+class Transfer:
+    """The logs that this task has fetched so far into the folder `dest`. `over`: the launch has ended."""
+
+    dest: str
+    choice: str | None
+    run_dir: str = ""
+    over: bool = False
+    files: list[Part] = field(default_factory=list)
+    bytes: int = 0
+    archive_bytes: int = 0
+    rounds: int = 0
+
+    def result(self) -> dict[str, Any]:
+        """Return the result of the task."""
+        return {**vars(self), "files": [vars(part) for part in self.files], "changed": self.bytes > 0}
 
 
 class ActionModule(Action):
@@ -58,6 +90,8 @@ class ActionModule(Action):
             return self._fetch(options)
         except RankzeroError as error:
             return {"failed": True, "msg": error.message, **error.partial}
+        except ModuleFailed as error:
+            return error.result
         except ConnectionLost as error:
             return {
                 "failed": True,
@@ -72,37 +106,21 @@ class ActionModule(Action):
     def _fetch(self, options: dict[str, Any]) -> dict[str, Any]:
         run_dir, choice = options["run_dir"], None
         if not run_dir:
-            found = self._round({}, 0, options)
-            if found.get("failed"):
-                return found
-            run_dir = found["run_dir"]
-            choice = found.get("choice")
+            answer = self._round({}, 0, options)
+            run_dir, choice = answer.run_dir, answer.choice
             if choice:
                 display.display(f"{self._task_vars.get('inventory_hostname', 'localhost')}: {choice}")
         self._run_dir = run_dir
         who = identity(run_dir)
         self._folder = os.path.abspath(os.path.join(options["dest"], who.name, who.key, str(who.generation)))
-        dest = place_of(self._folder)
-        result: dict[str, Any] = {
-            "dest": dest,
-            "files": [],
-            "bytes": 0,
-            "archive_bytes": 0,
-            "rounds": 0,
-            "choice": choice,
-        }
-        failed = self._rounds(options, result)
-        if failed:
-            return failed
+        transfer = Transfer(place_of(self._folder), choice)
+        self._rounds(options, transfer)
         if options["follow"] and not self._task.check_mode:
-            failed = self._follow(options, result)
-            if failed:
-                return failed
-        if options["merge"] and not self._task.check_mode:
-            result["merged"] = merge(result["dest"])
-        return {**result, "changed": result["bytes"] > 0}
+            self._follow(options, transfer)
+        merged = {"merged": merge(transfer.dest)} if options["merge"] and not self._task.check_mode else {}
+        return {**transfer.result(), **merged}
 
-    def _follow(self, options: dict[str, Any], result: dict[str, Any]) -> dict[str, Any] | None:
+    def _follow(self, options: dict[str, Any], transfer: Transfer) -> None:
         """Fetch repeatedly and show new lines, until the launch is over or the time is up."""
         host = str(self._task_vars.get("inventory_hostname", "localhost"))
 
@@ -110,97 +128,93 @@ class ActionModule(Action):
             for line in lines:
                 display.display(f"{host}: {line}")
 
-        tail = Tail(result["dest"])
+        tail = Tail(transfer.dest)
         show(tail.begin())
         began = asked = time.monotonic()
         pause = FOLLOW_MIN
-        while not result["over"]:
+        while not transfer.over:
             if options["follow_timeout"] and time.monotonic() - began >= options["follow_timeout"]:
                 break
             time.sleep(pause)
             ask = time.monotonic() - asked >= ASK_SECONDS
             asked = time.monotonic() if ask else asked
-            before = len(result["files"])
-            failed = self._rounds(options, result, ask=ask)
-            if failed:
-                return failed
-            grown = {file["path"]: file["restart"] for file in result["files"][before:]}
+            before = len(transfer.files)
+            self._rounds(options, transfer, ask=ask)
+            grown = {part.path: part.restart for part in transfer.files[before:]}
             show(tail.news(grown))
             pause = FOLLOW_MIN if grown else min(pause * 1.5, FOLLOW_MAX)
         show(tail.rest())
-        return None
 
-    def _rounds(self, options: dict[str, Any], result: dict[str, Any], *, ask: bool = True) -> dict[str, Any] | None:
-        """Fetch what is new in as many archives as needed, and add it to `result`. Returns a failure, or None."""
+    def _rounds(self, options: dict[str, Any], transfer: Transfer, *, ask: bool = True) -> None:
+        """Fetch what is new in as many archives as needed, and add it to `transfer`."""
         budget = BECOME_ROUND_BYTES if self._becomes() else ROUND_BYTES
         while True:
-            have = {path: asdict(held) for path, held in holdings(result["dest"]).items()}
-            found = self._round(have, budget, options, ask=ask)
-            if found.get("failed"):
-                return found
-            dest = place_of(self._folder, found["origin"])
-            if dest != result["dest"]:
+            answer = self._round(holdings(transfer.dest), budget, options, ask=ask)
+            fetched = answer.fetched
+            dest = place_of(self._folder, answer.origin)
+            if dest != transfer.dest:
                 # This archive was requested for what another launch's logs lack.
-                self._discard(found["archive"])
-                result["dest"] = dest
+                self._discard(fetched.archive)
+                transfer.dest = dest
                 continue
-            result["over"] = found["over"]
-            for note in found["notes"]:
+            transfer.over = answer.over
+            for note in fetched.notes:
                 display.warning(note)
-            parts = [Part(**part) for part in found["parts"]]
-            result["run_dir"] = found["run_dir"]
-            result["files"] += found["parts"]
-            result["archive_bytes"] += found["archive_bytes"]
+            transfer.run_dir = answer.run_dir
+            transfer.files += fetched.parts
+            transfer.archive_bytes += fetched.archive_bytes
             if self._task.check_mode:
-                result["bytes"] = sum(part.size - part.start for part in parts)
+                transfer.bytes = sum(part.size - part.start for part in fetched.parts)
                 break
-            if found["archive"]:
-                result["rounds"] += 1
-                mark(dest, found["origin"])
-                result["bytes"] += self._carry(found["archive"], parts, dest)
-                self._moved(result, found)
-            if not found["more"]:
+            if fetched.archive:
+                transfer.rounds += 1
+                mark(dest, answer.origin)
+                transfer.bytes += self._carry(fetched.archive, fetched.parts, dest)
+                self._moved(transfer, fetched)
+            if not fetched.more:
                 break
-        return None
 
-    def _moved(self, result: dict[str, Any], found: dict[str, Any]) -> None:
+    def _moved(self, transfer: Transfer, fetched: Fetched) -> None:
         """Show the progress of the fetch if more is to come."""
-        if found["more"] and display.draws:
+        if fetched.more and display.draws:
             host = str(self._task_vars.get("inventory_hostname", "localhost"))
-            done = result["bytes"]
-            size = done + int(found.get("left") or 0)
-            text = f"{amount(done)} of {amount(size)} in {len(result['files'])} files"
-            rate = done / max(0.1, time.monotonic() - self._began)
-            row = Row(host, RUNNING, "logs", text, detail=f"{amount(rate)}/s", fraction=done / max(1, size))
-            display.row(row)
+            size = transfer.bytes + fetched.left
+            text = f"{amount(transfer.bytes)} of {amount(size)} in {len(transfer.files)} files"
+            rate = transfer.bytes / max(0.1, time.monotonic() - self._began)
+            fraction = transfer.bytes / max(1, size)
+            display.row(Row(host, RUNNING, "logs", text, detail=f"{amount(rate)}/s", fraction=fraction))
 
     def _becomes(self) -> bool:
         return bool(self._play_context.become)
 
-    def _round(
-        self, have: dict[str, Any], budget: int, options: dict[str, Any], *, ask: bool = False
-    ) -> dict[str, Any]:
-        """Call the module once. With a budget of 0, it only finds the run directory."""
-        # The task's remote folder belongs to the login user; a module of another user could not write to it.
-        folder = None if self._becomes() else self._connection._shell.tmpdir
-        # Check mode plans everything in one round, since nothing is transferred.
-        budget = 2**62 if self._task.check_mode and budget else budget
-        bounds = {"tail_bytes": options["tail_bytes"], "head_bytes": options["head_bytes"]}
-        request = {"have": have, **bounds, "budget": budget, "folder": folder, "ask": ask and options["follow"]}
+    def _round(self, have: Mapping[str, Holding], budget: int, options: dict[str, Any], *, ask: bool = False) -> Round:
+        """Call the module once. With a budget of 0, it only finds the run directory. Raises ModuleFailed."""
+        request = FetchRequest(
+            have=have,
+            tail_bytes=options["tail_bytes"],
+            head_bytes=options["head_bytes"],
+            # Check mode plans everything in one round, since nothing is transferred.
+            budget=2**62 if self._task.check_mode and budget else budget,
+            # The task's remote folder belongs to the login user; a module of another user could not write to it.
+            folder=None if self._becomes() else self._connection._shell.tmpdir,
+            ask=ask and options["follow"],
+        )
         # Once found, the launch stays the same, even if a newer one of its name appears in the meantime.
         same = {"run_dir": self._run_dir} if self._run_dir else {}
 
         def call() -> dict[str, Any]:
-            found: dict[str, Any] = self._execute_module(
+            result: dict[str, Any] = self._execute_module(
                 "rankzero.slurm.job_logs",
-                module_args={**self._task.args, **same, "_request": request},
+                module_args={**self._task.args, **same, "_request": request.arguments()},
                 task_vars=self._task_vars,
             )
-            return found
+            return result
 
         result = self._retried(call)
         result.pop("invocation", None)
-        return result
+        if result.get("failed"):
+            raise ModuleFailed(result)
+        return Round.of(result)
 
     def _retried(self, command: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Run `command`, and repeat it while the connection is lost. Raises ConnectionLost."""
@@ -211,7 +225,7 @@ class ActionModule(Action):
 
         return retried(command, say, self._reconnect_timeout, self._connection)
 
-    def _carry(self, archive: str, parts: list[Part], dest: str) -> int:
+    def _carry(self, archive: str, parts: Sequence[Part], dest: str) -> int:
         """Fetch one archive, unpack it here, and remove it there. Returns the bytes of logs in it."""
         with tempfile.TemporaryDirectory(prefix="rankzero-logs-") as folder:
             local = os.path.join(folder, "logs.tar.gz")

@@ -169,8 +169,9 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import LOOK, PLAIN, fetch_plan, origin_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import PLAIN, fetch_plan, origin_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Round
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import is_over
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, choice_made, one_run
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -179,13 +180,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """One round: says what is new and packs it. The action plugin of the same name fetches and unpacks the archive."""
     run = one_run(module.params)
-    request = module.params["_request"] or LOOK
+    request = FetchRequest.of(module.params["_request"] or {})
     # Asked before the logs are looked at: what is written until the end is then still fetched.
-    over = is_over(run, Slurm(), ask=bool(request.get("ask")), often=module.params["follow"])
+    over = is_over(run, Slurm(), ask=request.ask, often=module.params["follow"])
     redactor = redactor_of(run) if module.params["redact"] else PLAIN
-    found = fetch_plan(run.file("logs"), request, write=not module.check_mode, redactor=redactor)
-    choice = {"choice": choice_made(module.params, run)}
-    return {"changed": False, **choice, "run_dir": run.path, "origin": origin_of(run.path), "over": over, **found}
+    fetched = fetch_plan(run.file("logs"), request, write=not module.check_mode, redactor=redactor)
+    return Round(run.path, origin_of(run.path), over, choice_made(module.params, run), fetched).result()
 
 
 def main() -> None:

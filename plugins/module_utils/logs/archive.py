@@ -22,15 +22,15 @@ import stat
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import IO, Any
+from dataclasses import replace
+from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, state_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, bounded_walk, sync
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Plain, Redactor
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Fetched, FetchRequest, Holding, Part
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import JOURNAL, RunDirectory
 
 # Bytes before an offset that must be unchanged for the rest to count as new.
@@ -38,8 +38,6 @@ CHECKED = 1024
 # Bytes of one archive. More logs take more round trips, and neither side holds more than this at a time.
 ROUND_BYTES = 64 * 1024 * 1024
 BLOCK = 256 * 1024
-# A request that moves nothing and only identifies the launch.
-LOOK: dict[str, Any] = {"have": {}, "tail_bytes": 0, "head_bytes": 0, "budget": 0, "folder": None}
 # If only the end of a log is fetched, its beginning is stored next to it under its name with this suffix.
 HEAD = ".head"
 # In the log folder here: for each path, how many bytes at its beginning were left out on purpose (tail_bytes).
@@ -48,35 +46,6 @@ INDEX = ".fetched.json"
 ORIGIN = ".origin"
 PLAIN = Plain()
 _RANK_LOG = re.compile(r"rank-([0-9]+)\.log|.+\.[0-9]+\.[^/]+\.([0-9]+)\.out")
-
-
-@dataclass(frozen=True)
-class Holding:
-    """The part of one file that is here: all up to `offset` of the original; its last `length` bytes are hashed."""
-
-    offset: int
-    length: int
-    digest: str
-
-
-@dataclass(frozen=True)
-class Part:
-    """Bytes [start, start + bytes) of a log that had `size` bytes. `restart`: they replace what was fetched before.
-
-    `source`: the log that they come from, where it differs from `path`, the file that they are written to.
-    """
-
-    path: str
-    start: int
-    bytes: int
-    size: int
-    restart: bool
-    source: str = ""
-
-    @property
-    def origin(self) -> str:
-        """The log to read: `source`, else `path`."""
-        return self.source or self.path
 
 
 def safe_path(path: str) -> bool:
@@ -214,43 +183,31 @@ def write_archive(logs_dir: str, parts: Sequence[Part], target: str, redactor: R
     return written
 
 
-def fetch_plan(logs_dir: str, request: JsonObject, *, write: bool, redactor: Redactor = PLAIN) -> ModuleResult:
-    """The cluster side of one round. Raises RankzeroError.
+def fetch_plan(logs_dir: str, request: FetchRequest, *, write: bool, redactor: Redactor = PLAIN) -> Fetched:
+    """Return what the cluster's side moves in one round. Raises RankzeroError.
 
-    Returns {"parts", "more", "left" (about how many bytes further rounds will move), "notes", "archive",
-    "archive_bytes"}.
-
-    `request`: {"have": {path: Holding as a dict}, "tail_bytes", "head_bytes", "budget", "folder"}. The archive is
-    written to a new folder (mode 0700) in `folder`, or in the system's temporary folder where that is None. The caller
-    removes it.
+    The archive is written to a new folder (mode 0700), which the caller removes.
     """
-    have = {path: Holding(**held) for path, held in request["have"].items()}
     files, notes = collect(logs_dir)
     archive, size = None, 0
     try:
         parts, more = plan(
             logs_dir,
             files,
-            have,
-            tail_bytes=request["tail_bytes"],
-            head_bytes=request.get("head_bytes", 0),
-            budget=request["budget"],
+            request.have,
+            tail_bytes=request.tail_bytes,
+            head_bytes=request.head_bytes,
+            budget=request.budget,
             redactor=redactor,
         )
         if write and parts:
-            archive = os.path.join(tempfile.mkdtemp(prefix="rankzero-logs-", dir=request["folder"]), "logs.tar.gz")
+            archive = os.path.join(tempfile.mkdtemp(prefix="rankzero-logs-", dir=request.folder), "logs.tar.gz")
             parts = write_archive(logs_dir, parts, archive, redactor)
             size = os.path.getsize(archive)
     except (OSError, Untrusted) as error:
         raise RankzeroError(f"the logs in {logs_dir} cannot be read or packed: {error}; fetch them again") from error
-    return {
-        "parts": [asdict(part) for part in parts],
-        "more": more,
-        "left": _left(files, have, parts, request["tail_bytes"]) if more else 0,
-        "notes": notes,
-        "archive": archive,
-        "archive_bytes": size,
-    }
+    left = _left(files, request.have, parts, request.tail_bytes) if more else 0
+    return Fetched(parts, more, left, notes, archive, size)
 
 
 def _left(files: Sequence[tuple[str, int]], have: Mapping[str, Holding], parts: Sequence[Part], tail: int) -> int:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import tarfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import archive as logs
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import Part
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Part, Round
 
 
 @pytest.fixture
@@ -36,22 +36,27 @@ def local(tmp_path: Path) -> Path:
 
 def fetch(remote: Path, local: Path, tail_bytes: int = 0, budget: int = logs.ROUND_BYTES) -> dict[str, Any]:
     """All rounds, as the action does them."""
-    total = {"bytes": 0, "rounds": 0, "paths": [], "left": []}
+    total: dict[str, Any] = {"bytes": 0, "rounds": 0, "paths": [], "left": []}
     while True:
-        have = {path: asdict(held) for path, held in logs.holdings(str(local)).items()}
-        request = {"have": have, "tail_bytes": tail_bytes, "budget": budget, "folder": str(remote.parent)}
-        found = logs.fetch_plan(str(remote), request, write=True)
-        parts = [Part(**part) for part in found["parts"]]
-        if found["archive"]:
-            assert os.stat(found["archive"]).st_mode & 0o777 == 0o600
-            with open(found["archive"], "rb") as stream:
-                total["bytes"] += logs.unpack(stream, parts, str(local))
-            assert found["archive_bytes"] == os.path.getsize(found["archive"])
+        request = FetchRequest(logs.holdings(str(local)), tail_bytes, budget=budget, folder=str(remote.parent))
+        assert FetchRequest.of(json.loads(json.dumps(request.arguments()))) == request
+        fetched = logs.fetch_plan(str(remote), request, write=True)
+        if fetched.archive:
+            assert os.stat(fetched.archive).st_mode & 0o777 == 0o600
+            with open(fetched.archive, "rb") as stream:
+                total["bytes"] += logs.unpack(stream, fetched.parts, str(local))
+            assert fetched.archive_bytes == os.path.getsize(fetched.archive)
         total["rounds"] += 1
-        total["paths"] += [part.path for part in parts]
-        total["left"].append(found["left"])
-        if not found["more"]:
+        total["paths"] += [part.path for part in fetched.parts]
+        total["left"].append(fetched.left)
+        if not fetched.more:
             return total
+
+
+def test_the_answer_of_a_round_is_read_as_it_was_written(remote: Path) -> None:
+    fetched = logs.fetch_plan(str(remote), FetchRequest(budget=2**62), write=False)
+    answer = Round("/runs/gpt/0123456789abcdef/1", "0123456789abcdef", False, None, fetched)
+    assert Round.of(json.loads(json.dumps(answer.result()))) == answer
 
 
 def same(remote: Path, local: Path) -> bool:
@@ -66,7 +71,7 @@ def test_all_ranks_and_only_new_bytes_the_second_time(remote: Path, local: Path)
     assert fetch(remote, local) == {"bytes": 0, "rounds": 1, "paths": [], "left": [0]}
     with (remote / "0" / "rank-0001.log").open("ab") as stream:
         stream.write(b"\xff\x00 more")
-    assert fetch(remote, local) == {"bytes": 7, "rounds": 1, "paths": ["0/rank-0001.log"]}
+    assert fetch(remote, local) == {"bytes": 7, "rounds": 1, "paths": ["0/rank-0001.log"], "left": [0]}
     assert same(remote, local)
 
 
@@ -208,15 +213,13 @@ def test_a_log_that_shrinks_while_it_is_packed(tmp_path: Path) -> None:
 
 
 def test_a_look_writes_nothing(remote: Path) -> None:
-    request = {"have": {}, "tail_bytes": 0, "budget": 2**62, "folder": None}
-    found = logs.fetch_plan(str(remote), request, write=False)
-    assert (found["archive"], found["archive_bytes"], len(found["parts"])) == (None, 0, 4)
+    fetched = logs.fetch_plan(str(remote), FetchRequest(budget=2**62), write=False)
+    assert (fetched.archive, fetched.archive_bytes, len(fetched.parts)) == (None, 0, 4)
 
 
 def test_no_logs_yet(tmp_path: Path) -> None:
-    request = {"have": {}, "tail_bytes": 0, "budget": 1, "folder": None}
-    found = logs.fetch_plan(str(tmp_path / "none"), request, write=True)
-    assert (found["parts"], found["more"], found["archive"]) == ([], False, None)
+    fetched = logs.fetch_plan(str(tmp_path / "none"), FetchRequest(budget=1), write=True)
+    assert (fetched.parts, fetched.more, fetched.archive) == ([], False, None)
 
 
 def test_two_runs_of_one_name_key_and_generation_have_a_folder_each(tmp_path: Path) -> None:

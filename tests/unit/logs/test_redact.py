@@ -14,8 +14,6 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import (
     PLAIN,
-    Holding,
-    Part,
     collect,
     fetch_plan,
     holdings,
@@ -24,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import
     write_archive,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of, values_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Holding, Part
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 
 # Made of parts, so that no scanner takes this file for a leak.
@@ -144,10 +143,10 @@ def test_both_ends_of_a_giant_log(tmp_path: Path) -> None:
 
 def test_the_module_s_half_redacts(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(HUB)
-    request = {"have": {}, "tail_bytes": 0, "head_bytes": 0, "budget": 1000, "folder": str(tmp_path)}
-    found = fetch_plan(str(tmp_path), request, write=True, redactor=Redactor())
+    request = FetchRequest(budget=1000, folder=str(tmp_path))
+    fetched = fetch_plan(str(tmp_path), request, write=True, redactor=Redactor())
     dest = tmp_path / "dest"
-    with open(found["archive"], "rb") as stream:
-        unpack(stream, [Part(**part) for part in found["parts"]], str(dest))
+    with open(str(fetched.archive), "rb") as stream:
+        unpack(stream, fetched.parts, str(dest))
     assert (dest / "a.log").read_bytes() == b"*" * len(HUB)
     assert holdings(str(dest))["a.log"] == Holding(len(HUB), len(HUB), holdings(str(dest))["a.log"].digest)
