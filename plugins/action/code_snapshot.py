@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import CODE_SNAPSHOT
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot_request import SnapshotRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, pack
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import VARIABLE, Snapshots
@@ -38,7 +39,7 @@ class ActionModule(Producer):
         if options["dirty"] == "refuse" and options["state"] == "present":
             refuse_changes(snapshot)
         large = snapshot.size > _WHOLE
-        result = self.call(**where, _request={"digest": snapshot.digest, "large": large})
+        result = self.call(**where, _request=SnapshotRequest(snapshot.digest, large).arguments())
         base = result.pop("base", None)
         wanted = options["state"] == "present" and not self._task.check_mode
         if wanted and not result.get("failed") and not result["ref"]["present"]:
@@ -55,16 +56,17 @@ class ActionModule(Producer):
 
     def _bring(self, snapshot: Snapshot, where: dict[str, Any], base: str | None) -> dict[str, Any]:
         """Send what the store's snapshot `base` does not contain, or everything if there is no such snapshot."""
-        request: dict[str, Any] = {"digest": snapshot.digest}
+        request = SnapshotRequest(snapshot.digest)
         sent = snapshot
         if base:
             tree = [(entry.kind, entry.sha256, entry.path) for entry in snapshot.files]
-            answer = self.call(**where, _request={"base": base, "tree": tree})
+            answer = self.call(**where, _request=SnapshotRequest(base=base, tree=tree).arguments())
             if answer.get("failed"):
                 return answer
             numbers = set(answer["lacking"])
             sent = replace(snapshot, files=tuple(snapshot.files[number] for number in sorted(numbers)))
-            request["base"], request["tree"] = base, [one for at, one in enumerate(tree) if at not in numbers]
+            kept = [row for number, row in enumerate(tree) if number not in numbers]
+            request = replace(request, base=base, tree=kept)
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             archive = os.path.join(folder, "code.tar.gz")
             try:
@@ -74,7 +76,7 @@ class ActionModule(Producer):
             except OSError as error:
                 raise RankzeroError(f"code.src: the snapshot cannot be packed: {error}. Run again.") from error
             remote = self._connection._shell.join_path(self.send([archive]), "code.tar.gz")
-        return {**self.call(**where, _request={**request, "archive": remote}), "sent": size}
+        return {**self.call(**where, _request=replace(request, archive=remote).arguments()), "sent": size}
 
 
 def _too_large(snapshot: Snapshot) -> str:

@@ -184,25 +184,26 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import CODE_SNAPSHOT, REQUEST
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import root_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot import ensure_snapshot, lacking, newest_base
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot_request import SnapshotRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """The action plugin of the same name says which tree it is, and brings the archive when it is asked to."""
-    request = module.params["_request"] or {}
-    store_root, base, tree = module.params["store_root"], request.get("base"), request.get("tree", [])
-    if base and "archive" not in request:
-        return {"changed": False, "lacking": lacking(store_root, base, tree)}
+    request = SnapshotRequest.of(module.params["_request"] or {})
+    store_root = module.params["store_root"]
+    if request.base and not request.archive:
+        return {"changed": False, "lacking": lacking(store_root, request.base, request.tree)}
     result = ensure_snapshot(
         module.params,
-        module.params["key"] or request.get("digest", ""),
-        request.get("archive"),
-        base=base,
-        kept=[Entry(path, kind, sha256, 0) for kind, sha256, path in tree],
+        module.params["key"] or request.digest,
+        request.archive,
+        base=request.base,
+        kept=[Entry(path, kind, sha256, 0) for kind, sha256, path in request.tree],
         absent=module.params["state"] == "absent",
         check_mode=module.check_mode,
     )
-    if request.get("large") and not result["ref"]["present"]:
+    if request.large and not result["ref"]["present"]:
         result["base"] = newest_base(root_of(store_root))
     return result
 

@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import contents, unpack
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import remove, root_of, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot_request import Row
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry
 
@@ -37,15 +38,15 @@ def newest_base(store_root: str) -> str | None:
     return max(found)[1] if found else None
 
 
-def lacking(store_root: str, base: str, tree: Sequence[Sequence[str]]) -> list[int]:
-    """Indices of the entries (kind, sha256 ...) of `tree` whose content the snapshot `base` does not contain."""
+def lacking(store_root: str, base: str, tree: Sequence[Row]) -> list[int]:
+    """Indices of the entries of `tree` whose content the snapshot `base` does not contain."""
     path = snapshot_path(root_of(store_root), base)
     try:
         uses.use(path)  # prevents a prune from removing it before it is used
         there = contents(path)
     except OSError:
         there = {}
-    return [number for number, (kind, sha256, *_rest) in enumerate(tree) if (kind, sha256) not in there]
+    return [number for number, (kind, sha256, _path) in enumerate(tree) if (kind, sha256) not in there]
 
 
 def ensure_snapshot(

@@ -8,12 +8,17 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
-from typing import Any
+from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import last_lines
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import make_elsewhere, wanted_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import (
+    Needs,
+    make_elsewhere,
+    wanted_of,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.request import PackagesRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import own_uv
@@ -28,33 +33,36 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
     given = dict(options)
     text = project_recipe(given.pop("project"), {**given, "mode": "venv"}, producer.roots)
     tool = own_uv()
-    request: dict[str, Any] = {"pyproject": text.pyproject, "uv_lock": text.lock, "uv": tool.path if tool else None}
-    result = producer.call(**given, _request=request)
-    needs = result.pop("needs", None)
-    if not needs or result.get("failed"):
+    request = PackagesRequest(text.pyproject, text.lock, tool.path if tool else None)
+    result = producer.call(**given, _request=request.arguments())
+    answer = result.pop("needs", None)
+    if not answer or result.get("failed"):
         return result
+    needs = Needs.of(answer)
     if tool is None:
         raise RankzeroError(
             "uv_cache: the host could not get the packages, and the controller has no uv to fetch them with. Install "
             "uv beside Ansible, or carry a set to the host (source), or check on the host what was tried:\n"
-            + last_lines(needs["reason"])
+            + last_lines(needs.reason)
         )
     wanted = wanted_of(given, request)
     producer.say(
         f"{wanted.kind} {wanted.key[:12]}: not on the host; downloading the packages here. Why:\n"
-        + last_lines(needs["reason"], 3),
+        + last_lines(needs.reason, 3),
     )
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    offer = make_elsewhere(os.path.join(home, "rankzero"), wanted, needs, tool.path)
-    result = producer.call(**given, _request={**request, "offer": offer})
+    if needs.aim is None:
+        raise RankzeroError(f"uv_cache: the host did not name the Python and platform of the set ({needs.reason})")
+    offer = make_elsewhere(os.path.join(home, "rankzero"), wanted, needs.aim, tool.path)
+    result = producer.call(**given, _request=replace(request, offer=offer).arguments())
     if result.pop("needs", None) and not result.get("failed"):
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             archive = os.path.join(folder, f"{wanted.key}.tar")
             with tarfile.open(archive, "w") as packed:
-                packed.add(offer["folder"], arcname=wanted.key)
+                packed.add(offer.folder, arcname=wanted.key)
             producer.say(f"sending {os.path.getsize(archive) / 1e6:.0f} MB")
             sent = os.path.join(producer.send([archive]), os.path.basename(archive))
-        result = producer.call(**given, _request={**request, "sent": sent})
+        result = producer.call(**given, _request=replace(request, sent=sent).arguments())
         if result.pop("needs", None):
             raise RankzeroError("uv_cache: the set was damaged during the transfer; run again.")
     return result

@@ -22,11 +22,13 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import (
+    Needs,
     ensure_packages,
     make_elsewhere,
     wanted_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import Wanted, target_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.request import PackagesRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import sweep
 from tests.unit.pyenv.conftest import Index
@@ -263,10 +265,13 @@ def test_the_controller_makes_it_for_the_host(
         with pytest.raises(RankzeroError, match="cannot be reached"):
             ensure(store, download="head")
     request: dict[str, Any] = {"pyproject": PYPROJECT}
-    wanted = wanted_of(options(store), request)
-    offer = make_elsewhere(str(tmp_path / "controller"), wanted, json.loads(json.dumps(asked["needs"])), None)
+    wanted = wanted_of(options(store), PackagesRequest(PYPROJECT))
+    aim = Needs.of(json.loads(json.dumps(asked["needs"]))).aim
+    assert aim is not None
+    made = make_elsewhere(str(tmp_path / "controller"), wanted, aim, None)
+    offer = PackagesRequest(offer=made).arguments()["offer"]
     index.close()
-    assert make_elsewhere(str(tmp_path / "controller"), wanted, asked["needs"], None) == offer
+    assert make_elsewhere(str(tmp_path / "controller"), wanted, aim, None) == made
     unseen = {**request, "offer": {**offer, "folder": "/nonexistent"}}
     assert ensure_packages(options(store), unseen)["needs"] == {
         "reason": "the controller's set is not visible on this host"

@@ -32,6 +32,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe, ensure_conda
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import ensure_packages, wanted_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.request import PackagesRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import make_read_only
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot import ensure_snapshot
@@ -98,7 +99,7 @@ def conda(site: Site) -> tuple[Path, Result]:
 
 def packages(site: Site) -> tuple[Path, Result]:
     options, request = site.options(UV_CACHE), {"pyproject": PYPROJECT}
-    wanted = wanted_of(options, request)
+    wanted = wanted_of(options, PackagesRequest(PYPROJECT))
     files = {"requirements.txt": {"bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}}
     manifest = {"files": files, "key": wanted.key, "digest": "d", "inputs": wanted.inputs, "packages": {}}
     files_there = {"packages.json": json.dumps(manifest), "requirements.txt": ""}

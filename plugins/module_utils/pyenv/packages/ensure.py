@@ -13,7 +13,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -38,11 +38,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.pack
     read_manifest,
     take_over,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.request import Offer, PackagesRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import choose
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.tool import bootstrap_uv, find_uv
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import disk_folder
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
@@ -67,21 +67,30 @@ class Needs:
     """Why the controller must make the set for the Python and platform `aim`; without `aim`, why it must send it."""
 
     reason: str
-    aim: JsonObject | None = None
+    aim: Aim | None = None
+
+    @classmethod
+    def of(cls, given: JsonObject) -> Needs:
+        """Read them from the module's result."""
+        aim = given.get("aim")
+        return cls(given["reason"], Aim.of(aim) if aim else None)
+
+    def result(self) -> JsonObject:
+        """Return them as the module returns them."""
+        return {"reason": self.reason, **({"aim": asdict(self.aim)} if self.aim else {})}
 
 
-def ensure_packages(options: Parameters, request: JsonObject, *, check_mode: bool = False) -> ModuleResult:
+def ensure_packages(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
     """Make the set that the module's options describe present or absent. Raises RankzeroError.
 
-    `request` comes from the controller: texts `pyproject` and `uv_lock`, its own `uv`, and a finished set: `offer` (its
-    folder there, which this host may see) or `sent` (an archive of it on this host). Returns `changed`, `ref`,
-    `damaged` and, if it is present, `packages` (its packages.json); `needs` where the controller must make the set or
-    send it.
+    `given`: the module's request, a `PackagesRequest`. Returns `changed`, `ref`, `damaged` and, if it is present,
+    `packages` (its packages.json); `needs` where the controller must make the set or send it.
     """
     stores = ready(options, check_mode=check_mode)
     root = stores[-1].path
     if options["state"] == "absent" and options.get("key"):
         return _absent(root, options["key"], check_mode=check_mode)
+    request = PackagesRequest.of(given)
     wanted = wanted_of(options, request)
     if options["state"] == "absent":
         return _absent(root, wanted.key, check_mode=check_mode)
@@ -107,18 +116,15 @@ def ensure_packages(options: Parameters, request: JsonObject, *, check_mode: boo
             return _result(wanted, path, again, changed=False)
         made = _made(root, path, wanted, options, request)
     if isinstance(made, Needs):
-        needs = {name: value for name, value in vars(made).items() if value is not None}
-        return {**_result(wanted, path, None, changed=False, damaged=damaged), "needs": needs}
+        return {**_result(wanted, path, None, changed=False, damaged=damaged), "needs": made.result()}
     with contextlib.suppress(OSError):
         uses.use(path)
     return _result(wanted, path, made, changed=True, damaged=damaged)
 
 
-def wanted_of(options: Parameters, request: JsonObject) -> Wanted:
+def wanted_of(options: Parameters, request: PackagesRequest) -> Wanted:
     """The set that the options and the project's texts describe. Raises RankzeroError."""
-    made = recipe(
-        request.get("pyproject", ""), request.get("uv_lock"), options["extras"], options["python"], options["torch"]
-    )
+    made = recipe(request.pyproject, request.uv_lock, options["extras"], options["python"], options["torch"])
     return Wanted(made, options["kind"], options.get("platform"))
 
 
@@ -140,35 +146,31 @@ def make(root: str, path: str, wanted: Wanted, aim: Aim, means: Means) -> Packag
         return _published(gather(wanted, aim, tool, Workplace(root, folder, work), means), folder, path)
 
 
-def make_elsewhere(root: str, wanted: Wanted, needs: JsonObject, tool: str | None) -> dict[str, str]:
-    """Make a set for another host, as its `needs` (with `aim`) describe; returns the offer of it. Raises RankzeroError.
+def make_elsewhere(root: str, wanted: Wanted, aim: Aim, tool: str | None) -> Offer:
+    """Make a set for another host, which `aim` describes; returns the offer of it. Raises RankzeroError.
 
     The set is kept below `root`, so that an interrupted transfer needs no second download.
     """
-    given = needs["aim"]
-    facts = given["target"]
-    aim = Aim(given["python"], Target(tuple(facts["python"]), facts["machine"], tuple(facts["glibc"])), given["path"])
     path = packages_path(root, f"{wanted.key}-{aim.minor}-{aim.target.machine}-{aim.target.glibc[1]}")
     with _lock(root, os.path.basename(path)):
         manifest, damaged = _look(path, verify=True)
         if manifest is None or damaged:
             make(root, path, wanted, aim, Means(tool))
-    return {"folder": path, "sha256": file_sha256(os.path.join(path, MANIFEST))}
+    return Offer(path, file_sha256(os.path.join(path, MANIFEST)))
 
 
 def _made(
-    root: str, path: str, wanted: Wanted, options: Mapping[str, Any], request: Mapping[str, Any]
+    root: str, path: str, wanted: Wanted, options: Parameters, request: PackagesRequest
 ) -> PackagesRecord | Needs:
     """The manifest of the new set, or what the controller must do. Raises RankzeroError."""
-    if request.get("sent"):
-        with _unpacked(request["sent"], path) as folder:
+    if request.sent:
+        with _unpacked(request.sent, path) as folder:
             return _taken(folder, path, wanted)
-    offer = request.get("offer")
-    if offer:
-        if _sees(offer):
-            return _taken(offer["folder"], path, wanted)
+    if request.offer:
+        if _sees(request.offer):
+            return _taken(request.offer.folder, path, wanted)
         return Needs("the controller's set is not visible on this host")
-    means = Means(options.get("uv"), request.get("uv"))
+    means = Means(options.get("uv"), request.uv)
     if options.get("source"):
         return _from_source(root, path, wanted, options["source"], means)
     if options["download"] != "controller":
@@ -180,8 +182,7 @@ def _made(
             reason = error.message
     else:
         reason = "download is controller"
-    aim = aim_of(wanted)
-    return Needs(reason, {**asdict(aim), "target": asdict(aim.target)})
+    return Needs(reason, aim_of(wanted))
 
 
 def _from_source(root: str, path: str, wanted: Wanted, source: str, means: Means) -> PackagesRecord:
@@ -277,10 +278,10 @@ def _unpacked(archive: str, path: str) -> Iterator[str]:
         yield os.path.join(folder, names[0]) if len(names) == 1 and MANIFEST not in names else folder
 
 
-def _sees(offer: Mapping[str, Any]) -> bool:
+def _sees(offer: Offer) -> bool:
     """Whether the controller's set is visible here at its path: a shared file system, or the same machine."""
     try:
-        return file_sha256(os.path.join(offer["folder"], MANIFEST)) == str(offer["sha256"])
+        return file_sha256(os.path.join(offer.folder, MANIFEST)) == offer.sha256
     except OSError:
         return False
 

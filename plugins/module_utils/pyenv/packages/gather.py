@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetch import Chosen, download, fitting
@@ -62,6 +63,13 @@ class Aim:
     target: Target
     path: str | None = None
     here: bool = False
+
+    @classmethod
+    def of(cls, given: JsonObject) -> Aim:
+        """Read the target from another host's result. It is never this host."""
+        target = given["target"]
+        versions = Target(tuple(target["python"]), target["machine"], tuple(target["glibc"]))
+        return cls(given["python"], versions, given["path"])
 
     @property
     def minor(self) -> str:

@@ -1,0 +1,42 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The request that the action of module `uv_cache` sends from the controller to the host. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, made_of
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A finished set on the controller: its folder there, which the host may see, and the sha256 of its manifest."""
+
+    folder: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class PackagesRequest:
+    """The texts of the project.
+
+    `uv`: the controller's own uv. `offer`: a set that the controller has made. `sent`: an archive of it on the host.
+    """
+
+    pyproject: str = ""
+    uv_lock: str | None = None
+    uv: str | None = None
+    offer: Offer | None = None
+    sent: str | None = None
+
+    @classmethod
+    def of(cls, given: JsonObject) -> PackagesRequest:
+        """Build the request from the module's argument. Raises RankzeroError."""
+        offer = given.get("offer")
+        return replace(made_of(cls, given), offer=made_of(Offer, offer) if offer else None)
+
+    def arguments(self) -> JsonObject:
+        """Return the request as it is sent to the module."""
+        return asdict(self)
