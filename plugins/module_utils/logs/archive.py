@@ -45,19 +45,12 @@ INDEX = ".fetched.json"
 # Next to the log folder here: whose logs it holds, as `origin_of` their run directory.
 ORIGIN = ".origin"
 PLAIN = Plain()
-_RANK_LOG = re.compile(r"rank-([0-9]+)\.log|.+\.[0-9]+\.[^/]+\.([0-9]+)\.out")
 
 
 def safe_path(path: str) -> bool:
     """True for a relative path of printable characters that stays below its folder."""
     parts = path.split("/")
     return bool(path) and path.isprintable() and not any(part in ("", ".", "..") for part in parts)
-
-
-def rank_of(path: str) -> int | None:
-    """The rank of a log by its name (rank-0003.log or job.123.node01.3.out); None for other files."""
-    match = _RANK_LOG.fullmatch(path.rpartition("/")[2])
-    return int(match.group(1) or match.group(2)) if match else None
 
 
 def collect(logs_dir: str) -> tuple[list[tuple[str, int]], list[str]]:

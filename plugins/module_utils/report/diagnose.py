@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan, site_families
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist, monitor
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport, screen
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
 
 LOSSES_SHOWN = 5
