@@ -80,7 +80,7 @@ def main() -> int:
     launcher = Launcher(Request.of(request, f"{socket.gethostname()}:{os.getpid()}"), Slurm())
     counter.arm()
     try:
-        result = launcher.launch()
+        result = launcher.launch().result()
     except RankzeroError as error:
         result = {"failed": True, "kind": type(error).__name__, "msg": error.message}
     counter.armed = False

@@ -36,7 +36,7 @@ def launch(path: str) -> dict[str, Any]:
     with open(path, encoding="utf-8") as stream:
         request = json.load(stream)
     try:
-        result = Launcher(Request.of(request, f"{socket.gethostname()}:{os.getpid()}"), Slurm()).launch()
+        result = Launcher(Request.of(request, f"{socket.gethostname()}:{os.getpid()}"), Slurm()).launch().result()
     except RankzeroError as error:
         return {"failed": True, "kind": type(error).__name__, "msg": error.message}
     return {name: result.get(name) for name in ("launch_state", "job_id", "message", "run_dir", "generation")}

@@ -10,9 +10,9 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import active_ids
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import LaunchResult, SweepResult, read_result
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch_many import LaunchManyAction
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, hopeless, stages
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, stages
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
@@ -79,25 +79,25 @@ class ActionModule(LaunchManyAction):
     ) -> dict[str, Any]:
         """Launch one stage, which waits for earlier stages that are not over."""
         waits: list[str] = []
-        anew = False
+        relaunched = False
         texts = {}
         for index in one.stage.after:
-            before = results[index]
-            if not rendered[index].is_sweep:
-                texts[rendered[index].request["token"]] = str(before["generation"])
-            if hopeless(before):
+            before = read_result(results[index])
+            if isinstance(before, LaunchResult):
+                texts[rendered[index].request["token"]] = str(before.generation)
+            if before.hopeless:
                 name = rendered[index].request["name"]
                 return {
                     "failed": True,
                     "changed": False,
                     "msg": (
                         f"{one.request['name']}: follows {name}, which has failed and is not launched again "
-                        f"(relaunch: {relaunch}): {before.get('message') or 'see its elements'}"
+                        f"(relaunch: {relaunch}): {results[index].get('message') or 'see its elements'}"
                     ),
                 }
-            waits += active_ids(before) if rendered[index].is_sweep else _active(before)
-            anew = anew or before["launch_state"] in ("submitted", "planned")
-        changes: dict[str, Any] = {"supersedes": anew}  # a waiting job of an older generation can never start
+            waits += before.active_ids()
+            relaunched = relaunched or before.launch_state in ("submitted", "planned")
+        changes: dict[str, Any] = {"supersedes": relaunched}  # a waiting job of an older generation can never start
         if not results:
             # Everything that any stage needs must exist before the first one is submitted.
             known = {(ref["kind"], ref["key"]): ref for each in rendered for ref in each.request["refs"]}
@@ -145,10 +145,6 @@ def _owner(ref: dict[str, Any], rendered: list[Rendered]) -> Rendered | None:
     return None
 
 
-def _active(result: dict[str, Any]) -> list[str]:
-    return [str(result["job_id"])] if result["standing"] == "active" and result["job_id"] else []
-
-
 def _gone(one: Rendered, result: dict[str, Any]) -> dict[str, str]:
     """A job before and after its end, in the form of Ansible's diff."""
     line = f"{one.request['name']} {one.request['key']} job {result.get('job_id')}\n" if result["changed"] else ""
@@ -172,13 +168,14 @@ def _told(one: Rendered, result: dict[str, Any], after: list[str]) -> list[str]:
     missing = ", ".join(ref["kind"] for ref in result["missing"])
     if missing:
         return [f"{one.request['name']}: to be built first: {missing}"]
-    if one.is_sweep:
-        counts = ", ".join(f"{count} {name}" for name, count in result["counts"].items())
-        return [f"{one.request['name']}: sweep: {counts}{follows}; {result['sweep_dir']}"]
-    said = {
-        "submitted": f"job {result['job_id']} submitted",
-        "adopted": f"job {result['job_id']} is active, adopted",
-        "unchanged": f"has {result['standing']} already",
+    answer = read_result(result)
+    if isinstance(answer, SweepResult):
+        counts = ", ".join(f"{count} {name}" for name, count in answer.counts.items())
+        return [f"{one.request['name']}: sweep: {counts}{follows}; {answer.sweep_dir}"]
+    outcomes = {
+        "submitted": f"job {answer.job_id} submitted",
+        "adopted": f"job {answer.job_id} is active, adopted",
+        "unchanged": f"has {answer.standing} already",
         "planned": "would be submitted",
     }
-    return [f"{one.request['name']}: {said[result['launch_state']]}{follows}; {result['run_dir']}"]
+    return [f"{one.request['name']}: {outcomes[answer.launch_state]}{follows}; {answer.run_dir}"]

@@ -16,7 +16,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import pl
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, Policies, Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import active_ids
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import SweepResult, read_result
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch_many import LaunchManyAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import (
@@ -27,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import 
     set_name,
     with_defaults,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, hopeless
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
 COLORS = {"launch": "green", "cancel": "yellow", "failed": "red"}
@@ -248,20 +249,21 @@ class ActionModule(LaunchManyAction):
             one.hinders = f"follows {step['name']}, which could not be launched now"
             return
         step["done"] = True
-        if one.rendered.is_sweep:
-            rows = [row for row in answer["elements"] if row["standing"] == "active"]
-            step["elements"] = [{name: row[name] for name in ("key", "job_id", "run_dir")} for row in rows]
-            step["job_id"] = ",".join(array["job_id"] for array in answer["arrays"]) or step["job_id"]
-            counts = ", ".join(f"{count} {name}" for name, count in answer["counts"].items())
-            self._say(f"{step['name']}: {counts}; {answer['sweep_dir']}")
+        launch = read_result(answer)
+        if isinstance(launch, SweepResult):
+            active = [element for element in launch.elements if element.standing == ACTIVE]
+            step["elements"] = [{"key": each.key, "job_id": each.job_id, "run_dir": each.run_dir} for each in active]
+            step["job_id"] = ",".join(array.job_id for array in launch.arrays) or step["job_id"]
+            counts = ", ".join(f"{count} {name}" for name, count in launch.counts.items())
+            self._say(f"{step['name']}: {counts}; {launch.sweep_dir}")
         else:
-            step.update({key: answer[key] for key in ("generation", "job_id", "run_dir")})
+            step.update(generation=launch.generation, job_id=launch.job_id, run_dir=launch.run_dir)
             how = {"submitted": "submitted", "adopted": "already there and active, adopted"}
-            said = how.get(answer["launch_state"], answer["launch_state"])
-            self._say(f"{step['name']}: job {step['job_id']}, generation {step['generation']}: {said}")
+            outcome = how.get(launch.launch_state, launch.launch_state)
+            self._say(f"{step['name']}: job {step['job_id']}, generation {step['generation']}: {outcome}")
         try:
-            _note(one, step, active_ids(answer) if one.rendered.is_sweep else None, answer.get("standing"))
-            if hopeless(answer):
+            _note(one, step, launch.active_ids())
+            if launch.hopeless:
                 one.hinders = f"follows {step['name']}, which has failed meanwhile"
         except RankzeroError as error:
             one.hinders = error.message
@@ -335,12 +337,11 @@ def _steps(planned: list[Step], ready: Mapping[str, _Ready]) -> list[Step]:
     return steps
 
 
-def _note(one: _Ready, step: Step, jobs: list[str] | None = None, standing: str | None = None) -> None:
+def _note(one: _Ready, step: Step, jobs: list[str] | None = None) -> None:
     """Record what later launches must know about a launch. `jobs`: what they wait for, if a submission returned it."""
     one.generation = str(step["generation"] or "")
     if jobs is None:
-        active = standing == "active" or (standing is None and step["action"] == "adopt")
-        listed = step["elements"] if step["kind"] == "sweep" else [step] if active else []
+        listed = step["elements"] if step["kind"] == "sweep" else [step] if step["action"] == "adopt" else []
         jobs = [str(each["job_id"]) for each in listed if each["job_id"]]
     one.jobs = jobs
 

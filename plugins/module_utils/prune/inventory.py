@@ -30,8 +30,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import described
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import LOST
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
-    LOST,
     QUEUE,
     SILENT,
     JobAnswer,

@@ -28,11 +28,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import described
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY_LENGTH, identity, keys_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
-    ACTIVE,
-    SUCCEEDED,
-    LaunchStatus,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, SUCCEEDED
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 # Seconds that a cancelled job has to leave its nodes before its successor is launched.

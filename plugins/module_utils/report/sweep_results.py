@@ -22,13 +22,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
     names_of_key,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT, KEY_LENGTH
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
-    ACTIVE,
-    FAILED,
-    SUCCEEDED,
-    UNDECIDED,
-    LaunchStatus,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, SUCCEEDED, UNDECIDED
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element, newest_generations

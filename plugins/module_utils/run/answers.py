@@ -19,11 +19,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import by_name, own
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNDECIDED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     EVERYTHING,
     QUEUE,
     SILENT,
-    UNDECIDED,
     JobAnswer,
     LaunchStatus,
     RunFacts,

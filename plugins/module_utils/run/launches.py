@@ -23,10 +23,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome, Started
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, select_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED, UNDECIDED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     SILENT,
-    SUCCEEDED,
-    UNDECIDED,
     JobAnswer,
     LaunchStatus,
     RunFacts,

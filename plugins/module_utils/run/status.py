@@ -16,17 +16,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Outcome, Started
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import (
+    ACTIVE,
+    FAILED,
+    LOST,
+    SUCCEEDED,
+    UNDECIDED,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, launch_id
-
-# The states of a launch. The job waits, runs or may be requeued:
-ACTIVE = "active"
-# The artifact is proven. This is final, regardless of what Slurm does with the job afterwards.
-SUCCEEDED = "succeeded"
-FAILED = "failed"
-# An intent to submit is recorded, and no source knows a job for it, so it may be submitted again.
-LOST = "unknown"
-# Only Slurm can tell, and it was not asked or did not answer.
-UNDECIDED = "undecided"
 
 # Which parts of Slurm have answered: NOT_ASKED: nothing was asked. SILENT: nothing answered. QUEUE: only the queue
 # answered, so a job that is missing may have ended in any way. EVERYTHING: all sources that remember jobs on this

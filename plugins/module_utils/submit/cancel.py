@@ -15,7 +15,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, one_run, select_runs
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import ACTIVE, LaunchStatus
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.inside_job import CANCEL_SECONDS

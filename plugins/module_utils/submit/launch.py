@@ -14,13 +14,11 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     RankzeroError,
     SlurmError,
@@ -30,10 +28,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders i
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import jobs_of, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, LOST
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
-    ACTIVE,
-    FAILED,
-    LOST,
     JobAnswer,
     LaunchStatus,
     RunFacts,
@@ -48,6 +44,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission im
     checks,
     excluded_nodes,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.inside_job import Inside
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.patience import (
     APPEAR_SECONDS,
@@ -63,6 +60,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
     superseded,
     waiting,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import LaunchResult
 
 
 class Launcher:
@@ -83,7 +81,7 @@ class Launcher:
         self.sleep = sleep
         self.clock = clock
         self.inside = Inside(request, slurm, sleep, clock)
-        self.excluded: list[excluded_nodes.Exclusion] = []
+        self.excluded: list[Exclusion] = []
         self.checks: checks.Checks | None = None
 
     @property
@@ -91,8 +89,8 @@ class Launcher:
         """How the launcher asks Slurm about launches."""
         return submitting(self.slurm, self.check_mode, self.sleep, self.clock)
 
-    def launch(self) -> ModuleResult:
-        """Adopt, keep or submit the launch according to the request's policy. Returns the result of module `job`."""
+    def launch(self) -> LaunchResult:
+        """Adopt, keep or submit the launch according to the request's policy."""
         state_files.own(self.request.state_root)
         while True:
             newest = self._newest()
@@ -119,8 +117,9 @@ class Launcher:
                 checkpoint_owner.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
-                result = self._result("planned" if self.check_mode else "missing", target, newest, missing=missing)
-                return {**result, **({"checks": checked.result()} if checked else {})}
+                state = "planned" if self.check_mode else "missing"
+                checks_made = checked.result() if checked else None
+                return replace(self._result(state, target, newest), missing=missing, checks=checks_made)
             if status:
                 self.inside.make_way(status)
             node_archives.keep(self.request)
@@ -133,14 +132,14 @@ class Launcher:
             # Another submitter was first. A network file system may show its generation with a delay.
             self.sleep(LOOK_SECONDS)
 
-    def cancel(self) -> ModuleResult:
-        """Cancel the newest generation's job if it is active. Returns the result of module `job`."""
+    def cancel(self) -> LaunchResult:
+        """Cancel the newest generation's job if it is active."""
         state_files.own(self.request.state_root)
         newest = self._newest()
         status = self.status(newest) if newest else None
         if newest is None or status is None or status.state != ACTIVE or status.job_id is None:
             left = self.inside.end_leftovers(status) if status and not self.check_mode else []
-            return {**self._identity(newest), "changed": bool(left), "launch_state": "absent", "missing": []}
+            return replace(self._result("absent", newest), changed=bool(left))
         if not self.check_mode:
             if steps.is_step(status.job_id):
                 self.inside.cancel(newest, status.job_id)
@@ -148,8 +147,7 @@ class Launcher:
                 self.slurm.call("scancel", status.job_id)
                 self.policy.close(newest)
             self._record(newest, "cancelled", status.job_id)
-        done = {"changed": True, "launch_state": "absent", "job_id": status.job_id, "missing": []}
-        return {**self._identity(newest), **done}
+        return replace(self._result("absent", newest), changed=True, job_id=status.job_id)
 
     def status(self, run: RunDirectory) -> LaunchStatus:
         """Return the status of a generation. Slurm is asked only if the run directory does not decide it.
@@ -163,7 +161,7 @@ class Launcher:
         found = generations(self.request.runs_dir)
         return found[-1] if found else None
 
-    def _orphan(self, run: RunDirectory) -> dict[str, Any] | None:
+    def _orphan(self, run: RunDirectory) -> LaunchResult | None:
         """Look for the job of a generation whose run directory was removed and has just been created again.
 
         A pending job is adopted, because it finds its folder again. A running job cannot leave a result, and a second
@@ -199,8 +197,8 @@ class Launcher:
     def _record_intent(self, run: RunDirectory) -> None:
         run.record("intent", submitter=self.request.submitter, **self.inside.intent())
 
-    def submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> ModuleResult:
-        """Submit a generation with all its files and its intent to Slurm. Returns the result of module `job`.
+    def submit(self, run: RunDirectory, previous: RunDirectory | None = None) -> LaunchResult:
+        """Submit a generation with all its files and its intent to Slurm.
 
         Raises SlurmError if sbatch refuses the job, and SlurmUnavailable if it is unknown whether the job was
         submitted.
@@ -245,7 +243,7 @@ class Launcher:
         except OSError as error:
             self.slurm.note(f"{run.path}: that job {job_id} was {event} cannot be noted there ({error.strerror})")
 
-    def _record_submitted(self, run: RunDirectory, job_id: str, **details: Any) -> None:
+    def _record_submitted(self, run: RunDirectory, job_id: str, **details: str | None) -> None:
         try:
             run.record("submitted", job_id=job_id, **details)
         except OSError as error:
@@ -268,18 +266,18 @@ class Launcher:
                 return records[-1] if records else None
             self.sleep(LOOK_SECONDS)
 
-    def _kept(self, status: LaunchStatus) -> dict[str, Any]:
-        result = self._result("unchanged" if status.over else "adopted", status.run, job_id=status.job_id)
-        result.update(changed=False, standing=status.standing, message=status.message)
+    def _kept(self, status: LaunchStatus) -> LaunchResult:
         if status.state == ACTIVE and self.request.relaunch == "always":
             how = "state: absent" if steps.is_step(status.job_id) else f"scancel {status.job_id}"
             self.slurm.note(
                 f"job {status.job_id} of this launch is still active, so it was adopted; cancel it ({how}) to run a "
                 "new generation"
             )
-        return result
+        result = self._result("unchanged" if status.over else "adopted", status.run, job_id=status.job_id)
+        return replace(result, standing=status.standing, message=status.message)
 
-    def _identity(self, run: RunDirectory | None) -> dict[str, Any]:
+    def _identity(self, run: RunDirectory | None) -> dict[str, object]:
+        """Return the fields of an error that name the launch."""
         return {
             "name": self.request.name,
             "key": self.request.key,
@@ -290,21 +288,21 @@ class Launcher:
     def _result(
         self,
         state: str,
-        run: RunDirectory,
+        run: RunDirectory | None,
         previous: RunDirectory | None = None,
         *,
         job_id: str | None = None,
-        missing: Sequence[Mapping[str, str]] = (),
-    ) -> dict[str, Any]:
-        return {
-            **self._identity(run),
-            "changed": state in ("submitted", "planned"),
-            "launch_state": state,
-            "standing": ACTIVE if state in ("submitted", "adopted") else None,
-            "message": "",
-            "job_id": job_id,
-            "missing": [dict(ref) for ref in missing],
-            "excluded": excluded_nodes.result(self.excluded),
-            "diff": differences(self.request, run, previous) if state in ("submitted", "planned") else [],
-            "allocation": self.inside.described,
-        }
+    ) -> LaunchResult:
+        return LaunchResult(
+            name=self.request.name,
+            key=self.request.key,
+            generation=run.generation if run else None,
+            run_dir=run.path if run else None,
+            launch_state=state,
+            changed=state in ("submitted", "planned"),
+            job_id=job_id,
+            standing=ACTIVE if state in ("submitted", "adopted") else None,
+            excluded=self.excluded,
+            diff=differences(self.request, run, previous) if run and state in ("submitted", "planned") else [],
+            allocation=self.inside.described,
+        )

@@ -15,16 +15,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import settle
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import SubmissionResult
 
 
 class Submission(Protocol):
     """A launch or a sweep that can be submitted and cancelled."""
 
-    def launch(self) -> ModuleResult:
-        """Adopt or submit the jobs. Returns the result of the module."""
+    def launch(self) -> SubmissionResult:
+        """Adopt or submit the jobs."""
 
-    def cancel(self) -> ModuleResult:
-        """Cancel the active jobs. Returns the result of the module."""
+    def cancel(self) -> SubmissionResult:
+        """Cancel the active jobs."""
 
 
 def carry_out(
@@ -58,4 +59,4 @@ def carry_out(
         # The file was sent for this call only. The sender may be gone by now, or configured to keep remote files.
         with contextlib.suppress(OSError):
             os.unlink(secrets_file or "")
-    return {**result, "sources": sources, "slurm_commands": slurm.commands, "warnings": slurm.notes}
+    return {**result.result(), "sources": sources, "slurm_commands": slurm.commands, "warnings": slurm.notes}

@@ -21,17 +21,15 @@ import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import ACTIVE, FAILED, LOST, LaunchStatus
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, LOST
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import shown, substituted
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit import create, node_archives
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import checkpoint_owner, excluded_nodes
@@ -42,6 +40,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
     SUPERSEDED,
     Request,
     superseded,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import (
+    ArrayResult,
+    ChecksMade,
+    ElementResult,
+    SweepResult,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import (
     Element,
@@ -67,18 +71,19 @@ class _Row:
     run_dir: str | None = None
     generation: int | None = None
 
-    def result(self) -> ModuleResult:
-        return {
-            "number": self.element.number,
-            "key": self.element.key,
-            "parameters": dict(self.element.point),
-            "launch_state": self.state,
-            "why": self.why,
-            "standing": ACTIVE if self.state in ("submitted", "adopted") else self.status and self.status.standing,
-            "job_id": self.job_id,
-            "run_dir": self.run_dir,
-            "generation": self.generation,
-        }
+    def result(self) -> ElementResult:
+        known = self.status.standing if self.status else None
+        return ElementResult(
+            number=self.element.number,
+            key=self.element.key,
+            parameters=dict(self.element.point),
+            launch_state=self.state,
+            why=self.why,
+            standing=ACTIVE if self.state in ("submitted", "adopted") else known,
+            job_id=self.job_id,
+            run_dir=self.run_dir,
+            generation=self.generation,
+        )
 
 
 @dataclass
@@ -90,9 +95,9 @@ class SweepLauncher:
     check_mode: bool = False
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.time
-    submitted: list[dict[str, Any]] = field(default_factory=list)
+    submitted: list[ArrayResult] = field(default_factory=list)
 
-    def launch(self) -> ModuleResult:
+    def launch(self) -> SweepResult:
         """Adopt, keep or submit each element (or those in `only`) according to the request's policy."""
         array = self.request.array
         rows = self._rows()
@@ -123,10 +128,9 @@ class SweepLauncher:
             self._find_taken(rows)
         if not self.check_mode and not missing:
             self._keep_record()
-        result = self._result(rows, missing, before)
-        return {**result, **({"checks": checked.result()} if checked and self.check_mode else {})}
+        return self._result(rows, missing, before, checked.result() if checked and self.check_mode else None)
 
-    def cancel(self) -> ModuleResult:
+    def cancel(self) -> SweepResult:
         """Cancel the active elements, or those of them that `only` names (number or key)."""
         rows = self._rows()
         before = _table(rows, before=True)
@@ -243,14 +247,14 @@ class SweepLauncher:
             array.record("intent", submitter=self.request.array.submitter, tasks=tasks)
         except OSError as error:
             raise _unwritable(array.path, error) from error
-        previous = self.submitted[-1]["job_id"] if self.submitted and self.request.parallel else None
+        previous = self.submitted[-1].job_id if self.submitted and self.request.parallel else None
         waits = [*launcher.request.waits_for, *([f"afterany:{previous}"] if previous else [])]
         one = self._launcher(replace(self.request.array, waits_for=waits))
         one.excluded, one.checks = launcher.excluded, launcher.checks
-        done = one.submit(array)
+        job_id = str(one.submit(array).job_id)
         for task, row in enumerate(mine):
-            row.state, row.job_id = "submitted", f"{done['job_id']}_{task}"
-        self.submitted.append({"job_id": done["job_id"], "run_dir": array.path, "tasks": tasks, "elements": len(mine)})
+            row.state, row.job_id = "submitted", f"{job_id}_{task}"
+        self.submitted.append(ArrayResult(job_id, array.path, tasks, len(mine)))
 
     def _new_array(self) -> RunDirectory:
         """Create the array's folder with the next number that no other submitter has."""
@@ -335,29 +339,32 @@ class SweepLauncher:
         except OSError as error:
             raise _unwritable(path, error) from error
 
-    def _result(self, rows: Sequence[_Row], missing: Sequence[Mapping[str, str]], before: str) -> dict[str, Any]:
+    def _result(
+        self,
+        rows: Sequence[_Row],
+        missing: Sequence[Mapping[str, str]],
+        before: str,
+        checks_made: ChecksMade | None = None,
+    ) -> SweepResult:
         counts: dict[str, int] = {}
         for row in rows:
             counts[row.state] = counts.get(row.state, 0) + 1
         order = ("missing", "planned", "submitted", "cancelled", "adopted", "unchanged")
         folder = self.request.array.runs_dir
-        return {
-            "name": self.request.array.name,
-            "key": self.request.array.key,
-            "sweep_dir": folder,
-            "changed": any(state in counts for state in ("submitted", "planned", "cancelled")),
-            "launch_state": next((state for state in order if state in counts), "absent"),
-            "counts": counts,
-            "elements": [row.result() for row in rows],
-            "arrays": self.submitted,
-            "missing": [dict(ref) for ref in missing],
-            "diff": {
-                "before_header": folder,
-                "after_header": folder,
-                "before": before,
-                "after": _table(rows, before=False),
-            },
-        }
+        after = _table(rows, before=False)
+        return SweepResult(
+            name=self.request.array.name,
+            key=self.request.array.key,
+            sweep_dir=folder,
+            launch_state=next((state for state in order if state in counts), "absent"),
+            changed=any(state in counts for state in ("submitted", "planned", "cancelled")),
+            counts=counts,
+            elements=[row.result() for row in rows],
+            arrays=self.submitted,
+            missing=missing,
+            diff={"before_header": folder, "after_header": folder, "before": before, "after": after},
+            checks=checks_made,
+        )
 
 
 def _unwritable(path: str, error: OSError) -> RankzeroError:
@@ -377,23 +384,3 @@ def _table(rows: Sequence[_Row], *, before: bool) -> str:
         if row.status is not None or not before:
             lines.append(f"{row.element.number}  {shown(row.element.point)}: {words}\n")
     return "".join(lines)
-
-
-def active_ids(result: ModuleResult) -> list[str]:
-    """Return the jobs that a dependent launch waits for: own arrays as a whole, tasks of others one by one.
-
-    Raises `RankzeroError` if a submission in progress has no job yet.
-    """
-    unknown = [row["number"] for row in result["elements"] if row["standing"] == "active" and not row["job_id"]]
-    if unknown:
-        raise RankzeroError(
-            f"{result['name']}: elements {', '.join(map(str, unknown))} were taken by another submitter, who has not "
-            "submitted them; nothing that follows was submitted. Run the same again: it settles what became of them."
-        )
-    mine = {str(array["job_id"]) for array in result["arrays"]}
-    others = [
-        str(row["job_id"])
-        for row in result["elements"]
-        if row["standing"] == "active" and base_id(str(row["job_id"])) not in mine
-    ]
-    return [*sorted(mine), *others]

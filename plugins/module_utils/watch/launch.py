@@ -19,9 +19,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import own
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     QUEUE,
-    SUCCEEDED,
     JobAnswer,
     LaunchStatus,
     RunFacts,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import text_replaced
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Upstream
@@ -195,10 +195,3 @@ def _sorted(paths: Sequence[str], after: Mapping[str, Sequence[str]]) -> list[st
     for path in paths:
         visit(path)
     return order
-
-
-def hopeless(result: Parameters) -> bool:
-    """Whether a stage has failed for good, according to its module's result."""
-    if "elements" in result:
-        return any(row["launch_state"] == "unchanged" and row["standing"] == "failed" for row in result["elements"])
-    return bool(result["launch_state"] == "unchanged" and result["standing"] == "failed")

@@ -13,6 +13,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.action import job_logs, job_report
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Fetched, Round
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import reconnect
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
@@ -64,17 +65,8 @@ class Desk:
 
 
 def found(**more: Any) -> dict[str, Any]:
-    return {
-        "run_dir": RUN,
-        "origin": "0123456789abcdef",
-        "over": True,
-        "notes": [],
-        "parts": [],
-        "archive": None,
-        "archive_bytes": 0,
-        "more": False,
-        **more,
-    }
+    fetched = Fetched([], more=False, left=0, notes=[], archive=None, archive_bytes=0)
+    return {**Round(RUN, "0123456789abcdef", True, None, fetched).result(), **more}
 
 
 def test_logs_arrive_over_a_connection_that_breaks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

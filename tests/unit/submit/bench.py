@@ -193,7 +193,7 @@ class Bench:
         return Launcher(request, slurm, check_mode=check_mode, sleep=sleep, clock=lambda: self.time)
 
     def launch(self, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
-        return self.launcher(check_mode, **changes).launch()
+        return self.launcher(check_mode, **changes).launch().result()
 
     def run(self, generation: int = 1) -> RunDirectory:
         return RunDirectory(str(self.runs / str(generation)))

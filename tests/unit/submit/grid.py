@@ -121,7 +121,7 @@ class Grid:
         self.bench.time += seconds
 
     def launch(self, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
-        return self.launcher(check_mode, **changes).launch()
+        return self.launcher(check_mode, **changes).launch().result()
 
     def states(self, result: dict[str, Any]) -> list[str]:
         return [row["launch_state"] for row in result["elements"]]

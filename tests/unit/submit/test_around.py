@@ -26,17 +26,17 @@ from tests.unit.submit.bench import NOW, Bench
 
 def test_cancel(bench: Bench) -> None:
     bench.launch()
-    planned = bench.launcher(check_mode=True).cancel()
+    planned = bench.launcher(check_mode=True).cancel().result()
     assert (planned["changed"], planned["job_id"], bench.cluster.jobs["101"]["state"]) == (True, "101", "PENDING")
-    assert bench.launcher().cancel() == planned
+    assert bench.launcher().cancel().result() == planned
     assert bench.cluster.asked[-1] == ["scancel", "101"]
     assert bench.events() == ["intent", "submitted", "cancelled"]
-    again = bench.launcher().cancel()
+    again = bench.launcher().cancel().result()
     assert (again["changed"], again["launch_state"], again["generation"]) == (False, "absent", 1)
 
 
 def test_cancel_where_nothing_was_ever_launched(bench: Bench) -> None:
-    result = bench.launcher().cancel()
+    result = bench.launcher().cancel().result()
     assert (result["changed"], result["generation"], result["run_dir"]) == (False, None, None)
     assert bench.cluster.asked == []
 
@@ -44,7 +44,7 @@ def test_cancel_where_nothing_was_ever_launched(bench: Bench) -> None:
 def test_cancel_finds_a_job_whose_id_was_never_recorded(bench: Bench) -> None:
     bench.intent("elsewhere:1")
     job_id = bench.cluster.add(bench.name(), "RUNNING")
-    assert bench.launcher().cancel()["job_id"] == job_id
+    assert bench.launcher().cancel().result()["job_id"] == job_id
     assert bench.cluster.jobs[job_id]["state"] == "CANCELLED"
 
 

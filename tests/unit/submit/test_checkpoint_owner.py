@@ -83,13 +83,13 @@ def test_while_slurm_is_silent_nothing_is_concluded(two: Two, monkeypatch: pytes
     two.first.cluster.down = True
     monkeypatch.setattr(launcher, "check", lambda generation, building: Checked())
     with pytest.raises(SlurmUnavailable, match=r"was given to job 101 .* Nothing is submitted; try again later"):
-        launcher.launch()
+        launcher.launch().result()
 
 
 def test_a_folder_that_this_host_cannot_write_is_the_jobs_own_matter(two: Two) -> None:
     two.folder.write_text("a file", encoding="utf-8")
     launcher = two.first.launcher(checkpoint_dir=str(two.folder))
-    assert launcher.launch()["launch_state"] == "submitted"
+    assert launcher.launch().result()["launch_state"] == "submitted"
     assert "cannot be written on this host" in launcher.slurm.notes[0]
 
 

@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import excluded_nodes
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.excluded_nodes import Exclusion
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement
 

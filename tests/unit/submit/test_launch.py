@@ -66,7 +66,7 @@ def test_an_active_job_is_adopted_under_every_policy(bench: Bench, state: str, r
             str(int(NOW) - 900), str(int(time.time()))
         )  # type: ignore[method-assign]
     launcher = bench.launcher(relaunch=relaunch)
-    result = launcher.launch()
+    result = launcher.launch().result()
     assert (result["launch_state"], result["changed"], result["job_id"]) == ("adopted", False, "101")
     assert bench.cluster.commands.count("sbatch") == 1
     assert bool(launcher.slurm.notes) is (relaunch == "always")

@@ -19,7 +19,7 @@ def looked_at(bench: Bench) -> None:
 
 
 def cancelled_by_us(bench: Bench) -> None:
-    bench.launcher().cancel()
+    bench.launcher().cancel().result()
 
 
 def cancelled_while_pending(bench: Bench) -> None:
@@ -80,7 +80,7 @@ def test_a_job_that_is_held_keeps_its_secrets_until_it_is_cancelled(bench: Bench
     for _look in range(2):
         looked_at(bench)
         assert os.path.exists(bench.run().file("secrets.env"))
-    bench.launcher().cancel()
+    bench.launcher().cancel().result()
     assert not os.path.exists(bench.run().file("secrets.env"))
 
 

@@ -169,7 +169,7 @@ def sweep_launcher(case: Case) -> SweepLauncher:
 
 @acting
 def sweep(case: Case) -> str:
-    (row,) = sweep_launcher(case).launch()["elements"]
+    (row,) = sweep_launcher(case).launch().result()["elements"]
     return str(row["standing"])
 
 

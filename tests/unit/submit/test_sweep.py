@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
     SlurmUnavailable,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import active_ids
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import SweepResult
 from tests.unit.submit.bench import SILENT, Cluster
 from tests.unit.submit.grid import Grid
 
@@ -65,7 +65,7 @@ def test_the_same_sweep_again_asks_slurm_once_and_submits_what_failed(grid: Grid
     assert grid.states(result) == ["unchanged", "submitted", "adopted"]
     assert [row["job_id"] for row in result["elements"]] == ["101_0", "102_0", "101_2"]
     assert result["elements"][1]["why"] == "failed: so it ended" and result["elements"][1]["generation"] == 2
-    assert active_ids(result) == ["102", "101_2"]
+    assert SweepResult.of(result).active_ids() == ["102", "101_2"]
     grid.ends(1, True, generation=2)
     grid.ends(2, True)
     grid.cluster.asked.clear()
@@ -118,14 +118,14 @@ def test_two_submitters_at_once_share_the_elements(grid: Grid) -> None:
         return take(row, place, task)
 
     launcher._take = slower  # type: ignore[method-assign]
-    result = launcher.launch()
+    result = launcher.launch().result()
     assert grid.states(result) == ["submitted", "adopted", "submitted"]
     assert sorted(grid.cluster.jobs) == ["101_0", "102_0", "102_1"]
     # What follows this sweep waits for the other's task, too.
-    assert result["elements"][1]["job_id"] == "101_0" and active_ids(result) == ["102", "101_0"]
+    assert result["elements"][1]["job_id"] == "101_0" and SweepResult.of(result).active_ids() == ["102", "101_0"]
     result["elements"][1]["job_id"] = None
     with pytest.raises(RankzeroError, match="elements 1 were taken by another submitter, who has not submitted them"):
-        active_ids(result)
+        SweepResult.of(result).active_ids()
     assert len({job_id for number in (0, 1, 2) for job_id in [grid.run(number).job_id()]}) == 3
 
 
@@ -157,7 +157,7 @@ def test_a_state_root_that_is_full_says_so_and_the_next_launch_goes_on(
     with pytest.raises(
         RankzeroError, match=r"cannot write .*: No space left on device\..* launch the same sweep again"
     ):
-        launcher.launch()
+        launcher.launch().result()
     assert not grid.cluster.jobs
     grid.bench.time += 3600
     assert grid.states(grid.launch()) == ["submitted"] * 3
@@ -196,7 +196,7 @@ def test_an_ordinary_launch_of_an_elements_values_finds_the_element_even_by_its_
     grid.bench.request = replace(grid.bench.request, key="01" * 32, runs_dir=str(grid.runs / ("01" * 8)))
     found = grid.bench.launch()
     assert (found["launch_state"], found["job_id"]) == ("adopted", "101_1")
-    assert grid.bench.launcher().cancel()["changed"]
+    assert grid.bench.launcher().cancel().result()["changed"]
     assert [job["state"] for job in grid.cluster.jobs.values()] == ["PENDING", "CANCELLED", "PENDING"]
 
 
@@ -246,11 +246,11 @@ def test_while_slurm_is_silent_nothing_is_submitted_and_results_are_what_the_ele
 def test_cancelling_one_element_or_all(grid: Grid) -> None:
     grid.launch()
     grid.ends(0, True)
-    assert grid.states(grid.launcher(only=["1"]).cancel()) == ["absent", "cancelled", "absent"]
-    assert grid.states(grid.launcher(only=["020202"]).cancel()) == ["absent", "absent", "cancelled"]
+    assert grid.states(grid.launcher(only=["1"]).cancel().result()) == ["absent", "cancelled", "absent"]
+    assert grid.states(grid.launcher(only=["020202"]).cancel().result()) == ["absent", "absent", "cancelled"]
     with pytest.raises(RankzeroError, match=r"elements: 9 is not .* \(0 to 2\)"):
-        grid.launcher(only=["9"]).cancel()
-    assert grid.launcher().cancel()["changed"] is False
+        grid.launcher(only=["9"]).cancel().result()
+    assert grid.launcher().cancel().result()["changed"] is False
     assert [job["state"] for job in grid.cluster.jobs.values()] == ["COMPLETED", "CANCELLED", "CANCELLED"]
 
 

@@ -313,7 +313,7 @@ def test_an_adoption_that_cannot_be_written_down_is_one_all_the_same(
 
     monkeypatch.setattr(RunDirectory, "record", fails)
     launcher = bench.launcher()
-    assert launcher.launch()["job_id"] == job_id
+    assert launcher.launch().result()["job_id"] == job_id
     assert "was adopted cannot be recorded there" in launcher.slurm.notes[0]
 
 
@@ -331,6 +331,6 @@ def test_a_verdict_that_is_not_seen_yet_is_waited_for(bench: Bench) -> None:
             bench.ends(True)
 
     launcher.sleep = sleep
-    result = launcher.launch()
+    result = launcher.launch().result()
     assert (result["launch_state"], result["standing"]) == ("unchanged", "succeeded")
     assert bench.cluster.commands.count("sbatch") == 1

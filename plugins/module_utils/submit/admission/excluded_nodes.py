@@ -19,8 +19,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
+from dataclasses import asdict
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
@@ -34,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import STATE_MARKS, NodeGroup
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
 
@@ -48,22 +48,6 @@ _ENDINGS = (".json", ".txt")
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 # The only form of a constraint that is evaluated here: features that a node must all have.
 _ALL_OF = re.compile(r"[A-Za-z0-9_.-]+(&[A-Za-z0-9_.-]+)*")
-
-
-@dataclass(frozen=True)
-class Exclusion:
-    """An excluded node: the reason, the job that found it (empty: a person), and start and end in epoch seconds."""
-
-    node: str
-    reason: str
-    job_id: str
-    time: float
-    expires: float
-
-    def words(self) -> str:
-        """Return node, end (UTC), job and reason as text for people."""
-        until = datetime.fromtimestamp(self.expires, timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        return f"{self.node} until {until} ({'job ' + self.job_id + ': ' if self.job_id else ''}{self.reason})"
 
 
 def cluster_name(slurm: Slurm) -> str:
