@@ -5,7 +5,8 @@
 """Write what is generated.
 
 From the job spec's field table: the reference page, the JSON Schema and the documentation fragment. From docs/rooms.yml
-and the imports in the code: the tables of the page on architecture.
+and the imports in the code: the tables of the page on architecture. From the declarations of playbooks, command and
+modules, and from the examples: pages of the reference (reference_pages.py).
 
     generate_reference.py            writes the files
     generate_reference.py --check    exits 1, naming the stale files, and writes nothing
@@ -25,7 +26,8 @@ from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-import rooms  # noqa: E402  # beside this file
+import reference_pages  # noqa: E402  # beside this file
+import rooms  # noqa: E402
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of  # noqa: E402
@@ -224,7 +226,7 @@ FILES = {
     "docs/job-spec.schema.json": schema,
     "plugins/doc_fragments/job_spec.py": fragment,
     rooms.PAGE: rooms.architecture,
-    "docs/docsite/rst/guide_architecture.rst": rooms.site_page,
+    **reference_pages.PAGES,
 }
 
 

@@ -3,11 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sphinx configuration of the documentation site; `make docs` builds it.
 
-Nothing here needs a network: no theme to fetch and no inventories of other sites. A warning fails the build.
+The site is made of the Markdown pages of the repository, as they are on GitHub, and of the pages that antsibull-docs
+writes about modules, roles and plugins. Nothing here needs a network. A warning fails the build.
 """
 
 from __future__ import annotations
 
+import os
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docutils import nodes
@@ -19,9 +23,20 @@ project = "rankzero.slurm"
 copyright = "The rankzero.slurm authors"  # the name is Sphinx's
 html_title = "rankzero.slurm"
 
-extensions = ["sphinx_antsibull_ext"]
-html_theme = "alabaster"
-highlight_language = "YAML+Jinja"
+extensions = ["myst_parser", "sphinx_antsibull_ext"]
+# scripts/docs writes index.md: the README and the navigation.
+include_patterns = ["index.md", "docs/*.md", "roles/*/README.md", "examples/*/README.md", "benchmarks/README.md"]
+include_patterns += ["benchmarks/*/README.md", "collection/*.rst"]
+# Links to a heading, as on GitHub.
+myst_heading_anchors = 4
+
+html_theme = "furo"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_theme_options = {"top_of_page_buttons": []}
+highlight_language = "text"
+# Options begin with --.
+smartquotes = False
 html_copy_source = False
 html_show_sphinx = False
 html_use_index = False
@@ -33,6 +48,7 @@ ANSIBLE_LABELS = {
         "https://docs.ansible.com/ansible/latest/collections/ansible/builtin/default_callback.html"
     ),
 }
+LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=#|\))")
 
 
 def ansible_reference(_app: Sphinx, _env: object, node: nodes.Element, text: nodes.Node) -> nodes.reference | None:
@@ -41,6 +57,23 @@ def ansible_reference(_app: Sphinx, _env: object, node: nodes.Element, text: nod
     return nodes.reference("", "", text, internal=False, refuri=url) if url else None
 
 
+def lead_to_pages(app: Sphinx, name: str, source: list[str]) -> None:
+    """Let a link to a folder lead to the page about it, and a link to the README to the first page."""
+    folder = (Path(app.srcdir) / name).parent
+
+    def target(match: re.Match[str]) -> str:
+        path = folder / match[1]
+        if path.is_dir() and (path / "README.md").is_file():
+            path /= "README.md"
+        if path.resolve() == (Path(app.srcdir) / "README.md").resolve():
+            path = Path(app.srcdir) / "index.md"
+        return os.path.relpath(path, folder)
+
+    if Path(app.env.doc2path(name)).suffix == ".md":
+        source[0] = LINK.sub(target, source[0])
+
+
 def setup(app: Sphinx) -> None:
     """Sphinx's entry."""
     app.connect("missing-reference", ansible_reference)
+    app.connect("source-read", lead_to_pages)

@@ -44,7 +44,7 @@ options:
   head_bytes:
     description:
       - If O(tail_bytes) omits the beginning of a log, this many of its first bytes are fetched too, into a file
-        beside it whose name ends in C(.head). V(0) fetches none.
+        next to it whose name ends in C(.head). V(0) fetches none.
     type: int
     default: 0
   redact:

@@ -173,7 +173,10 @@ def test_every_role_option_is_used_by_a_test() -> None:
     assert not missing, "no test or scenario sets:" + bullet_list(missing)
 
 
-PAGES = [*files(suffix=".md"), *files("docs/", ".rst")]
+#: Written by scripts/reference_pages.py when the site is built.
+GENERATED_PAGES = ("job-examples", "return-values")
+NAVIGATION = "docs/docsite/navigation.md"
+PAGES = [*(path for path in files(suffix=".md") if path != NAVIGATION), *files("docs/", ".rst")]
 
 
 def slug(heading: str) -> str:
@@ -202,6 +205,13 @@ def test_links_lead_somewhere() -> None:
     assert PAGES
     broken = [problem for page in PAGES for problem in broken_links(page)]
     assert not broken, bullet_list(broken)
+
+
+def test_every_page_has_one_place_in_the_navigation() -> None:
+    listed = re.findall(r"^([\w/-]+)$", read(NAVIGATION), re.M)
+    written = [f"docs/{page}" for page in GENERATED_PAGES]
+    written += [path.removesuffix(".md") for path in PAGES if path.endswith(".md") and path != "README.md"]
+    assert sorted(page for page in listed if not page.startswith("collection/")) == sorted(written), NAVIGATION
 
 
 def make_targets() -> set[str]:

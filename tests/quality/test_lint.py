@@ -76,8 +76,11 @@ def test_collection_documentation_markup() -> None:
 
 
 def test_documentation_site(tmp_path: Path) -> None:
-    run(ROOT / "scripts" / "docs", tmp_path / "site")
-    pages = {path.stem for path in (tmp_path / "site").glob("*_module.html")}
-    modules = {Path(path).stem for path in files("plugins/modules/", ".py")}
-    missing = sorted(name for name in modules if f"{name}_module" not in pages)
-    assert not missing, "modules without a page:" + bullet_list(missing)
+    """Every page and module is on the site. The build fails at a link that leads nowhere."""
+    site = tmp_path / "site"
+    run(ROOT / "scripts" / "docs", site)
+    wanted = [f"collection/{Path(path).stem}_module.html" for path in files("plugins/modules/", ".py")]
+    wanted += [f"{path.removesuffix('.md')}.html" for path in files("docs/", ".md") if "/docsite/" not in path]
+    wanted += [f"{path.removesuffix('.md')}.html" for path in files(suffix="/README.md")]
+    missing = [path for path in ["index.html", *wanted] if not (site / path).is_file()]
+    assert not missing, "not on the site:" + bullet_list(missing)
