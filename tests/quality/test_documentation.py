@@ -208,10 +208,13 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_every_page_has_one_place_in_the_navigation() -> None:
-    listed = re.findall(r"^([\w/-]+)$", read(NAVIGATION), re.M)
-    written = [f"docs/{page}" for page in GENERATED_PAGES]
-    written += [path.removesuffix(".md") for path in PAGES if path.endswith(".md") and path != "README.md"]
-    assert sorted(page for page in listed if not page.startswith("collection/")) == sorted(written), NAVIGATION
+    listed = [page for page in re.findall(r"^([\w/-]+)$", read(NAVIGATION), re.M) if not page.startswith("collection/")]
+    written = {path.removesuffix(".md") for path in PAGES if path.endswith(".md") and path != "README.md"}
+    written |= {f"docs/{page}" for page in GENERATED_PAGES}
+    wrong = [f"{page}: add a line to {NAVIGATION}" for page in sorted(written - set(listed))]
+    wrong += [f"{page}: {NAVIGATION} lists it, and there is no such page" for page in sorted(set(listed) - written)]
+    wrong += [f"{page}: {NAVIGATION} lists it twice" for page in sorted(set(listed)) if listed.count(page) > 1]
+    assert not wrong, bullet_list(wrong)
 
 
 def make_targets() -> set[str]:
