@@ -80,12 +80,15 @@ printf '[rankzero] RANK=%s LOCAL_RANK=%s WORLD_SIZE=%s NODE_RANK=%s host=%s atte
     "${rankzero_chosen:-unset}"
 # The sampler of this node, where there is a Python. Not as a child of the rank ($$): a program that waits for all its
 # children would wait for it. Signals that end the ranks leave it alone: the time until they have saved themselves counts.
+# With a low priority, where there is a `nice`: the ranks start at the same moment and go first.
 if [ "$LOCAL_RANK" = 0 ] && [ "${RANKZERO_MONITOR_HOST:-0}${RANKZERO_MONITOR_GPU:-0}" != 00 ]; then
+    rankzero_nice=$(command -v nice)
     for rankzero_interpreter in "$(command -v python3)" "$(command -v "$RANKZERO_PYTHON")"; do
         [ -x "$rankzero_interpreter" ] || continue
         (
             trap '' TERM INT HUP USR1 USR2
-            "$rankzero_interpreter" -I -S "$RANKZERO_RUNTIME/rank/sampler.py" "$$" < /dev/null > /dev/null 2>&1 &
+            ${rankzero_nice:+"$rankzero_nice"} "$rankzero_interpreter" -I -S "$RANKZERO_RUNTIME/rank/sampler.py" "$$" \
+                < /dev/null > /dev/null 2>&1 &
         )
         break
     done

@@ -232,6 +232,11 @@ def sampling(entry: Path) -> bool:
         return False
 
 
+def priority(pid: int) -> int:
+    """The niceness of a process."""
+    return os.getpriority(os.PRIO_PROCESS, pid)
+
+
 def samplers(job: Job) -> list[int]:
     """Processes that still have this run directory in their environment."""
     found = []
@@ -281,9 +286,14 @@ def test_a_sampler_outlives_the_signal_that_its_rank_survives(site: Site) -> Non
     job = site.job({"shell": line, "monitor": {"host": 1}})
     process = job.start()
     wait_for((job.run / "work" / "begun.0").exists, process)
+    lowered = False
     for number in samplers(job):
         if number != process.pid and sampling(Path("/proc") / str(number)):
+            if b"sampler.py" in (Path("/proc") / str(number) / "cmdline").read_bytes():
+                wait_for(lambda pid=number: priority(pid) > priority(process.pid), process)
+                lowered = True
             os.kill(number, signal.SIGTERM)
+    assert lowered
     assert process.wait(timeout=60) == 0, job.log()
     gone(job)
 
