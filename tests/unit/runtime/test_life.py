@@ -1,11 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The early signal, restarts and times of day in the rendered script, with stand-ins for Slurm's commands."""
+"""The early signal and restarts in the rendered script, with stand-ins for Slurm's commands."""
 
 from __future__ import annotations
 
-import re
 import shlex
 import signal
 from pathlib import Path
@@ -219,19 +218,6 @@ def test_an_early_signal_in_the_preflight_reaches_the_ranks_later(site: Site) ->
 
 
 # --- what runs beside the ranks
-
-
-def test_times_of_day_in_the_log_end_with_the_step(site: Site) -> None:
-    pattern = r"^\[rankzero\] [0-9]{4}-[0-9-]{5}T[0-9:]{8}[+-][0-9]{4}$"
-    counted = f"grep -cE '{pattern}' \"$RANKZERO_RUN_DIR\"/logs/job.1.log"
-    line = f'until [ "$({counted})" -ge 2 ]; do sleep 0.1; done'
-    job = site.job({"shell": line, "monitor": {"timestamps": 1}})
-    assert job.finish() == 0, job.log()
-    assert len(re.findall(pattern, job.log(), re.MULTILINE)) >= 2
-    gone(job)
-
-
-# --- a site where nobody may requeue
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sampler that runs beside a node's first rank, with stand-ins for Slurm's commands."""
+"""What runs beside a rank and ends with it, with stand-ins for Slurm's commands: the sampler, the times in its log."""
 
 from __future__ import annotations
 
@@ -132,3 +132,16 @@ def test_no_sampler_where_none_is_asked_for(site: Site) -> None:
     job = site.job({"shell": "exit 0", "monitor": {"host": 0, "gpu": 0}})
     assert job.finish() == 0
     assert not (job.run / "monitor").exists()
+
+
+def test_times_of_day_in_the_log_end_with_the_step(site: Site) -> None:
+    pattern = r"^\[rankzero\] [0-9]{4}-[0-9-]{5}T[0-9:]{8}[+-][0-9]{4}$"
+    counted = f"grep -cE '{pattern}' \"$RANKZERO_RUN_DIR\"/logs/job.1.log"
+    line = f'until [ "$({counted})" -ge 2 ]; do sleep 0.1; done'
+    job = site.job({"shell": line, "monitor": {"timestamps": 1}})
+    assert job.finish() == 0, job.log()
+    assert len(re.findall(pattern, job.log(), re.MULTILINE)) >= 2
+    gone(job)
+
+
+# --- a site where nobody may requeue
