@@ -30,6 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import is_step
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import Pace
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import LOG_BYTES, Poll, Target, View
 
@@ -50,21 +51,6 @@ LINE_WIDTH = 200
 MOVED = 300.0
 # The milestones at which a wait may end; all but the last come before the end of the launch.
 UNTIL = ("started", "artifact", "pattern", "finished")
-
-
-@dataclass(frozen=True)
-class Event:
-    """An event to report to the user.
-
-    `kind`: pending, stuck, queued, started, metrics (the text is rank 0's own line and the time left), matched, proven,
-    requeued, followed, silent, answered, stalled. `fraction`: for metrics, the part that is done, 0 to 1, where the
-    line gives it. `nodes`: for queued and started.
-    """
-
-    kind: str
-    text: str
-    fraction: float | None = None
-    nodes: tuple[str, ...] = ()
 
 
 @dataclass

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event, Watch
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Target
 
 # Run directories of one poll: the shell text stays well below the limit of one argument of a command (128 KiB).

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event, Watch
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import whole
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import (
     FAILED,
@@ -22,6 +22,10 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows im
     WARNING,
     Row,
 )
+
+if TYPE_CHECKING:  # at runtime, a wait does not need the planner, and a launch does not need the watch
+    from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+    from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 
 KEY_DIGITS = 8
 # The names of steps on the screen.

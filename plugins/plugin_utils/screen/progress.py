@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 
 #: Shortest time in seconds between two step lines on the screen. Logs keep all of them.
 PACE = 1.0

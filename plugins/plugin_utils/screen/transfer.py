@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, RUNNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import Progress

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event, Watch
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting, launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.painter import Painter

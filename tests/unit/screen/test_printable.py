@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.reasons import explain as explain_reason
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Event
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import (
     card,
     merged_logs,
