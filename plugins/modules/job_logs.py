@@ -111,6 +111,10 @@ run_dir:
   description: The run directory on the cluster.
   returned: success
   type: str
+job_id:
+  description: Slurm's job id, null if none is recorded.
+  returned: success
+  type: str
 files:
   description: The logs with fetched content (in check mode, content to fetch).
   returned: success
@@ -185,7 +189,8 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     over = is_over(run, Slurm(), ask=request.ask, often=module.params["follow"])
     redactor = redactor_of(run) if module.params["redact"] else PLAIN
     fetched = fetch_plan(run.file("logs"), request, write=not module.check_mode, redactor=redactor)
-    return Round(run.path, origin_of(run.path), over, choice_made(module.params, run), fetched).result()
+    choice = choice_made(module.params, run)
+    return Round(run.path, origin_of(run.path), over, choice, fetched, run.job_id()).result()
 
 
 def main() -> None:

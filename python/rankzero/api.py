@@ -165,6 +165,15 @@ class Launch:
         (fetched,) = played.results("job_logs")[-1:]
         return sorted(path for path in Path(fetched["dest"]).rglob("*") if path.is_file())
 
+    def pull(self, *paths: str, dest: str | Path = "runs") -> list[Path]:
+        """Fetch the artifact, or these files and folders of the working directory. Returns the files on this machine,
+        which have the digests of those on the cluster.
+        """
+        chosen = {"paths": list(paths)} if paths else {}
+        played = self._options.play("pull", {**self._chosen, **chosen, "dest": str(dest)})
+        (pulled,) = played.results("job_pull")[-1:]
+        return [Path(pulled["dest"]) / file["path"] for file in pulled["files"]]
+
     def diagnosis(self) -> Diagnosis:
         """Why it failed, or why it is waiting."""
         (found,) = document("why", self._options.play("diagnose", self._chosen), 0)["launches"]

@@ -19,6 +19,7 @@ STATUS = (
     *("started_at", "finished_at", "wall_time"),
 )
 PLAN = ("launch_state", "plan", "missing", "script", "world_size")
+PULL = ("dest", "bytes", "files", "artifact")
 DIAGNOSIS = (
     *("healthy", "family", "what", "confidence", "root", "ranks", "nodes", "evidence", "chain", "remedy", "retry"),
     *("blame", "checklist", "stall"),
@@ -94,9 +95,15 @@ def _plan(played: Played, host: str) -> list[dict[str, Any]]:
     return [{**_named(host, planned), **_picked(planned, PLAN)}] if planned else []
 
 
+def _pull(played: Played, host: str) -> list[dict[str, Any]]:
+    pulled = _last(played, "job_pull", host)
+    return [{**_named(host, pulled), **_picked(pulled, PULL)}] if pulled else []
+
+
 PER_HOST: dict[str, Callable[[Played, str], list[dict[str, Any]]]] = {
     "run": _run,
     "ls": _ls,
     "why": _why,
     "plan": _plan,
+    "pull": _pull,
 }

@@ -20,6 +20,7 @@ VERBS: dict[str, str] = {
     "logs": "fetch the logs of every rank",
     "why": "say why a launch failed, or why it waits",
     "cancel": "cancel the active job of a launch",
+    "pull": "fetch the artifact or other outputs, verified",
     "shell": "open a shell with the resources and the environment of a job",
     "sweep": "run a sweep, and compare its results",
     "reconcile": "make a cluster match a folder of job files",
@@ -27,7 +28,7 @@ VERBS: dict[str, str] = {
     "completion": "print a shell's completion script",
 }
 #: The verbs that have --json.
-WITH_JSON = ("run", "ls", "why", "plan")
+WITH_JSON = ("run", "ls", "why", "plan", "pull")
 
 
 class Parser(argparse.ArgumentParser):
@@ -149,6 +150,15 @@ def _why(one: Parser) -> None:
 def _cancel(one: Parser) -> None:
     _launch(one)
     one.add_argument("--all", action="store_true", help="every active job of that name, if there are several")
+
+
+def _pull(one: Parser) -> None:
+    _launch(one)
+    one.add_argument(
+        "paths", metavar="PATH", nargs="*", help="file or folder in the working directory; default: the artifact"
+    )
+    one.add_argument("--dest", metavar="FOLDER", help="where the files go; default runs")
+    one.add_argument("--check", action="store_true", help="fetch nothing, show what would be fetched")
 
 
 def _reconcile(one: Parser) -> None:

@@ -176,6 +176,12 @@ def _cancel(given: Namespace) -> tuple[str, dict[str, Any]]:
     return "cancel", {**selection(given.launch), **_flag("all", given.all)}
 
 
+def _pull(given: Namespace) -> tuple[str, dict[str, Any]]:
+    paths = {"paths": given.paths} if given.paths else {}
+    dest = {"dest": given.dest} if given.dest else {}
+    return "pull", {**selection(given.launch), **paths, **dest}
+
+
 def _reconcile(given: Namespace) -> tuple[str, dict[str, Any]]:
     return "reconcile", {"jobs": given.jobs}
 
@@ -193,6 +199,7 @@ PLAYBOOKS: dict[str, Callable[[Namespace], tuple[str, dict[str, Any]]]] = {
     "logs": _logs,
     "why": _why,
     "cancel": _cancel,
+    "pull": _pull,
     "shell": _shell,
     "sweep": _sweep,
     "reconcile": _reconcile,

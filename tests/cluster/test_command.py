@@ -95,6 +95,15 @@ def test_walk_with_the_command(person: Person) -> None:
 
     listed = {launch["run_dir"]: launch["status"]["success"] for launch in person.asks("ls")}
     assert listed == {ran["run_dir"]: True, failed["run_dir"]: False, queued["run_dir"]: False}
+    (pulled,) = person.asks("pull", good)
+    brought = Path(pulled["dest"]) / "result.json"
+    assert json.loads(brought.read_text(encoding="utf-8")) == {"loss": 1.5} and pulled["artifact"]["path"] == str(
+        brought
+    )
+    (again,) = person.asks("pull", good)
+    assert again["bytes"] == 0 and again["files"] == pulled["files"]
+    assert person.types("pull", good, "nothing").returncode == errors.REFUSED
+
     assert person.types("cancel", "nobody").returncode == errors.REFUSED
 
 
@@ -107,6 +116,7 @@ def test_walk_with_python(person: Person, monkeypatch: pytest.MonkeyPatch) -> No
     assert launch.wait().result["loss"] == 1.5
     status = launch.status()
     assert status.success and [attempt.state for attempt in status.attempts] == ["COMPLETED"]
+    assert [path.name for path in launch.pull(dest=site.folder / "fetched")] == ["result.json"]
     assert any(path.name == "rank-0000.log" for path in launch.logs(site.folder / "fetched"))
     assert any(status.result and "loss 1.5" in line for line in lines)
 

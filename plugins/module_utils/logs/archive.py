@@ -45,6 +45,8 @@ INDEX = ".fetched.json"
 # Next to the log folder here: whose logs it holds, as `origin_of` their run directory.
 ORIGIN = ".origin"
 PLAIN = Plain()
+# (path, size) of files, and warnings about files that are left out.
+Listing = tuple[list[tuple[str, int]], list[str]]
 
 
 def safe_path(path: str) -> bool:
@@ -53,7 +55,7 @@ def safe_path(path: str) -> bool:
     return bool(path) and path.isprintable() and not any(part in ("", ".", "..") for part in parts)
 
 
-def collect(logs_dir: str) -> tuple[list[tuple[str, int]], list[str]]:
+def collect(logs_dir: str) -> Listing:
     """(relative path, size) of every regular file below `logs_dir`, and warnings. Links are not followed."""
     found: list[tuple[str, int]] = []
     warnings: list[str] = []
@@ -71,7 +73,7 @@ def collect(logs_dir: str) -> tuple[list[tuple[str, int]], list[str]]:
             if not stat.S_ISREG(status.st_mode) or path == INDEX:
                 continue
             if not safe_path(path):
-                warnings.append(f"skipped a log whose name is not plain text: {path!a}")
+                warnings.append(f"skipped a file whose name is not plain text: {path!a}")
             elif not os.access(full, os.R_OK):
                 warnings.append(f"left out {path}: no permission to read it")
             else:
@@ -176,12 +178,15 @@ def write_archive(logs_dir: str, parts: Sequence[Part], target: str, redactor: R
     return written
 
 
-def fetch_plan(logs_dir: str, request: FetchRequest, *, write: bool, redactor: Redactor = PLAIN) -> Fetched:
+def fetch_plan(
+    logs_dir: str, request: FetchRequest, *, write: bool, redactor: Redactor = PLAIN, listing: Listing | None = None
+) -> Fetched:
     """Return what the cluster's side moves in one round. Raises RankzeroError.
 
-    The archive is written to a new folder (mode 0700), which the caller removes.
+    The archive is written to a new folder (mode 0700), which the caller removes. `listing`: the files to fetch, where
+    not all of them are wanted (`collect`).
     """
-    files, notes = collect(logs_dir)
+    files, notes = listing or collect(logs_dir)
     archive, size = None, 0
     try:
         parts, more = plan(
@@ -198,7 +203,7 @@ def fetch_plan(logs_dir: str, request: FetchRequest, *, write: bool, redactor: R
             parts = write_archive(logs_dir, parts, archive, redactor)
             size = os.path.getsize(archive)
     except (OSError, Untrusted) as error:
-        raise RankzeroError(f"the logs in {logs_dir} cannot be read or packed: {error}; fetch them again") from error
+        raise RankzeroError(f"the files in {logs_dir} cannot be read or packed: {error}; fetch them again") from error
     left = _left(files, request.have, parts, request.tail_bytes) if more else 0
     return Fetched(parts, more, left, notes, archive, size)
 
@@ -221,16 +226,16 @@ def origin_of(run_dir: str) -> str:
 # -- the controller side ----------------------------------------------------------------------------------------------
 
 
-def place_of(folder: str, origin: str = "") -> str:
-    """The folder for the logs of a run: `folder`/logs, or a sibling where that holds another run's logs (`mark`)."""
+def place_of(folder: str, origin: str = "", inner: str = "logs") -> str:
+    """The folder for the files of a run: `folder`/`inner`, or a sibling where that holds another run's (`mark`)."""
     marked = None
     with contextlib.suppress(OSError), open(os.path.join(folder, ORIGIN), encoding="utf-8") as stream:
         marked = stream.read()
     if origin and not re.fullmatch(r"[0-9a-f]{16}", origin):
-        raise RankzeroError(f"the cluster gave {origin[:40]!a} for the origin of its logs; nothing was fetched")
+        raise RankzeroError(f"the cluster gave {origin[:40]!a} for the origin of its files; nothing was fetched")
     if origin and marked not in (None, origin):
         folder = f"{folder}-{origin[:8]}"
-    return os.path.join(folder, "logs")
+    return os.path.join(folder, inner)
 
 
 def mark(place: str, origin: str) -> None:
@@ -294,10 +299,10 @@ def _members(archive: IO[bytes], parts: Sequence[Part]) -> Iterator[Iterator[tup
             opened = (tar.extractfile(member.source) for member in members)
             yield zip(parts, (stream for stream in opened if stream is not None))
     except extraction.Refused as error:
-        raise RankzeroError(f"the log archive contains unrequested files ({error}); it was not used") from error
+        raise RankzeroError(f"the archive contains unrequested files ({error}); it was not used") from error
     except extraction.Damaged as error:
         raise RankzeroError(
-            f"the log archive ends early ({error}): the connection cut it short; run the task again"
+            f"the archive ends early ({error}): the connection cut it short; run the task again"
         ) from error
 
 
@@ -308,7 +313,7 @@ def _place(dest: str, path: str) -> str:
     os.makedirs(folder, exist_ok=True)
     inside = os.path.realpath(dest)
     if os.path.commonpath([inside, os.path.realpath(folder)]) != inside or os.path.islink(target):
-        raise RankzeroError(f"{target} is a link to another location; remove it, then fetch the logs again")
+        raise RankzeroError(f"{target} is a link to another location; remove it, then fetch again")
     return target
 
 
@@ -316,7 +321,7 @@ def unpack(archive: IO[bytes], parts: Sequence[Part], dest: str) -> int:
     """Write the bytes of an archive into the files below `dest`. Returns their number. Raises RankzeroError."""
     for part in parts:
         if not safe_path(part.path) or part.path == INDEX:
-            raise RankzeroError(f"the cluster named a log {part.path!a}, which is outside {dest}; no log was kept")
+            raise RankzeroError(f"the cluster named a file {part.path!a}, which is outside {dest}; none was kept")
     index = read_index(dest)
     moved = 0
     os.makedirs(dest, exist_ok=True)

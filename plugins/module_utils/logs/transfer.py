@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The request for logs that the action `job_logs` sends to its module, and the module's answer. Data only."""
+"""The requests that the actions `job_logs` and `job_pull` send to their modules, and the answers. Data only."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FetchRequest:
 
     `have`: the files here, by path. `tail_bytes` and `head_bytes`: as in module `job_logs`. `budget`: bytes of logs in
     one archive. `folder`: where the archive is written; None means the system's temporary folder. `ask`: whether Slurm
-    may be asked if the launch is over.
+    may be asked if the launch is over. `digests`: compare the files with `have` instead (module `job_pull`).
     """
 
     have: Mapping[str, Holding] = field(default_factory=dict)
@@ -55,6 +55,7 @@ class FetchRequest:
     budget: int = 0
     folder: str | None = None
     ask: bool = False
+    digests: bool = False
 
     @classmethod
     def of(cls, given: JsonObject) -> FetchRequest:
@@ -96,6 +97,7 @@ class Round:
     over: bool
     choice: str | None
     fetched: Fetched
+    job_id: str | None = None
 
     @classmethod
     def of(cls, result: ModuleResult) -> Round:
@@ -103,7 +105,8 @@ class Round:
         parts = [Part(**part) for part in result["parts"]]
         rest = {name: result[name] for name in ("more", "left", "notes", "archive", "archive_bytes")}
         fetched = Fetched(parts, **rest)
-        return cls(result["run_dir"], result["origin"], result["over"], result["choice"], fetched)
+        where = {name: result[name] for name in ("run_dir", "origin", "over", "choice", "job_id")}
+        return cls(**where, fetched=fetched)
 
     def result(self) -> ModuleResult:
         """Return the result of the module."""

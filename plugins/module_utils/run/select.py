@@ -65,6 +65,13 @@ LOGS_SPEC: dict[str, Any] = {
     "reconnect_timeout": {"type": "int", "default": 120},
     "_request": {"type": "dict"},
 }
+PULL_SPEC: dict[str, Any] = {
+    **RUN_ARGUMENTS,
+    "dest": {"type": "path", "default": "runs"},
+    "paths": {"type": "list", "elements": "str", "default": []},
+    "reconnect_timeout": {"type": "int", "default": 120},
+    "_request": {"type": "dict"},
+}
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "shell": (*JOB, "run"),
     # `until` is the old name of wait_until. Ansible reserves it and warns.
     "attach": (*SELECTION, "wait_until", "until", "pattern", "log", "wait_timeout"),
+    "pull": (*SELECTION, "dest", "paths"),
     "logs": (*SELECTION, "dest", "tail_bytes", "head_bytes", "merge", "follow", "redact"),
     "diagnose": (*SELECTION, "logs", "stall_factor", "stall_seconds", "families"),
     "status": (*SELECTION, "all", "active"),

@@ -15,7 +15,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.rankzero.slurm.plugins.action import job_logs, job_report
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Fetched, Round
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import reconnect
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import fetch, reconnect
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import Row
 
@@ -36,12 +36,12 @@ class Desk:
         self.action._task = SimpleNamespace(args={"run_dir": RUN}, check_mode=False)
         self.fetches = 0
         options = {**{name: spec.get("default") for name, spec in LOGS_SPEC.items()}, "run_dir": RUN, "dest": str(dest)}
-        monkeypatch.setattr(job_logs.Action, "run", lambda *_args: {})
+        monkeypatch.setattr(fetch.Action, "run", lambda *_args: {})
         monkeypatch.setattr(self.action, "validate_argument_spec", lambda _spec: (None, options))
         monkeypatch.setattr(self.action, "_execute_module", self.answer)
         monkeypatch.setattr(self.action, "_remove_tmp_path", self.unreachable)
         monkeypatch.setattr(self.action, "_discard", self.unreachable)
-        monkeypatch.setattr(job_logs.display, "display", lambda line, color=None: self.lines.append(line))
+        monkeypatch.setattr(fetch.display, "display", lambda line, color=None: self.lines.append(line))
         clock = {"monotonic": lambda: self.now, "sleep": self.sleep}
         monkeypatch.setattr(reconnect.retried, "__kwdefaults__", {"clock": clock["monotonic"], "sleep": clock["sleep"]})
 
@@ -73,7 +73,7 @@ def test_logs_arrive_over_a_connection_that_breaks(monkeypatch: pytest.MonkeyPat
     """It breaks before the module answers, while the archive travels, and when the host should be tidied."""
     lost = AnsibleConnectionFailure("no route")
     desk = Desk(monkeypatch, tmp_path, [lost, {"unreachable": True, "msg": "no route"}, found(archive="/there/logs")])
-    monkeypatch.setattr(job_logs, "unpack", lambda _stream, _parts, _dest: 5)
+    monkeypatch.setattr(fetch, "unpack", lambda _stream, _parts, _dest: 5)
     result = desk.action.run(None, {"inventory_hostname": "login"})
     assert not result.get("failed") and result["bytes"] == 5 and desk.fetches == 2
     assert sum("the connection is back" in line for line in desk.lines) == 2
@@ -82,11 +82,11 @@ def test_logs_arrive_over_a_connection_that_breaks(monkeypatch: pytest.MonkeyPat
 def test_a_fetch_in_several_archives_shows_bytes_and_a_rate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     archive = found(archive="/there/logs")
     desk = Desk(monkeypatch, tmp_path, [{**archive, "more": True, "left": 3_000_000}, archive])
-    monkeypatch.setattr(job_logs, "unpack", lambda _stream, _parts, _dest: 1_000_000)
-    monkeypatch.setattr(job_logs.display, "display", lambda *_args, **_more: None)
+    monkeypatch.setattr(fetch, "unpack", lambda _stream, _parts, _dest: 1_000_000)
+    monkeypatch.setattr(fetch.display, "display", lambda *_args, **_more: None)
     rows: list[Row] = []
-    monkeypatch.setattr(type(job_logs.display), "draws", True)
-    monkeypatch.setattr(job_logs.display, "row", rows.append)
+    monkeypatch.setattr(type(fetch.display), "draws", True)
+    monkeypatch.setattr(fetch.display, "row", rows.append)
     result = desk.action.run(None, {"inventory_hostname": "login"})
     assert not result.get("failed") and result["bytes"] == 2_000_000
     (row,) = rows

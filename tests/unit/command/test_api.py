@@ -37,6 +37,8 @@ def best(files: list[str]) -> float:
             print(left.code, launch.cancel().state)
     nodes: list[str] = [node for one in rankzero.launches(active=True) for node in one.status().nodes]
     print(nodes, [attempt.exit_code for attempt in rankzero.attach("gpt").attempts])
+    pulled: list[int] = [path.stat().st_size for path in rankzero.attach("gpt").pull("checkpoints", dest="out")]
+    print(sum(pulled))
     plan: rankzero.Plan = rankzero.plan({"name": "gpt", "command": ["train.py"]}, listener=print)
     print(plan.key, __import__("pathlib").Path(str(launch.logs()[0])))
     return min(losses)

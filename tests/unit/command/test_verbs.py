@@ -63,6 +63,12 @@ LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "cancel gpt/72ee2a70": ("cancel", {"launch_name": "gpt", "key": "72ee2a70"}, []),
     "cancel jobs/train.yml --all": ("cancel", {"launch_name": "gpt", "all": True}, []),
     "cancel jobs/both.yml": ("cancel", {"job": "jobs/both.yml"}, []),
+    "pull gpt": ("pull", {"launch_name": "gpt"}, []),
+    "pull 1234 ckpt metrics.csv --dest out --check": (
+        "pull",
+        {"job_id": "1234", "paths": ["ckpt", "metrics.csv"], "dest": "out"},
+        ["--check", "--diff"],
+    ),
     "shell jobs/train.yml -n 1": ("shell", {"job": "jobs/train.yml", "nodes": "1", "run": True}, []),
     "shell jobs/train.yml --show": ("shell", {"job": "jobs/train.yml"}, []),
     "sweep jobs/train.yml --elements 0,3": ("sweep", {"job": "jobs/train.yml", "elements": ["0", "3"]}, []),

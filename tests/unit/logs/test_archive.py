@@ -158,7 +158,7 @@ def test_links_and_odd_names_stay_there(remote: Path, local: Path) -> None:
         "0/rank-0001.log",
         "0/rank-0002.log",
     ]
-    assert notes == ["skipped a log whose name is not plain text: 'two\\nlines'"]
+    assert notes == ["skipped a file whose name is not plain text: 'two\\nlines'"]
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/x", "a/../../x", "a//b", "", ".", "a/./b", "a\nb", logs.INDEX])

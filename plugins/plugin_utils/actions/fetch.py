@@ -1,0 +1,245 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller half of a fetch: say which files are here, get one archive a round trip, and store its contents."""
+
+from __future__ import annotations
+
+import abc
+import base64
+import contextlib
+import io
+import os
+import shlex
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ansible.errors import AnsibleConnectionFailure
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import (
+    ROUND_BYTES,
+    holdings,
+    mark,
+    place_of,
+    unpack,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import (
+    Fetched,
+    FetchRequest,
+    Holding,
+    Part,
+    Round,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import RUNNING, Row
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount
+
+# With become, the archive is sent as text in the command's output, which is kept in memory.
+BECOME_ROUND_BYTES = 16 * 1024 * 1024
+
+
+class ModuleFailed(Exception):
+    """The module failed with this result, which becomes the task's result."""
+
+    def __init__(self, result: ModuleResult) -> None:
+        super().__init__(result.get("msg", ""))
+        self.result = result
+
+
+@dataclass
+class Transfer:
+    """The files that this task has fetched so far into the folder `dest`. `over`: the launch has ended."""
+
+    dest: str
+    choice: str | None
+    run_dir: str = ""
+    job_id: str | None = None
+    over: bool = False
+    files: list[Part] = field(default_factory=list)
+    bytes: int = 0
+    archive_bytes: int = 0
+    rounds: int = 0
+
+    def result(self) -> ModuleResult:
+        """Return the result of the task."""
+        return {**vars(self), "files": [vars(part) for part in self.files], "changed": self.bytes > 0}
+
+
+class FetchAction(Action):
+    """An action that fetches files of one launch. Its module plans and packs each round (logs/archive.py).
+
+    `MODULE`: the module's name; `SUBJECT`: what is fetched, the name of the folder here; `SPEC`: its options.
+    """
+
+    _supports_check_mode = True
+    _supports_async = False
+    TRANSFERS_FILES = True
+    MODULE = ""
+    SUBJECT = ""
+    SPEC: Parameters = {}
+
+    def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
+        """Fetch. Errors and a lost connection become a failed result."""
+        super().run(tmp, task_vars)
+        public = {name: spec for name, spec in self.SPEC.items() if not name.startswith("_")}
+        _checked, options = self.validate_argument_spec(public)
+        self._task_vars = task_vars or {}
+        self._run_dir = options["run_dir"]
+        self._reconnect_timeout = options["reconnect_timeout"]
+        self._began = time.monotonic()
+        try:
+            return self._fetch(options)
+        except RankzeroError as error:
+            return {"failed": True, "msg": error.message, **error.partial}
+        except ModuleFailed as error:
+            return error.result
+        except ConnectionLost as error:
+            return {
+                "failed": True,
+                "connection_lost": True,
+                "msg": f"the connection was lost, and {error}. The job is not affected; run it again.",
+            }
+        finally:
+            # The host may still be unreachable; what was fetched is still a result.
+            with contextlib.suppress(AnsibleConnectionFailure):
+                self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    @abc.abstractmethod
+    def _fetch(self, options: Parameters) -> ModuleResult:
+        """Fetch what the options name. Returns the result of the task."""
+
+    @property
+    def _host(self) -> str:
+        return str(self._task_vars.get("inventory_hostname", "localhost"))
+
+    def _opened(self, options: Parameters) -> Transfer:
+        """Find the launch and the folder for its files."""
+        run_dir, choice = options["run_dir"], None
+        if not run_dir:
+            answer = self._round({}, 0, options)
+            run_dir, choice = answer.run_dir, answer.choice
+            if choice:
+                display.display(f"{self._host}: {choice}")
+        self._run_dir = run_dir
+        who = identity(run_dir)
+        self._folder = os.path.abspath(os.path.join(options["dest"], who.name, who.key, str(who.generation)))
+        return Transfer(place_of(self._folder, inner=self.SUBJECT), choice)
+
+    def _rounds(self, options: Parameters, transfer: Transfer, *, ask: bool = True) -> None:
+        """Fetch what is new in as many archives as needed, and add it to `transfer`."""
+        budget = BECOME_ROUND_BYTES if self._becomes() else ROUND_BYTES
+        while True:
+            answer = self._round(holdings(transfer.dest), budget, options, ask=ask)
+            fetched = answer.fetched
+            dest = place_of(self._folder, answer.origin, self.SUBJECT)
+            if dest != transfer.dest:
+                # This archive was requested for what another launch's files lack.
+                self._discard(fetched.archive)
+                transfer.dest = dest
+                continue
+            transfer.over = answer.over
+            for note in fetched.notes:
+                display.warning(note)
+            transfer.run_dir, transfer.job_id = answer.run_dir, answer.job_id
+            transfer.files += fetched.parts
+            transfer.archive_bytes += fetched.archive_bytes
+            if self._task.check_mode:
+                transfer.bytes = sum(part.size - part.start for part in fetched.parts)
+                break
+            if fetched.archive:
+                transfer.rounds += 1
+                mark(dest, answer.origin)
+                transfer.bytes += self._carry(fetched.archive, fetched.parts, dest)
+                self._moved(transfer, fetched)
+            if not fetched.more:
+                break
+
+    def _moved(self, transfer: Transfer, fetched: Fetched) -> None:
+        """Show the progress of the fetch if more is to come."""
+        if fetched.more and display.draws:
+            size = transfer.bytes + fetched.left
+            text = f"{amount(transfer.bytes)} of {amount(size)} in {len(transfer.files)} files"
+            rate = transfer.bytes / max(0.1, time.monotonic() - self._began)
+            fraction = transfer.bytes / max(1, size)
+            detail = f"{amount(rate)}/s"
+            display.row(Row(self._host, RUNNING, self.SUBJECT, text, detail=detail, fraction=fraction))
+
+    def _becomes(self) -> bool:
+        return bool(self._play_context.become)
+
+    def _round(self, have: Mapping[str, Holding], budget: int, options: Parameters, *, ask: bool = False) -> Round:
+        """Call the module once. With a budget of 0, it only finds the run directory. Raises ModuleFailed."""
+        request = FetchRequest(
+            have=have,
+            tail_bytes=options.get("tail_bytes", 0),
+            head_bytes=options.get("head_bytes", 0),
+            # Check mode plans everything in one round, since nothing is transferred.
+            budget=2**62 if self._task.check_mode and budget else budget,
+            # The task's remote folder belongs to the login user; a module of another user could not write to it.
+            folder=None if self._becomes() else self._connection._shell.tmpdir,
+            ask=bool(ask and options.get("follow")),
+        )
+        return Round.of(self._called(request))
+
+    def _called(self, request: FetchRequest) -> ModuleResult:
+        """Call the module, again while the connection is lost. Raises ModuleFailed."""
+        # Once found, the launch stays the same, even if a newer one of its name appears in the meantime.
+        same = {"run_dir": self._run_dir} if self._run_dir else {}
+
+        def call() -> ModuleResult:
+            result: ModuleResult = self._execute_module(
+                self.MODULE,
+                module_args={**self._task.args, **same, "_request": request.arguments()},
+                task_vars=self._task_vars,
+            )
+            return result
+
+        result = self._retried(call)
+        result.pop("invocation", None)
+        if result.get("failed"):
+            raise ModuleFailed(result)
+        return result
+
+    def _retried(self, command: Callable[[], ModuleResult]) -> ModuleResult:
+        """Run `command`, and repeat it while the connection is lost. Raises ConnectionLost."""
+
+        def say(line: str, color: str | None) -> None:
+            display.display(f"{self._host}: {line}", color=color)
+
+        return retried(command, say, self._reconnect_timeout, self._connection)
+
+    def _carry(self, archive: str, parts: Sequence[Part], dest: str) -> int:
+        """Fetch one archive, unpack it here, and remove it there. Returns the bytes of files in it."""
+        with tempfile.TemporaryDirectory(prefix="rankzero-logs-") as folder:
+            local = os.path.join(folder, "logs.tar.gz")
+
+            def bring() -> ModuleResult:
+                if not self._becomes():
+                    self._connection.fetch_file(archive, local)
+                    return {}
+                # The connection itself copies as the login user, who may not have permission to read the archive.
+                done: ModuleResult = self._low_level_execute_command(f"base64 < {shlex.quote(archive)}")
+                return done
+
+            try:
+                done = self._retried(bring)
+                if done.get("rc", 0) != 0:
+                    raise RankzeroError(f"the archive {archive} cannot be read: {done['stderr'].strip()}")
+                if self._becomes():
+                    return unpack(io.BytesIO(base64.b64decode(done["stdout"])), parts, dest)
+                with open(local, "rb") as stream:
+                    return unpack(stream, parts, dest)
+            finally:
+                with contextlib.suppress(AnsibleConnectionFailure):
+                    self._discard(archive)
+
+    def _discard(self, archive: str | None) -> None:
+        """Remove an archive and its folder on the host."""
+        if archive:
+            self._low_level_execute_command(f"rm -rf -- {shlex.quote(os.path.dirname(archive))}")
