@@ -48,6 +48,8 @@ ANSIBLE_LABELS = {
         "https://docs.ansible.com/ansible/latest/collections/ansible/builtin/default_callback.html"
     ),
 }
+CONTENTS = re.compile(r"^\.\. contents::\n(?:   .*\n)*", re.MULTILINE)
+ENTRY = re.compile(r"^( +)(\w+)_(module|role|callback|inventory)$", re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)#\s]+)(?=#|\))")
 
 
@@ -73,7 +75,14 @@ def lead_to_pages(app: Sphinx, name: str, source: list[str]) -> None:
         source[0] = LINK.sub(target, source[0])
 
 
+def fit_theme(_app: Sphinx, name: str, source: list[str]) -> None:
+    """Let antsibull's pages fit the theme, which has its own table of contents and a narrow place for titles."""
+    if name.startswith("collection/"):
+        source[0] = ENTRY.sub(r"\1\2 <\2_\3>", CONTENTS.sub("", source[0]))
+
+
 def setup(app: Sphinx) -> None:
     """Sphinx's entry."""
     app.connect("missing-reference", ansible_reference)
     app.connect("source-read", lead_to_pages)
+    app.connect("source-read", fit_theme)

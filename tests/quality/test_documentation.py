@@ -208,7 +208,11 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_every_page_has_one_place_in_the_navigation() -> None:
-    listed = [page for page in re.findall(r"^([\w/-]+)$", read(NAVIGATION), re.M) if not page.startswith("collection/")]
+    listed = [
+        page
+        for page in re.findall(r"^(?:.+ <)?([\w/-]+)>?$", read(NAVIGATION), re.M)
+        if not page.startswith("collection/")
+    ]
     written = {path.removesuffix(".md") for path in PAGES if path.endswith(".md") and path != "README.md"}
     written |= {f"docs/{page}" for page in GENERATED_PAGES}
     wrong = [f"{page}: add a line to {NAVIGATION}" for page in sorted(written - set(listed))]
