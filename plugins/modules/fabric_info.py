@@ -156,6 +156,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.report import suggestions
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.site_files import read_present
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.suggest import suggest
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.fabric_report import (
     SITE_FILES,
@@ -163,7 +164,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.fabric_report 
     measured,
     parse_conf,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_files import read_present
 
 ARGUMENT_SPEC = {
     "fabric": {"type": "str", "default": "auto"},

@@ -315,7 +315,6 @@ OPENS_ITSELF = {
     ),
     "watch/budget.py drop": "a folder of this user alone, no link",
     "submit/admission/storage.py _text": "the kernel's own files",
-    "slurm/site_files.py read_present": "the site's files",
     "submit/refs.py recorded_digest": "what lies in a store, by its path",
     "submit/shell_session.py _lay_out": "new files in a folder that was just made",
     "prune/inventory.py last_use": "times only",

@@ -18,6 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes, raise_for
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import from_scontrol
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import clock
 
 _HELD = re.compile(
@@ -131,27 +132,7 @@ def _check_usable(job_id: str, block: Mapping[str, str], uid: int) -> None:
         raise _refused(job_id, f"it is not running, but {record.state}; try again once it is")
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a launch requests from a running job.
-
-    `names`: nodes that the user chose; if empty, the first nodes with the requested resources are used. `exclude`: host
-    lists. `memory`: per node, as sbatch takes it.
-    """
-
-    job_id: str
-    nodes: int
-    names: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    cpus_per_node: int = 1
-    gpus_per_node: int = 0
-    gpu_type: str | None = None
-    gres: Sequence[str] = ()
-    memory: str | None = None
-    time_minutes: float = 0
-
-
-def choose(found: Allocation, asked: Asked) -> tuple[list[str], list[str]]:
+def choose(found: Allocation, asked: AllocationNeeds) -> tuple[list[str], list[str]]:
     """Choose the nodes for a launch: (their names in Slurm's order, a sentence for each problem). Pure.
 
     Each entry of `asked.exclude` is the name of one host.
@@ -211,7 +192,7 @@ def limit_note(found: Allocation, time_minutes: float, now: float) -> str | None
     )
 
 
-def place(slurm: Slurm, asked: Asked, now: Callable[[], float]) -> tuple[Allocation, list[str], list[str]]:
+def place(slurm: Slurm, asked: AllocationNeeds, now: Callable[[], float]) -> tuple[Allocation, list[str], list[str]]:
     """Return (allocation, nodes to run on, problems) for what a launch requests. Raises `RankzeroError`."""
     found = look(slurm, asked.job_id)
     excluded = [node for names in asked.exclude for node in expand_nodes(slurm, names)]

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import squashfs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Command, Runtime
 
@@ -64,19 +64,6 @@ def detect(slurm: Slurm, config: Mapping[str, str]) -> dict[str, object]:
         **{command.name: _version(slurm, command) for command in COMMANDS},
         "slurm_oci": {"available": own, "version": None},
     }
-
-
-@dataclass(frozen=True)
-class ContainerNeeds:
-    """What the job's container requires of the cluster."""
-
-    runtime: str
-    own_setup: bool
-    options: Sequence[str] = ()
-    level: str = "step"
-    image: str = ""
-    sources: Sequence[str] = ()
-    runs_dir: str = ""
 
 
 def check(slurm: Slurm, needs: ContainerNeeds) -> list[str]:

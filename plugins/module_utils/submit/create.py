@@ -125,3 +125,21 @@ def _write_secrets(request: Request, run: RunDirectory) -> None:
         descriptor = os.open(run.file("secrets.env"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(lines)
+
+
+def differences(request: Request, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:
+    """Return the difference of each file to the previous generation, in the format of Ansible's diff."""
+    found = []
+    for name, text in request.files.items():
+        before = ""
+        if previous:
+            before = previous.text(name)
+        found.append(
+            {
+                "before_header": previous.file(name) if previous else "(none)",
+                "after_header": run.file(name),
+                "before": before,
+                "after": with_generation(text, request.token, run.generation),
+            }
+        )
+    return found

@@ -56,9 +56,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import (
     SUPERSEDED,
     Request,
-    differences,
+    dependency_options,
     superseded,
-    waiting,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import LaunchResult
 
@@ -189,7 +188,7 @@ class Launcher:
             return checked
         script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
         self.checks = checks.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
-        options = [*excluded_nodes.option(self.request, self.excluded), *waiting(self.request)]
+        options = [*excluded_nodes.option(self.request, self.excluded), *dependency_options(self.request)]
         checked = self.checks.run(script, building=building, options=options)
         checks.raise_for(checked.problems)
         return checked
@@ -208,7 +207,7 @@ class Launcher:
             step_id = self.inside.start(run, **self._identity(run))
             self._record_submitted(run, step_id)
             return self._result("submitted", run, previous, job_id=step_id)
-        options = [*excluded_nodes.option(self.request, self.excluded), *waiting(self.request)]
+        options = [*excluded_nodes.option(self.request, self.excluded), *dependency_options(self.request)]
         submission = ["--parsable", *options, run.file("job.sbatch"), "--submission", self.request.submitter]
         with state_files.closed_to_groups(run.path):
             result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
@@ -303,6 +302,6 @@ class Launcher:
             job_id=job_id,
             standing=ACTIVE if state in ("submitted", "adopted") else None,
             excluded=self.excluded,
-            diff=differences(self.request, run, previous) if run and state in ("submitted", "planned") else [],
+            diff=create.differences(self.request, run, previous) if run and state in ("submitted", "planned") else [],
             allocation=self.inside.described,
         )

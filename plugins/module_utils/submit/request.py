@@ -1,24 +1,23 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The request for a submission, and comparisons with an existing launch."""
+"""The request for a submission, and how it relates to the launch that exists."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds, ContainerNeeds
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
+
+if TYPE_CHECKING:  # the controller reads requests without the rules of a status
+    from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 
 SUPERSEDED = "it waited for a launch that is over"
 
@@ -48,14 +47,14 @@ class Request:
     files: Mapping[str, str]
     refs: Sequence[Mapping[str, str]]
     relaunch: str
-    limits: Ask
+    limits: ResourceNeeds
     submitter: str = ""
     secrets_file: str | None = None
     secret_files: Mapping[str, str] = field(default_factory=dict)
     container: ContainerNeeds | None = None
-    attach: allocation.Asked | None = None
+    attach: AllocationNeeds | None = None
     placement: Placement | None = None
-    places: storage.Asked = field(default_factory=storage.Asked)
+    places: StorageNeeds = field(default_factory=StorageNeeds)
     checkpoint_dir: str | None = None
     archives: Sequence[Mapping[str, str]] = ()
     # The script's own --dependency, and additional dependencies of this submission (sbatch(1)), such as afterok:12.
@@ -86,11 +85,11 @@ class Request:
 
 
 _TYPED: dict[str, Callable[..., Any]] = {
-    "limits": Ask,
+    "limits": ResourceNeeds,
     "container": ContainerNeeds,
-    "attach": allocation.Asked,
+    "attach": AllocationNeeds,
     "placement": Placement,
-    "places": storage.Asked,
+    "places": StorageNeeds,
 }
 # Fields that the module, or the pipeline around a launch, adds.
 _NOT_SENT = ("submitter", "secrets_file", "waits_for", "supersedes")
@@ -101,7 +100,7 @@ def superseded(request: Request, status: LaunchStatus | None) -> bool:
     return status is not None and status.pending and request.supersedes and request.relaunch != "never"
 
 
-def waiting(request: Request) -> list[str]:
+def dependency_options(request: Request) -> list[str]:
     """Return sbatch's options for the dependencies of a submission. They replace the script's own line.
 
     A job whose dependency can never be satisfied would wait forever. With --kill-on-invalid-dep Slurm ends it, and the
@@ -116,21 +115,3 @@ def waiting(request: Request) -> list[str]:
         )
     both = [*request.waits_for, *([request.dependency] if request.dependency else [])]
     return [f"--dependency={','.join(both)}", "--kill-on-invalid-dep=yes"]
-
-
-def differences(request: Request, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:
-    """Return the difference of each file to the previous generation, in the format of Ansible's diff."""
-    found = []
-    for name, text in request.files.items():
-        before = ""
-        if previous:
-            before = previous.text(name)
-        found.append(
-            {
-                "before_header": previous.file(name) if previous else "(none)",
-                "after_header": run.file(name),
-                "before": before,
-                "after": with_generation(text, request.token, run.generation),
-            }
-        )
-    return found

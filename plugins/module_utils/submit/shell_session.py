@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import make_folder, own
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent, settle
 
@@ -37,7 +38,7 @@ def prepare(
     inside: str | None = None
     nodes: list[str] = []
     if attach:
-        found, nodes, problems = allocation.place(slurm, allocation.Asked(**attach), time.time)
+        found, nodes, problems = allocation.place(slurm, AllocationNeeds(**attach), time.time)
         if problems:
             raise RankzeroError("\n".join(["the job cannot hold this session:", *(f"  - {one}" for one in problems)]))
         inside = allocation.described(found, nodes, time.time())

@@ -36,11 +36,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission im
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.patience import statuses, submitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import (
-    SUPERSEDED,
-    Request,
-    superseded,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import SUPERSEDED, Request, superseded
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import (
     ArrayResult,
     ChecksMade,

@@ -12,13 +12,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds, ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import mount
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import memory_mib, time_minutes
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
 
 
@@ -37,7 +35,7 @@ def request_of(
         refs=refs,
         relaunch=relaunch,
         limits=_limits(plan),
-        places=storage.Asked(
+        places=StorageNeeds(
             roots={
                 "state_root": site.state_root,
                 "store_root": site.store_root,
@@ -73,9 +71,9 @@ def container_needs(plan: Plan) -> ContainerNeeds | None:
     )
 
 
-def _limits(plan: Plan) -> Ask:
+def _limits(plan: Plan) -> ResourceNeeds:
     ask = plan.spec.resources
-    return Ask(
+    return ResourceNeeds(
         nodes=plan.topology.nodes + ask.spares,
         partition=ask.partition,
         time_minutes=time_minutes(ask.time),
@@ -93,12 +91,12 @@ def _limits(plan: Plan) -> Ask:
     )
 
 
-def allocation_asked(plan: Plan) -> allocation.Asked | None:
+def allocation_asked(plan: Plan) -> AllocationNeeds | None:
     """What is required of the running job before anything starts in it; None for a launch with its own job."""
     spec = plan.spec
     if spec.launcher.inside_job is None:
         return None
-    return allocation.Asked(
+    return AllocationNeeds(
         job_id=spec.launcher.inside_job,
         nodes=plan.topology.nodes,
         names=list(spec.launcher.inside_nodes),

@@ -19,12 +19,10 @@ from ansible_collections.rankzero.slurm.plugins.action.job_script import wanted_
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds, ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
@@ -90,8 +88,8 @@ def test_a_request_arrives_as_it_was_sent(project: Path, more: dict[str, Any]) -
     sent.pop("stores")
     arrived = Request.of(json.loads(json.dumps(sent)), "host:1", "/secrets")
     assert (arrived.submitter, arrived.secrets_file) == ("host:1", "/secrets")
-    assert isinstance(arrived.limits, Ask) and isinstance(arrived.places, storage.Asked)
-    assert isinstance(arrived.attach, allocation.Asked) == ("launcher" in more)
+    assert isinstance(arrived.limits, ResourceNeeds) and isinstance(arrived.places, StorageNeeds)
+    assert isinstance(arrived.attach, AllocationNeeds) == ("launcher" in more)
     assert isinstance(arrived.placement, Placement) == ("launcher" not in more)
     assert isinstance(arrived.container, ContainerNeeds) == ("container" in more)
     assert json.loads(json.dumps(arrived.arguments())) == json.loads(json.dumps(sent))

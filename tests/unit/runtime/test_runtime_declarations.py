@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.formats impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import image_formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import programs, session
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import container_support
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import IMAGES, Runtime
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME, RUNTIME_FILES

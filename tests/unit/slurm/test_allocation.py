@@ -12,7 +12,6 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.allocation import (
     Allocation,
-    Asked,
     Held,
     choose,
     count_ids,
@@ -23,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.allocation im
     parse_held,
     place,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import Gres
 from tests.unit.slurm.recorded import NO_CONTROLLER, UNKNOWN_ID, FakeSlurm, recorded, said
 
@@ -119,12 +119,12 @@ def test_a_silent_slurm_says_nothing_about_a_job() -> None:
     ],
 )
 def test_the_first_nodes_or_those_of_the_users_choice(asked: dict[str, Any], nodes: list[str]) -> None:
-    assert choose(three(), Asked("2", **asked)) == (nodes, [])
+    assert choose(three(), AllocationNeeds("2", **asked)) == (nodes, [])
 
 
 def test_the_first_nodes_that_have_what_is_asked() -> None:
     mixed = Allocation("2", "x", None, (held("a", cpus=1), held("b"), held("c", gpus=0), held("d")))
-    assert choose(mixed, Asked("2", nodes=2, cpus_per_node=2, gpus_per_node=1)) == (["b", "d"], [])
+    assert choose(mixed, AllocationNeeds("2", nodes=2, cpus_per_node=2, gpus_per_node=1)) == (["b", "d"], [])
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_the_first_nodes_that_have_what_is_asked() -> None:
     ],
 )  # fmt: skip
 def test_more_than_the_job_has_is_an_error_with_the_numbers(asked: dict[str, Any], problems: list[str]) -> None:
-    nodes, found = choose(three(), Asked("2", **asked))
+    nodes, found = choose(three(), AllocationNeeds("2", **asked))
     assert nodes == []
     assert len(found) == len(problems)
     assert all(part in sentence for part, sentence in zip(problems, found))
@@ -154,18 +154,18 @@ def test_more_than_the_job_has_is_an_error_with_the_numbers(asked: dict[str, Any
 def test_generic_resources_beside_gpus_are_looked_for() -> None:
     with_scratch = Held("node01", 4, None, (Gres("gpu", "h100", 4), Gres("lscratch", None, 500)))
     found = Allocation("2", "inter", None, (held("node02"), with_scratch))
-    assert choose(found, Asked("2", nodes=1, gpus_per_node=4, gres=["lscratch:500"])) == (["node01"], [])
-    nodes, problems = choose(found, Asked("2", nodes=2, gres=["lscratch:501"]))
+    assert choose(found, AllocationNeeds("2", nodes=1, gpus_per_node=4, gres=["lscratch:500"])) == (["node01"], [])
+    nodes, problems = choose(found, AllocationNeeds("2", nodes=2, gres=["lscratch:501"]))
     assert nodes == [] and problems == [
         "resources.gres: lscratch:501 asked, job 2 has 0 on node02.",
         "resources.gres: lscratch:501 asked, job 2 has 500 on node01.",
     ]
     # What a job was given of no named type is of the type that is asked, as for GPUs.
-    assert choose(found, Asked("2", nodes=1, gres=["lscratch:ssd:500"]))[0] == ["node01"]
+    assert choose(found, AllocationNeeds("2", nodes=1, gres=["lscratch:ssd:500"]))[0] == ["node01"]
 
 
 def test_gpus_of_another_type_do_not_count() -> None:
-    _nodes, problems = choose(three(gpu_type="a100"), Asked("2", nodes=3, gpus_per_node=1, gpu_type="h100"))
+    _nodes, problems = choose(three(gpu_type="a100"), AllocationNeeds("2", nodes=3, gpus_per_node=1, gpu_type="h100"))
     assert problems[0] == "resources.gpus_per_node: 1 h100 GPUs asked, job 2 has 0 on node01."
 
 
@@ -192,7 +192,7 @@ def test_the_place_of_a_launch_is_found_in_one_go() -> None:
     slurm = fake.slurm()
     asked: dict[str, Any] = {"job_id": "1", "nodes": 1, "names": [], "exclude": ["node[01-02]"], "cpus_per_node": 1}
     asked |= {"gpus_per_node": 0, "gpu_type": None, "gres": [], "memory": None, "time_minutes": 10**9}
-    found, nodes, problems = place(slurm, Asked(**asked), lambda: 0.0)
+    found, nodes, problems = place(slurm, AllocationNeeds(**asked), lambda: 0.0)
     assert (found.job_id, nodes, problems) == ("1", ["node03"], [])
     assert len(slurm.notes) == 1, "the limit"
 

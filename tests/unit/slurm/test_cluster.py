@@ -9,6 +9,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import cluster, parse, partitions, site_limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import limits as admission
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, recorded, said
 
 
@@ -32,7 +33,7 @@ MIXED, _ = partitions.parse_limits(
 
 def ask(limits: partitions.ClusterLimits, **wanted: object) -> list[str]:
     asked = {"nodes": 1, "partition": None, "time_minutes": None, **wanted}
-    request = admission.Ask(**asked)  # type: ignore[arg-type]
+    request = ResourceNeeds(**asked)  # type: ignore[arg-type]
     return admission.judge(limits, Knowledge(), request, user="eve", groups=frozenset()).problems
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import container_support
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import ContainerNeeds
 from tests.unit.slurm.recorded import FakeSlurm, said
 
 #: Of `srun --help` with pyxis 0.15: two of its lines are enough for what is asked.

@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
@@ -180,7 +180,7 @@ class Bench:
             },
             refs=[{"kind": "code", "key": "k", "path": str(self.store)}],
             relaunch="on_failure",
-            limits=Ask(nodes=2, time_minutes=60.0),
+            limits=ResourceNeeds(nodes=2, time_minutes=60.0),
             submitter=f"{socket.gethostname()}:{os.getpid()}",
         )
 

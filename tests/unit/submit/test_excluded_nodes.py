@@ -19,12 +19,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import excluded_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement
 
 NOW = 1_800_000_000.0
 PLACEMENT = Placement()
-LIMITS = Ask(nodes=2, partition="batch")
+LIMITS = ResourceNeeds(nodes=2, partition="batch")
 
 
 def one(node: str, time: float = NOW - 10, expires: float = NOW + 3600, reason: str = "too hot") -> Exclusion:
@@ -152,7 +152,7 @@ def test_a_site_that_hides_its_nodes_keeps_nobody_from_launching(tmp_path: Path)
 
 def test_nodes_that_are_too_small_do_not_count(tmp_path: Path) -> None:
     root = written(tmp_path, one("n1"))
-    limits = Ask(nodes=5, gpus_per_node=8, cpus_per_node=16)
+    limits = ResourceNeeds(nodes=5, gpus_per_node=8, cpus_per_node=16)
     more = {**FIVE, "n6": ("idle", "a")}
     assert len(excluded_nodes.for_request(Cluster(more).slurm(), root, PLACEMENT, limits, NOW)[0]) == 1
     assert (

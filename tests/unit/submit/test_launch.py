@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import ContainerNeeds
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
 from tests.unit.submit.bench import NOW, TOKEN, Bench, Cluster, tree
 
 # --- fresh, adopted, kept, anew
@@ -242,7 +241,7 @@ def test_a_store_of_others_will_do_where_only_the_runtime_is_missing(
     (tmp_path / "a-file").touch()
     roots = {"state_root": str(tmp_path), "store_root": str(tmp_path / "a-file" / "store")}
     refs = [*bench.request.refs, {"kind": kind, "key": "e", "path": str(tmp_path / "nowhere")}]
-    given = {"refs": refs, "places": storage.Asked(roots=roots)}
+    given = {"refs": refs, "places": StorageNeeds(roots=roots)}
     if refused:
         with pytest.raises(RankzeroError, match="store_root: "):
             bench.launch(**given)
@@ -255,13 +254,13 @@ def test_no_environment_is_built_for_a_job_that_is_refused_then(bench: Bench) ->
     assert bench.launch(refs=refs)["launch_state"] == "missing"
     assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol"]
     with pytest.raises(RankzeroError, match=r"resources.nodes: 9 asked"):
-        bench.launch(refs=refs, limits=Ask(nodes=9, time_minutes=60.0))
+        bench.launch(refs=refs, limits=ResourceNeeds(nodes=9, time_minutes=60.0))
     assert not bench.runs.exists()
 
 
 def test_a_job_that_can_never_run_is_refused_before_anything_is_written(bench: Bench) -> None:
     with pytest.raises(RankzeroError, match=r"the cluster cannot run this job:\n  - resources.nodes"):
-        bench.launch(limits=Ask(nodes=9, time_minutes=60.0))
+        bench.launch(limits=ResourceNeeds(nodes=9, time_minutes=60.0))
     assert not bench.runs.exists()
     assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol"]
 

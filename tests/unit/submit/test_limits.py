@@ -19,8 +19,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import associations, partitions, site_limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import Gres
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import limits, storage
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.checks import Checks
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, recorded, said
 
 LIMITS, _ = partitions.parse_limits(recorded("sinfo_rules.txt"))
@@ -39,7 +40,7 @@ KNOWN = Knowledge(SETTINGS, PLAIN, ROWS, QOS)
 
 
 def judged(known: Knowledge = KNOWN, user: str = "nobody", groups: tuple[str, ...] = (), **asked: Any) -> Any:
-    request = limits.Ask(**{"nodes": 1, "time_minutes": 10.0, **asked})
+    request = ResourceNeeds(**{"nodes": 1, "time_minutes": 10.0, **asked})
     return limits.judge(LIMITS, known, request, user=user, groups=frozenset(groups))
 
 
@@ -152,7 +153,7 @@ def test_generic_resources_are_compared_with_the_nodes_and_the_limits() -> None:
     )
 
     def of(*gres: str, known: Knowledge = KNOWN, **more: Any) -> list[str]:
-        request = limits.Ask(**{"nodes": 1, "partition": "batch", "gres": gres, **more})
+        request = ResourceNeeds(**{"nodes": 1, "partition": "batch", "gres": gres, **more})
         return limits.judge(found, known, request, user="nobody", groups=frozenset()).problems
 
     assert of("lscratch:800", "nic:cx7:2", "nic", gpus_per_node=1) == []
@@ -258,8 +259,8 @@ def cluster(**more: Any) -> FakeSlurm:
 
 
 def checks(fake: FakeSlurm, folder: Path, check_mode: bool = False, now: float = 1000.0, **asked: Any) -> Checks:
-    where = storage.Asked(roots={"state_root": str(folder)})
-    request = limits.Ask(**{"nodes": 1, "partition": "short", "time_minutes": 10.0, **asked})
+    where = StorageNeeds(roots={"state_root": str(folder)})
+    request = ResourceNeeds(**{"nodes": 1, "partition": "short", "time_minutes": 10.0, **asked})
     made = Checks(
         fake.slurm(), request, where=where, container=None, check_mode=check_mode, clock=lambda: now
     )  # fmt: skip

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import StorageNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.storage import Mounted, Places
 from tests.unit.slurm.recorded import FakeSlurm, said
 
@@ -120,7 +121,7 @@ def test_a_place_of_this_host_is_a_warning_where_it_is_new(tmp_path: Path) -> No
 def test_a_store_of_others_will_do_where_nothing_is_built(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     roots = {"state_root": str(tmp_path), "store_root": str(tmp_path / "file" / "x"), "caches": str(tmp_path / "file")}
-    asked = storage.Asked(roots=roots)
+    asked = StorageNeeds(roots=roots)
     problems, notes, _facts = storage.look(FakeSlurm().slurm(), asked, thorough=False, building=False)
     assert problems == [] and any(note.startswith("caches: cannot write below") for note in notes)
     (problem,), _notes, _facts = storage.look(FakeSlurm().slurm(), asked, thorough=False, building=True)
@@ -128,7 +129,7 @@ def test_a_store_of_others_will_do_where_nothing_is_built(tmp_path: Path) -> Non
 
 
 def test_what_the_nodes_are_to_mount(tmp_path: Path) -> None:
-    asked = storage.Asked(sources=[["container.mounts", "/nowhere/none"]])
+    asked = StorageNeeds(sources=[["container.mounts", "/nowhere/none"]])
     _problems, (note,), _facts = storage.look(FakeSlurm().slurm(), asked, thorough=True)
     assert note.startswith("container.mounts: /nowhere/none is not on ") and "each node checks it" in note
     disk = looking(mounts=[Mounted("/", "ext4", "/dev/vda")])

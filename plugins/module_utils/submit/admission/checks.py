@@ -28,11 +28,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import associations, container_support, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.container_support import ContainerNeeds
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import ClusterLimits, from_rules, limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Informed, Knowledge, whoami
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import limits as admission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 _WOULD_START = re.compile(r"Job \d+ to start at (\S+) using \d+ processors on nodes (\S+)")
@@ -60,9 +61,9 @@ class Checks:
     def __init__(
         self,
         slurm: Slurm,
-        asked: admission.Ask,
+        asked: ResourceNeeds,
         *,
-        where: storage.Asked,
+        where: StorageNeeds,
         container: ContainerNeeds | None,
         check_mode: bool,
         clock: Callable[[], float],

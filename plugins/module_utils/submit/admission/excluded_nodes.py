@@ -34,7 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import STATE_MARKS, NodeGroup
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.limits import Ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
 
 # Letters for sinfo -o: node, CPUs, MiB, generic resources, state, partition (the default one with a star), features.
@@ -161,7 +161,7 @@ def choose(
 
 
 def for_request(
-    slurm: Slurm, state_root: str, placement: Placement, limits: Ask, now: float
+    slurm: Slurm, state_root: str, placement: Placement, limits: ResourceNeeds, now: float
 ) -> tuple[list[Exclusion], list[str]]:
     """Return (exclusions of a launch, warnings). Slurm is not asked if there are no exclusions.
 
@@ -203,7 +203,7 @@ def option(request: Request, applied: Sequence[Exclusion]) -> list[str]:
     return ["--exclude=" + ",".join([*own, *(one.node for one in applied)])] if applied else []
 
 
-def _pool(slurm: Slurm, placement: Placement, limits: Ask) -> dict[str, bool]:
+def _pool(slurm: Slurm, placement: Placement, limits: ResourceNeeds) -> dict[str, bool]:
     """Return the nodes that could run the job, and whether each is up.
 
     They are in its partition and reservation, have the requested resources, and have its features.

@@ -23,30 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions im
     clock,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
-
-
-@dataclass(frozen=True)
-class Ask:
-    """What a job requests.
-
-    `memory`: MiB per node, 0 is all of it. `early`: seconds of checkpoint.signal_before_end. `partition`: may be a list
-    with commas, as sbatch takes it; None is the cluster's default.
-    """
-
-    nodes: int
-    partition: str | None = None
-    time_minutes: float | None = None
-    gpus_per_node: int = 0
-    gpu_type: str | None = None
-    gres: Sequence[str] = ()
-    cpus_per_node: int = 0
-    memory: int | None = None
-    account: str | None = None
-    qos: str | None = None
-    constraint: str | None = None
-    reservation: str | None = None
-    early: int | None = None
-    requeue: bool | None = None
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds
 
 
 @dataclass
@@ -63,7 +40,9 @@ class Verdict:
     partition_qos: str | None = None
 
 
-def judge(limits: ClusterLimits | None, known: Knowledge, ask: Ask, *, user: str, groups: frozenset[str]) -> Verdict:
+def judge(
+    limits: ClusterLimits | None, known: Knowledge, ask: ResourceNeeds, *, user: str, groups: frozenset[str]
+) -> Verdict:
     """Return all problems of a request, in every partition that it names.
 
     Nodes that are down count as available: they may come back, and the queue shows that the job waits for them.
@@ -98,7 +77,9 @@ def judge(limits: ClusterLimits | None, known: Knowledge, ask: Ask, *, user: str
     return refused
 
 
-def _judge_one(partition: Partition, known: Knowledge, ask: Ask, user: str, groups: frozenset[str]) -> Verdict:
+def _judge_one(
+    partition: Partition, known: Knowledge, ask: ResourceNeeds, user: str, groups: frozenset[str]
+) -> Verdict:
     block = known.partitions.get(partition.name, {})
     verdict = Verdict(partition_qos=block.get("QoS") if block.get("QoS") not in (None, "", "N/A") else None)
     who, _problems = associations.charge(known, user, account=ask.account, qos=ask.qos, partition=partition.name)
@@ -114,7 +95,12 @@ def _judge_one(partition: Partition, known: Knowledge, ask: Ask, user: str, grou
 
 
 def _judge_account(
-    verdict: Verdict, known: Knowledge, ask: Ask, user: str, partition: str | None, others: Sequence[str] | None
+    verdict: Verdict,
+    known: Knowledge,
+    ask: ResourceNeeds,
+    user: str,
+    partition: str | None,
+    others: Sequence[str] | None,
 ) -> Verdict:
     """Add the account and QOS, and problems with them and their limits, to `verdict`. `others`: other problems."""
     who, problems = associations.charge(known, user, account=ask.account, qos=ask.qos, partition=partition)
@@ -153,7 +139,7 @@ def _names(block: Mapping[str, str], key: str) -> list[str] | None:
 def _closed(
     partition: Partition,
     block: Mapping[str, str],
-    ask: Ask,
+    ask: ResourceNeeds,
     who: associations.Charge,
     user: str,
     groups: frozenset[str],
@@ -192,20 +178,24 @@ def _nodes(groups: Iterable[NodeGroup]) -> int:
     return sum(group.count for group in groups)
 
 
-def _features(ask: Ask) -> frozenset[str]:
+def _features(ask: ResourceNeeds) -> frozenset[str]:
     """Return the features that every node must have; empty for a constraint that is not a plain list joined by `&`."""
     simple = re.fullmatch(r"[\w.-]+(&[\w.-]+)*", ask.constraint or "")
     return frozenset(simple.group().split("&")) if simple else frozenset()
 
 
-def _misfits(partition: Partition, block: Mapping[str, str], ask: Ask, lifted: frozenset[str]) -> Iterator[str]:
+def _misfits(
+    partition: Partition, block: Mapping[str, str], ask: ResourceNeeds, lifted: frozenset[str]
+) -> Iterator[str]:
     """Yield the parts of a request that the partition's limits and nodes do not allow."""
     yield from _over_limits(partition, block, ask, lifted)
     if not partition.hidden_nodes:
         yield from _over_nodes(partition, ask)
 
 
-def _over_limits(partition: Partition, block: Mapping[str, str], ask: Ask, lifted: frozenset[str]) -> Iterator[str]:
+def _over_limits(
+    partition: Partition, block: Mapping[str, str], ask: ResourceNeeds, lifted: frozenset[str]
+) -> Iterator[str]:
     """Yield the parts of a request that exceed a limit of the partition. `lifted`: limits that a QOS overrides."""
     name, total = partition.name, partition.total_nodes
     if ask.nodes > total:
@@ -226,7 +216,7 @@ def _over_limits(partition: Partition, block: Mapping[str, str], ask: Ask, lifte
         yield f"resources.cpus_per_rank: {ask.cpus_per_node} CPUs a node asked, partition {name} allows at most {most}."
 
 
-def _over_nodes(partition: Partition, ask: Ask) -> Iterator[str]:
+def _over_nodes(partition: Partition, ask: ResourceNeeds) -> Iterator[str]:
     """Yield the resources that too few nodes of the partition have.
 
     A node needs the GPUs, the cores and the memory at once, so fewer nodes than requested may qualify.
@@ -245,7 +235,7 @@ def _over_nodes(partition: Partition, ask: Ask) -> Iterator[str]:
     yield from scarce or _not_at_once(partition, groups, ask)
 
 
-def _scarce(partition: Partition, groups: Sequence[NodeGroup], ask: Ask) -> Iterator[str]:
+def _scarce(partition: Partition, groups: Sequence[NodeGroup], ask: ResourceNeeds) -> Iterator[str]:
     """Yield the resources that too few of these nodes have, each resource by itself."""
     wanted, gpu_type = min(ask.nodes, partition.total_nodes), ask.gpu_type
 
@@ -283,7 +273,7 @@ def _scarce(partition: Partition, groups: Sequence[NodeGroup], ask: Ask) -> Iter
             yield f"{too_few('gres', text, fit, str(best))} Known there: {', '.join(present) or 'none'}."
 
 
-def _not_at_once(partition: Partition, groups: Sequence[NodeGroup], ask: Ask) -> Iterator[str]:
+def _not_at_once(partition: Partition, groups: Sequence[NodeGroup], ask: ResourceNeeds) -> Iterator[str]:
     """Yield a problem if enough nodes have each resource, but too few have all of them."""
     fit = [
         g
@@ -304,11 +294,13 @@ def _not_at_once(partition: Partition, groups: Sequence[NodeGroup], ask: Ask) ->
         )
 
 
-def _gpu(ask: Ask) -> str:
+def _gpu(ask: ResourceNeeds) -> str:
     return f"{ask.gpu_type} GPU" if ask.gpu_type else "GPU"
 
 
-def _window(partition: Partition, block: Mapping[str, str], known: Knowledge, ask: Ask, verdict: Verdict) -> None:
+def _window(
+    partition: Partition, block: Mapping[str, str], known: Knowledge, ask: ResourceNeeds, verdict: Verdict
+) -> None:
     """Record how long a preempted job has to save its state, and whether it is requeued; add notes on conflicts."""
     if not block and not known.settings:
         return

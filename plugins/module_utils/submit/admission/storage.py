@@ -13,10 +13,11 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import StorageNeeds
 
 IN_MEMORY = ("tmpfs", "ramfs")
 # File systems on a host's own disks. Any other type is assumed to be a network file system.
@@ -173,21 +174,8 @@ class Places:
         return self._quota
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The folders of a launch on the cluster.
-
-    `roots`: state_root, store_root and caches -> path. `min_free_kib`: space in KiB that must be free there. `sources`:
-    other paths that the nodes mount or read, as (option, path).
-    """
-
-    roots: Mapping[str, str] = field(default_factory=dict)
-    min_free_kib: int = 0
-    sources: Sequence[Sequence[str]] = ()
-
-
 def look(
-    slurm: Slurm, asked: Asked, *, thorough: bool, building: bool = True
+    slurm: Slurm, asked: StorageNeeds, *, thorough: bool, building: bool = True
 ) -> tuple[list[str], list[str], list[str]]:
     """Return (problems, notes, facts) for the folders of a launch.
 

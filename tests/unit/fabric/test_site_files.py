@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_files import read_present
+from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.site_files import read_present
 
 
 def test_what_is_there_is_read_and_the_rest_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

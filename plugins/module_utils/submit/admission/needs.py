@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a job needs from the cluster: resources and folders. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class ResourceNeeds:
+    """What a job requests.
+
+    `memory`: MiB per node, 0 is all of it. `early`: seconds of checkpoint.signal_before_end. `partition`: may be a list
+    with commas, as sbatch takes it; None is the cluster's default.
+    """
+
+    nodes: int
+    partition: str | None = None
+    time_minutes: float | None = None
+    gpus_per_node: int = 0
+    gpu_type: str | None = None
+    gres: Sequence[str] = ()
+    cpus_per_node: int = 0
+    memory: int | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    reservation: str | None = None
+    early: int | None = None
+    requeue: bool | None = None
+
+
+@dataclass(frozen=True)
+class StorageNeeds:
+    """The folders of a launch on the cluster.
+
+    `roots`: state_root, store_root and caches -> path. `min_free_kib`: space in KiB that must be free there. `sources`:
+    other paths that the nodes mount or read, as (option, path).
+    """
+
+    roots: Mapping[str, str] = field(default_factory=dict)
+    min_free_kib: int = 0
+    sources: Sequence[Sequence[str]] = ()
