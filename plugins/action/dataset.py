@@ -12,15 +12,13 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import DATASET
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request import DatasetRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.select import check
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount, event, screen
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount, event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import dataset
 
-#: How long (seconds) a query waits for an answer: at first, and at most for longer operations.
-FIRST_WAIT, LONGEST_WAIT = 1, 5
 #: If a piece takes longer than this (seconds), the next one is not larger.
 PIECE_SECONDS = 5.0
 # Reading more bytes than this takes so long that it is reported.
@@ -35,10 +33,9 @@ class ActionModule(Producer):
 
     def produce(self, options: Result) -> Result:
         check(options)
-        hosts = self._variables.get("ansible_play_hosts_all") or []
-        self._screen = screen(self.host(), f"dataset {options['name']}", len(hosts) == 1)
+        self.subject = f"dataset {options['name']}"
         if options["state"] == "absent" or options["source"] != "controller":
-            return self._follow(options, DatasetRequest())
+            return self.follow(options, DatasetRequest().arguments())
         return self._from_here(options)
 
     def _from_here(self, options: Result) -> Result:
@@ -46,8 +43,8 @@ class ActionModule(Producer):
         what = dataset.found(options, Meter())
         size = sum(file.size for file in what.files)
         if size > _LARGE:
-            self._screen.say(f"read {amount(size)} in {len(what.files)} files of {what.said}")
-        result = self._follow(options, what.request)
+            self.shown.say(f"read {amount(size)} in {len(what.files)} files of {what.said}")
+        result = self.follow(options, what.request.arguments())
         if result.get("failed") or "lacking" not in result:
             return result
         pieces = dataset.Pieces(what, result["lacking"])
@@ -56,7 +53,7 @@ class ActionModule(Producer):
             failed = self._send(options, pieces, total)
             if failed:
                 return failed
-        last = self._follow(options, replace(what.request, complete=True))
+        last = self.follow(options, replace(what.request, complete=True).arguments())
         return last if last.get("failed") else {**last, "moved": sent}
 
     def _send(self, options: Result, pieces: dataset.Pieces, total: int) -> Result | None:
@@ -76,27 +73,6 @@ class ActionModule(Producer):
                 done = total - pieces.left
                 files += len(entries)
                 known = {"phase": "sent", "size": total, "bytes": done, "done": done, "files": 0, "files_done": 0}
-                self._screen.events([event({**known, "seconds": now - began})])
-        self._screen.flush()
+                self.shown.events([event({**known, "seconds": now - began})])
+        self.shown.flush()
         return None
-
-    def _follow(self, options: Result, request: DatasetRequest) -> Result:
-        """Query the host until it has finished, and show its progress."""
-        if self._task.check_mode or options["state"] == "absent":
-            return self.call(**options, _request=request.arguments())
-        seconds, told, again = FIRST_WAIT, 0, False
-        while True:
-            asked = replace(request, follow=seconds, again=again)
-            result = self.call(**options, _request=asked.arguments())
-            going = result.get("going")
-            if going is None or result.get("failed"):
-                self._screen.flush()
-                for note in result.get("notes", [])[told:]:
-                    self._screen.say(note)
-                return result
-            if going:
-                for note in going["notes"][told:]:
-                    self._screen.say(note)
-                told = len(going["notes"])
-                self._screen.events([event(going)])
-            seconds, again = min(seconds * 2, LONGEST_WAIT), True

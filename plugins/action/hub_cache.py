@@ -23,7 +23,7 @@ class ActionModule(Producer):
         if options["remote_src"] and options["src"] is None:
             raise RankzeroError("remote_src: needs src; give src, or omit remote_src.")
         if options["src"] is None or options["remote_src"] or options["state"] == "absent":
-            result = self.call(**options)
+            result = self.make(options, {})
             if "needs" not in result:
                 return result
             found = hub.downloaded(options, result["needs"])
@@ -42,7 +42,7 @@ class ActionModule(Producer):
     def _bring(self, options: dict[str, Any], found: hub.Found) -> dict[str, Any]:
         """Ask what the host lacks, send it, and have the host install it."""
         given = {**options, "src": None}
-        result = self.call(**given, _request=found.request())
+        result = self.make(given, found.request())
         if "lacking" not in result:
             return result
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
@@ -50,6 +50,6 @@ class ActionModule(Producer):
             hub.pack(found, result["lacking"], archive)
             size = os.path.getsize(archive)
             remote = self._connection._shell.join_path(self.send([archive]), "files.tar")
-        sent = {**self.call(**given, _request=found.request(remote)), "sent": size}
+        sent = {**self.make(given, found.request(remote)), "sent": size}
         # Damaged files have been moved aside by now, so they only count as missing.
         return {**sent, **({"repaired": result["repaired"]} if result["repaired"] else {})}

@@ -34,9 +34,9 @@ class ActionModule(Producer):
             request = ImageRequest(read.text, read.listed())
         elif context is not None:
             raise RankzeroError("context: requires containerfile; omit it, or give containerfile.")
-        result = self.call(**options, _request=asdict(request))
+        result = self.make(options, asdict(request))
         if result.pop("needs", None) and read.context and not result.get("failed"):
-            result = self.call(**options, _request=asdict(replace(request, archive=self._send(read.context))))
+            result = self.make(options, asdict(replace(request, archive=self._send(read.context))))
         return result
 
     def _send(self, context: Snapshot) -> str:

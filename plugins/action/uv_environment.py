@@ -45,17 +45,17 @@ class ActionModule(Producer):
                 )
         wanted = project_recipe(options.pop("project"), options, self.roots)
         request = EnvironmentRequest(wanted.pyproject, wanted.lock, uv_place(), own_sources())
-        result = self.call(**options, _request=asdict(request))
+        result = self.make(options, asdict(request))
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
             why = last_lines(str(needs["reason"]), 3)
             self.say(f"environment {wanted.key[:12]}: not on the host, so the wheels are fetched here. Why:\n{why}")
             brought = collect(wanted, made_of(Needs, needs))
-            result = self.call(**options, _request=asdict(replace(request, brought=brought)))
+            result = self.make(options, asdict(replace(request, brought=brought)))
             lacking = result.pop("needs", None)
             if lacking and not result.get("failed"):
                 brought = replace(brought, folder=self._send(brought, set(lacking["files"])))
-                result = self.call(**options, _request=asdict(replace(request, brought=brought)))
+                result = self.make(options, asdict(replace(request, brought=brought)))
                 if result.pop("needs", None):
                     raise RankzeroError("environment: wheels were damaged on their way; run again.")
         return result
@@ -81,12 +81,12 @@ class ActionModule(Producer):
         file = os.path.join(options.pop("project"), options["file"])
         self.roots.check("file", file)
         made = conda_recipe(file)
-        result = self.call(**options, _request=asdict(CondaRequest(made)))
+        result = self.make(options, asdict(CondaRequest(made)))
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
             self.say(f"sending {made.path}, {made.size / 1e6:.0f} MB")
             sent = os.path.join(self.send([made.path]), os.path.basename(made.path))
-            result = self.call(**options, _request=asdict(CondaRequest(made, sent)))
+            result = self.make(options, asdict(CondaRequest(made, sent)))
             if result.pop("needs", None):
                 raise RankzeroError(f"file: {made.path} was damaged during the transfer; run again.")
         return result

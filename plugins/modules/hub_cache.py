@@ -223,10 +223,11 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import HUB_CACHE, REQUEST
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.ensure import ensure_cache
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import in_steps
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    return ensure_cache(module.params, module.params["_request"] or {}, check_mode=module.check_mode)
+    return in_steps("fetches the repository", ensure_cache, module.params, check_mode=module.check_mode)
 
 
 def main() -> None:

@@ -24,7 +24,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout impo
     read_record,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request import DatasetRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import Source
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.local import Local
@@ -36,12 +35,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.sel
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.upload import Sent, take
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.web import Web
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.worker import follow
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import remove, trouble
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, listing, tree_digest
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import ready
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import follow
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 #: How long (seconds) to wait for another process that stages the same dataset.
 _WAIT = 3600.0

@@ -22,7 +22,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout impo
     text,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Part, Parts
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import BRINGING, Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import (
     Source,
     Streams,
@@ -38,6 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import place as this_place
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, look_at, selected
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_durably
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import BRINGING, Meter
 
 #: Bytes left free in addition to what is needed, as others use the store too.
 _MARGIN = 64 << 20

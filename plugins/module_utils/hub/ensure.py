@@ -41,6 +41,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, listing, selected, tree_digest
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import trusted_stores
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 #: How long (seconds) to wait for another process that stages the same repository: enough for a large model.
 _WAIT = 3600.0
@@ -57,7 +58,9 @@ class Source:
     folder: str | None = None
 
 
-def ensure_cache(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
+def ensure_cache(
+    options: Parameters, given: JsonObject, *, check_mode: bool = False, meter: Meter | None = None
+) -> ModuleResult:
     """Make the repository of the module's options present or absent. Raises RankzeroError.
 
     `given`: the module's request, a `HubRequest`. Returns `changed`, `ref`, `snapshot`, `repaired`, `diff`; `lacking`
@@ -69,7 +72,7 @@ def ensure_cache(options: Parameters, given: JsonObject, *, check_mode: bool = F
         if options["state"] == "absent":
             return _absent(where, check_mode=check_mode)
         notes: list[str] = []
-        result = _present(where, options, request, notes, check_mode=check_mode)
+        result = _present(where, options, request, notes, meter or Meter(), check_mode=check_mode)
         return {**result, "warnings": notes} if notes else result
     except OSError as error:
         raise trouble(error, where.home) from error
@@ -87,7 +90,13 @@ def home_of(path: str) -> str:
 
 
 def _present(
-    where: Repository, options: Mapping[str, Any], request: HubRequest, notes: list[str], *, check_mode: bool
+    where: Repository,
+    options: Mapping[str, Any],
+    request: HubRequest,
+    notes: list[str],
+    meter: Meter,
+    *,
+    check_mode: bool,
 ) -> dict[str, Any]:
     wanted = (tuple(options["include"]), tuple(options["exclude"]))
     source = _given(where, options, request, wanted)
@@ -107,7 +116,7 @@ def _present(
     if taken is not None:
         return taken
     if source is None:
-        return _from_hub(where, options, known if broken else None, broken, check_mode=check_mode)
+        return _from_hub(where, options, known if broken else None, broken, meter, check_mode=check_mode)
     if check_mode:
         return _result(
             where, _manifest(where, source, wanted), changed=True, present=False, before=known, broken=broken
@@ -214,6 +223,7 @@ def _from_hub(
     options: Mapping[str, Any],
     known: Manifest | None,
     broken: Mapping[str, str],
+    meter: Meter,
     *,
     check_mode: bool,
 ) -> dict[str, Any]:
@@ -235,9 +245,11 @@ def _from_hub(
     with hold(where.lock, _WAIT):
         # The folder's name is fixed, so that after a kill the library resumes with the missing files.
         folder = os.path.join(where.ours, f"{commit}.partial")
+        meter.begin("fetching")
         hub.download(where, commit, folder, *((tuple(broken), ()) if known else wanted))
         files = known.files if known else tuple(sorted(read_folder(folder), key=lambda file: file.path))
         source = Source(commit, files, "hub")
+        meter.begin("installing")
         made = install(where, folder, _manifest(where, source, wanted), ours=True)
         with contextlib.suppress(OSError):
             remove_tree(folder)

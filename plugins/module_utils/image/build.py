@@ -17,7 +17,7 @@ import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import squashfs
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -50,6 +50,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.hardlinks import share
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 # How long (seconds) a second builder of the same image waits for the first.
 LOCK_SECONDS = 3600.0
@@ -69,6 +70,7 @@ class Wish:
     secrets: Mapping[str, str]
     path: str | None
     context: str | None = None
+    meter: Meter = field(default_factory=Meter, compare=False)
 
     @property
     def key(self) -> str:
@@ -95,8 +97,10 @@ def build(wish: Wish, way: Way) -> ImageRecord:
         else:
             builder = Builder(way, work, wish.secrets)
             try:
+                wish.meter.begin("building")
                 tree = _tree(wish, builder)
                 values = canonical.environment(tree, dict(wish.made.env))
+                wish.meter.begin("packing")
                 written = squash(canonical.canonical(tree, values), target, way.squash, wish.made.compression, work)
             finally:
                 builder.clear()
@@ -108,6 +112,7 @@ def build(wish: Wish, way: Way) -> ImageRecord:
             record["way"] = way.shown()
         with open(target, "rb") as stream:
             os.fsync(stream.fileno())
+        wish.meter.begin("verifying")
         # Read the file again, so that the record describes what was written.
         record["digest"] = file_sha256(target)
         record["bytes"] = os.path.getsize(target)

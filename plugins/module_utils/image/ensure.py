@@ -42,9 +42,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot import ensure_snapshot
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry, digest
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 
-def ensure_image(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
+def ensure_image(
+    options: Parameters, given: JsonObject, *, check_mode: bool = False, meter: Meter | None = None
+) -> ModuleResult:
     """Make the image that the module's options describe present or absent. Raises RankzeroError.
 
     `given`: the module's request, an `ImageRequest`. Returns `changed`, `ref`, `changes`, `files`, and `image` if it is
@@ -92,9 +95,11 @@ def ensure_image(options: Parameters, given: JsonObject, *, check_mode: bool = F
         return {"changed": True, "ref": _ref(wish, found), "way": way.shown(), **result}
     if found is None and wish.made.context and wish.context is None:
         return {"changed": False, "ref": _ref(wish, None), "needs": "context", **result}
+    wish = replace(wish, meter=meter or Meter())
     with hold(f"{root}/locks/image-{wish.key}", LOCK_SECONDS):
         found = present(wish.folder) or build(wish, way)
         for one in wanted:
+            wish.meter.begin(f"converting to {one}")
             _derive(wish.folder, one, found)
     _remember(wish)
     with contextlib.suppress(OSError):

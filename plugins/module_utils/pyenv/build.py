@@ -10,6 +10,7 @@ controller what to send.
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import subprocess
@@ -50,6 +51,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 DOWNLOADS = ("auto", "head", "controller")
 # How long (seconds) a builder waits for another builder of the same environment. A large one takes minutes on a slow
@@ -103,6 +105,7 @@ class Request:
     hint: str | None = None
     controller_sources: str | None = None
     brought: Brought | None = None
+    meter: Meter = field(default_factory=Meter, compare=False)
 
 
 @dataclass(frozen=True)
@@ -180,9 +183,11 @@ def _from_sources(request: Request, python: Python, environ: Mapping[str, str]) 
             # The controller may try afterwards, so do not retry often.
             haste = {"UV_HTTP_RETRIES": "1"} if request.download == "auto" else {}
             resolver = replace(tool, environment={**haste, **settings})
+            request.meter.begin("resolving")
             resolve(resolver, request.recipe, pip, work, lock, Platform(python.path, (), python.target()))
             if request.recipe.lock is None:
                 keep_lock(kept, lock)
+        _installing(request, folder, _locked(lock))
         tool.run(
             ["pip", "install", "--quiet", "--python", f"{folder}/bin/python", "--link-mode", "copy", "-r", lock]
             + pip_settings.uv_options(pip),
@@ -220,6 +225,7 @@ def _from_brought(
         lines = os.path.join(work, "requirements.txt")
         _write(lines, requirement_lines(pins))
         if pins:
+            _installing(request, folder, len(pins))
             # A temporary cache: each file is written once, and no older cache has to be trusted.
             tool.run(
                 ["pip", "install", "--quiet", "--python", f"{folder}/bin/python", "--offline", "--no-index"]
@@ -247,6 +253,7 @@ def _make(
     recipe = request.recipe
     target = environment_path(request.store_root, recipe.key)
     began = time.monotonic()
+    request.meter.begin("preparing")
     with ExitStack() as stack:
         stack.enter_context(hold(f"{request.store_root}/locks/environment.{recipe.key}.lock", _WAIT))
         there = present(target)
@@ -261,7 +268,9 @@ def _make(
             _write(os.path.join(work, "uv.lock"), recipe.lock)
         tool.run(["venv", "--quiet", "--relocatable", "--python", python.path, folder], work, "making the environment")
         lock = install(folder, work)
+        request.meter.begin("verifying")
         packages = verify(folder, python.minor)
+        request.meter.begin("packing" if recipe.mode == "sealed" else "compiling")
         manifest: EnvironmentRecord = {
             "format": 1,
             "key": recipe.key,
@@ -293,6 +302,22 @@ def _make(
         if not publish(finished, target):
             return present(target) or manifest
         return manifest
+
+
+def _installing(request: Request, folder: str, packages: int) -> None:
+    """Count the packages that uv has installed so far."""
+
+    def installed() -> int:
+        sites = glob.glob(os.path.join(folder, "lib", "python*", "site-packages"))
+        return sum(name.endswith(".dist-info") for site in sites for name in os.listdir(site))
+
+    request.meter.begin("installing", files=packages, unit="packages", measure=installed)
+
+
+def _locked(lock: str) -> int:
+    """The number of packages in a pylock.toml. Some may be for other platforms."""
+    with open(lock, encoding="utf-8") as stream:
+        return sum(line.strip() == "[[packages]]" for line in stream)
 
 
 # The result of finishing a verified venv: the folder to publish, and further fields of env.json.

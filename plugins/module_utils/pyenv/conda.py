@@ -50,6 +50,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 FORMS = ("yml", "explicit", "archive")
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
@@ -130,7 +131,9 @@ class CondaRequest:
         return replace(request, conda=made_of(CondaRecipe, given["conda"]))
 
 
-def ensure_conda(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
+def ensure_conda(
+    options: Parameters, given: JsonObject, *, check_mode: bool = False, meter: Meter | None = None
+) -> ModuleResult:
     """Like `ensure_environment`, for mode conda. `given`: the module's request, a `CondaRequest`."""
     stores = ready(options, check_mode=check_mode)
     request = CondaRequest.of(given)
@@ -170,6 +173,8 @@ def ensure_conda(options: Parameters, given: JsonObject, *, check_mode: bool = F
         manifest = present(path)
         if manifest is not None:
             return {"changed": False, "ref": _ref(made, path, manifest), "environment": manifest}
+        if meter is not None:
+            meter.begin("unpacking" if archive is not None else "installing")
         manifest = _build(made, path, archive)
     with contextlib.suppress(OSError):
         uses.use(path)

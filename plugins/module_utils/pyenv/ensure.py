@@ -24,9 +24,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import remove, trouble
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 
-def ensure_environment(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
+def ensure_environment(
+    options: Parameters, given: JsonObject, *, check_mode: bool = False, meter: Meter | None = None
+) -> ModuleResult:
     """Make the environment that the module's options describe present or absent. Raises RankzeroError.
 
     `given`: the module's request, an `EnvironmentRequest`. Returns `changed`, `ref` and, if it is present,
@@ -74,6 +77,7 @@ def ensure_environment(options: Parameters, given: JsonObject, *, check_mode: bo
             hint=request.uv,
             controller_sources=request.sources,
             brought=request.brought,
+            meter=meter or Meter(),
         )
     )
     if isinstance(result, Needs):

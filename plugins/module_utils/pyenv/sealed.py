@@ -30,6 +30,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256, walk
 
 FILE = "environment.sqsh"
+# Read at once: a build in the background goes on after Ansible has removed the files of the module.
+_READER = inspect.getsource(bytecode)
 # The fixed path. It appears in tracebacks of code that users compile themselves, and is never opened.
 _PLACE = "/sealed"
 # The number of files per compiler process. It is fixed because a process's earlier files influence its output.
@@ -150,7 +152,7 @@ def _forget_the_place(site: str) -> None:
 
 def _add_reader(site: str) -> None:
     """Add the reader of the byte code pack to the folder of packages."""
-    for name, text in ((f"{bytecode.NAME}.py", inspect.getsource(bytecode)), (f"{bytecode.NAME}.pth", bytecode.PTH)):
+    for name, text in ((f"{bytecode.NAME}.py", _READER), (f"{bytecode.NAME}.pth", bytecode.PTH)):
         with open(os.path.join(site, name), "w", encoding="utf-8") as stream:
             stream.write(text)
 

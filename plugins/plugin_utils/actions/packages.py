@@ -34,7 +34,7 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
     text = project_recipe(given.pop("project"), {**given, "mode": "venv"}, producer.roots)
     tool = own_uv()
     request = PackagesRequest(text.pyproject, text.lock, tool.path if tool else None)
-    result = producer.call(**given, _request=request.arguments())
+    result = producer.make(given, request.arguments())
     answer = result.pop("needs", None)
     if not answer or result.get("failed"):
         return result
@@ -54,7 +54,7 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
     if needs.aim is None:
         raise RankzeroError(f"uv_cache: the host did not name the Python and platform of the set ({needs.reason})")
     offer = make_elsewhere(os.path.join(home, "rankzero"), wanted, needs.aim, tool.path)
-    result = producer.call(**given, _request=replace(request, offer=offer).arguments())
+    result = producer.make(given, replace(request, offer=offer).arguments())
     if result.pop("needs", None) and not result.get("failed"):
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             archive = os.path.join(folder, f"{wanted.key}.tar")
@@ -62,7 +62,7 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
                 packed.add(offer.folder, arcname=wanted.key)
             producer.say(f"sending {os.path.getsize(archive) / 1e6:.0f} MB")
             sent = os.path.join(producer.send([archive]), os.path.basename(archive))
-        result = producer.call(**given, _request=replace(request, sent=sent).arguments())
+        result = producer.make(given, replace(request, sent=sent).arguments())
         if result.pop("needs", None):
             raise RankzeroError("uv_cache: the set was damaged during the transfer; run again.")
     return result

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import time
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -19,8 +21,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import RUNNING, Row
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import Progress
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.results import STEPS, own_action
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import Moving, event, screen
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
+
+#: How long (seconds) a query waits for an answer: at first, and at most for longer operations.
+FIRST_WAIT, LONGEST_WAIT = 1, 5
 
 
 class Producer(Action):
@@ -32,6 +39,8 @@ class Producer(Action):
     MODULE = ""
     OPTIONS: Mapping[str, Any] = {}
     roots = ANYWHERE
+    #: What the lines of progress are about: the step, and what it makes. Empty: only the step.
+    subject = ""
     # Options that the module needs even if nothing on the controller is read.
     WHERE = ("store_root", "stores", "store_group_writable", "state")
 
@@ -66,6 +75,41 @@ class Producer(Action):
         result.pop("invocation", None)  # it contains complete files
         return result
 
+    @functools.cached_property
+    def shown(self) -> Progress | Moving:
+        """The display of the progress."""
+        hosts = self._variables.get("ansible_play_hosts_all") or []
+        return screen(self.host(), self.subject or STEPS[own_action(self.MODULE)], len(hosts) == 1)
+
+    def follow(self, options: Parameters, request: JsonObject) -> ModuleResult:
+        """Run the module in the background of the host, show its progress, and return its result."""
+        if self._task.check_mode or options["state"] == "absent":
+            return self.call(**options, _request=request)
+        seconds, told, again = FIRST_WAIT, 0, False
+        while True:
+            result = self.call(**options, _request={**request, "follow": seconds, "again": again})
+            going = result.get("going")
+            if going is None or result.get("failed"):
+                self.shown.flush()
+                for note in result.get("notes", [])[told:]:
+                    self.shown.say(note)
+                return result
+            if going:
+                for note in going["notes"][told:]:
+                    self.shown.say(note)
+                told = len(going["notes"])
+                self.shown.events([event(going)])
+            seconds, again = min(seconds * 2, LONGEST_WAIT), True
+
+    def make(self, options: Parameters, request: JsonObject) -> ModuleResult:
+        """Like `follow`, for work that cannot be resumed.
+
+        A site may kill the processes that a connection leaves behind. Then the work is done in one call, without
+        progress.
+        """
+        result = self.follow(options, request)
+        return self.call(**options, _request=request) if result.get("killed") else result
+
     def say(self, text: str) -> None:
         """Show what the step is doing: in its row, or as a line."""
         name = STEPS.get(own_action(self.MODULE), "")
@@ -82,9 +126,15 @@ class Producer(Action):
         """Transfer local files to this task's folder on the host, which Ansible removes; returns that folder."""
         folder: str = self._connection._shell.tmpdir or self._make_tmp_path()
         sent = [folder]
-        for path in paths:
+        files = [(path, os.path.getsize(path)) for path in paths]
+        size, done, began = sum(size for _path, size in files), 0, time.monotonic()
+        for number, (path, bytes_sent) in enumerate(files, 1):
             remote = self._connection._shell.join_path(folder, os.path.basename(path))
             self._transfer_file(path, remote)
             sent.append(remote)
+            done += bytes_sent
+            if len(files) > 1:
+                known = {"phase": "sent", "size": size, "bytes": done, "done": done, "files": len(files)}
+                self.shown.events([event({**known, "files_done": number, "seconds": time.monotonic() - began})])
         self._fixup_perms2(sent)
         return folder

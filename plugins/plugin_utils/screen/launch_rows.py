@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -86,21 +87,30 @@ def launched(host: str, result: Parameters, facts: Mapping[str, str]) -> list[Ro
 class Waiting:
     """The rows of a wait for one launch: its job in the queue, its set-up on the nodes, its steps.
 
-    `show` receives each row. `clock`: monotonic seconds (time.monotonic, except in tests). `attached`: the job started
-    before the wait, so its time in the queue is unknown.
+    `show` receives each row. `clock`: monotonic seconds, `wall`: epoch seconds (those of `time`, except in tests).
+    `attached`: the job started before the wait, so its time in the queue is unknown.
     """
 
     def __init__(
-        self, show: Callable[[Row], None], host: str, job_id: str, clock: Callable[[], float], *, attached: bool = False
+        self,
+        show: Callable[[Row], None],
+        host: str,
+        job_id: str,
+        clock: Callable[[], float],
+        *,
+        attached: bool = False,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._show = show
         self._host = host
         self._clock = clock
+        self._wall = wall
         self._began = clock()
         self.job_id = job_id
         self._step: Row | None = None
         self._setup = False
         self._attached = attached
+        self._limit: tuple[float, float] | None = None
 
     def say(self, text: str, color: str | None = None) -> None:
         """Show a separate line."""
@@ -157,11 +167,12 @@ class Waiting:
         if self._step is None:
             nodes = watch.record.nodes if watch.record is not None else None
             if self._setup and watch.preflight is not None and nodes:
-                self._show(Row(self._host, RUNNING, "preflight", looked_at(min(watch.preflight, nodes), nodes)))
+                text = looked_at(min(watch.preflight, nodes), nodes)
+                self._show(Row(self._host, RUNNING, "preflight", text, limit=self._ends(watch)))
             return
         known = watch.metrics
         pace = watch.pace
-        step = replace(self._step, heard=pace.heard, ends=pace.ends, stands="")
+        step = replace(self._step, heard=pace.heard, ends=pace.ends, limit=self._ends(watch), stands="")
         if watch.stands:
             step = replace(step, heard=pace.stepped or pace.heard, stands="stands still")
         if known is not None:
@@ -170,12 +181,25 @@ class Waiting:
             self._step = step
             self._show(step)
 
+    def _ends(self, watch: Watch) -> float | None:
+        """When the time limit ends the job, on this object's clock. Slurm gives it as epoch seconds."""
+        end = watch.record.end if watch.record is not None else None
+        if end is None:
+            return None
+        if self._limit is None or self._limit[0] != end:
+            self._limit = end, self._clock() + end - self._wall()
+        return self._limit[1]
+
     def end(self, ok: bool, text: str) -> None:
         """End the wait. The last step stays on the screen. `text`: the outcome, for a job without steps."""
         state = OK if ok else FAILED
         if self._step is not None:
             shown = self._step.text if self._step.detail or self._step.fraction is not None else "no steps in its log"
-            self._show(replace(self._step, state=state, text=shown, ends=None, heard=None, fraction=None, stands=""))
+            self._show(
+                replace(
+                    self._step, state=state, text=shown, ends=None, heard=None, limit=None, fraction=None, stands=""
+                )
+            )
         elif self._setup:
             self._show(Row(self._host, state, "preflight", text))
         else:

@@ -20,6 +20,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress imp
 PACE = 5.0
 # Workers of newer versions of ansible-core have no terminal. This line runs in the process that has one.
 AT_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
+# Bytes that a program has written are shown from this number on.
+LEAST_SHOWN = 1_000_000
 WIDTH = shutil.get_terminal_size().columns
 
 
@@ -60,7 +62,7 @@ def screen(host: str, subject: str, alone: bool) -> Progress | Moving:
 
 
 def event(known: JsonObject) -> Event:
-    """The state of a meter (dataset/progress.py) as an event."""
+    """The state of a meter (store/work/progress.py) as an event."""
     size, there = int(known["size"]), int(known["bytes"])
     text = [str(known["phase"])]
     if size:
@@ -72,9 +74,15 @@ def event(known: JsonObject) -> Event:
         text.append(f"{amount(rate)}/s")
         if size > there:
             text.append(f"{duration((size - there) / rate)} left")
-    if known["files"] > 1:
-        text.append(f"{known['files_done']} of {known['files']} files")
-    return Event("metrics", ", ".join(text).replace(", ", " ", 1), min(1.0, there / size) if size else None)
+    written = int(known.get("written", 0))
+    if not there and written >= LEAST_SHOWN:
+        text.append(f"{amount(written)} written")
+        text += [f"{amount(written / known['seconds'])}/s"] if known["seconds"] > 1 else []
+    done, files = int(known["files_done"]), int(known["files"])
+    if files > 1:
+        text.append(f"{done} of {files} {known.get('unit', 'files')}")
+    fraction = there / size if size else done / files if files > 1 else None
+    return Event("metrics", ", ".join(text).replace(", ", " ", 1), None if fraction is None else min(1.0, fraction))
 
 
 def amount(size: float) -> str:

@@ -15,10 +15,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import P
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import stage
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Parts
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request import DatasetRequest, Entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.local import Local
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 #: First and largest size of a piece in bytes. Larger pieces need fewer calls but lose more if the connection breaks.
 FIRST, LARGEST = 4 << 20, 64 << 20

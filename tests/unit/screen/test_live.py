@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
@@ -77,7 +78,7 @@ class Screen:
         self.size = width, height
         self.terminal = Terminal(width if live else 10_000)
         self.painter = Painter(self.terminal.write, lambda: self.now, lambda: self.size, live=live, colour=colour)
-        self.waiting = Waiting(self.painter.take, "login.ux", "2", lambda: self.now)
+        self.waiting = Waiting(self.painter.take, "login.ux", "2", lambda: self.now, wall=lambda: self.now + 1e9)
         self.watch = Watch("/s/runs/myproj/72ee2a7000000000/1", "2")
 
     def passes(self, seconds: float) -> None:
@@ -118,6 +119,10 @@ class Screen:
             self.watch.pace.heard = self.now
             self.watch.pace.step(step, 200, self.now)
             self.waiting.look(self.watch)
+
+    def limited(self, seconds: float) -> None:
+        """Slurm knows when the time limit will end the job."""
+        self.watch.record = JobRecord("2", "gpt", "RUNNING", end=self.now + 1e9 + seconds)
 
     def stands(self, seconds: float) -> None:
         for _second in range(round(seconds)):
@@ -210,10 +215,14 @@ def test_a_hanging_job_says_so_and_tells_the_times() -> None:
     screen = Screen(160)
     screen.submitted()
     screen.started()
+    screen.limited(600)
+    screen.waiting.look(screen.watch)
+    assert shown(screen)[-1] == " >  step      waiting for the first step  limit in 10 min 00 s"
     screen.steps(12)
     screen.stands(75)
     assert shown(screen)[-1] == (
-        " >  step      12/200 #.........  loss 2.88  51k tok/s  stands still  1:27, last step 1 min 15 s ago"
+        " >  step      12/200 #.........  loss 2.88  51k tok/s  stands still"
+        "  1:27, limit in 8 min 33 s, last step 1 min 15 s ago"
     )
     pipe = Screen(live=False)
     pipe.submitted()

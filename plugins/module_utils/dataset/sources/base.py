@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 BLOCK = 1 << 20
 #: The number of tries for a file without a single new byte.

@@ -21,7 +21,6 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import (
     Changed,
     Source,
@@ -32,6 +31,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.bas
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import repository
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import plain
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 _TICK = 0.5
 _PLACES = f"{os.environ.get('PATH', os.defpath)}:/usr/local/bin:/usr/bin:/bin"

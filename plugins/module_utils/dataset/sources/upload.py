@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import Place
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.progress import Meter
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import Source
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, plain
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 
 class Sent(Source):

@@ -57,6 +57,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 # How long (seconds) one builder waits for another: enough to download some gigabytes.
 _WAIT = 3600.0
@@ -80,7 +81,9 @@ class Needs:
         return {"reason": self.reason, **({"aim": asdict(self.aim)} if self.aim else {})}
 
 
-def ensure_packages(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> ModuleResult:
+def ensure_packages(
+    options: Parameters, given: JsonObject, *, check_mode: bool = False, meter: Meter | None = None
+) -> ModuleResult:
     """Make the set that the module's options describe present or absent. Raises RankzeroError.
 
     `given`: the module's request, a `PackagesRequest`. Returns `changed`, `ref`, `damaged` and, if it is present,
@@ -103,6 +106,8 @@ def ensure_packages(options: Parameters, given: JsonObject, *, check_mode: bool 
     if not check_mode:
         with contextlib.suppress(OSError):  # a store of another user, which is read-only for us
             uses.use(path)
+    meter = meter or Meter()
+    meter.begin("verifying")
     manifest, damaged = _look(path, verify=bool(options.get("verify", True)))
     if manifest is not None and not damaged:
         return _result(wanted, path, manifest, changed=False)
@@ -114,6 +119,7 @@ def ensure_packages(options: Parameters, given: JsonObject, *, check_mode: bool 
         again, still = _look(path, verify=bool(damaged))
         if again is not None and not still:
             return _result(wanted, path, again, changed=False)
+        meter.begin("collecting")
         made = _made(root, path, wanted, options, request)
     if isinstance(made, Needs):
         return {**_result(wanted, path, None, changed=False, damaged=damaged), "needs": made.result()}

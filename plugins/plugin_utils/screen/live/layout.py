@@ -123,7 +123,7 @@ class Layout:
     def running(self, row: Row, elapsed: float, now: float) -> str:
         """A running row as one line. If it does not fit, the least important parts are left out first."""
         detail = "  ".join(part for part in (row.detail, row.stands) if part)
-        left = "" if row.ends is None or row.ends <= now or row.stands else f"about {whole(row.ends - now)} left"
+        left = _left(row, now)
         heard = (
             ""
             if row.heard is None
@@ -170,6 +170,13 @@ class Layout:
         if mark.strip() and not row.stands and row.state in (OK, RUNNING):
             return f"\x1b[{code}m{mark}\x1b[0m{body}" + (f"\x1b[{FAINT}m{right}\x1b[0m" if right.strip() else "")
         return f"\x1b[{code}m{mark}{body}\x1b[0m{right}"
+
+
+def _left(row: Row, now: float) -> str:
+    """The time until the row should be done, or until the time limit."""
+    if row.ends is not None and row.ends > now and not row.stands:
+        return f"about {whole(row.ends - now)} left"
+    return f"limit in {whole(row.limit - now)}" if row.limit is not None and row.limit > now else ""
 
 
 def _bar(fraction: float) -> str:

@@ -36,10 +36,10 @@ class Row:
 
     `text` comes first, `detail` after the bar. `right`: text at the right edge. `seconds`: the duration; measured by
     the screen if not given. `timed`: whether its duration is shown. `fraction`: the part that is done. `ends`, `heard`:
-    when it should be done, and when the last line arrived (time.monotonic, the same clock for all processes). `stands`:
-    text that says that it makes no progress; `heard` then refers to the last step. `news`: in a pipe, print a line at
-    once. `once`: print nothing if its step was shown since the last head; a head that was shown already is not
-    repeated.
+    when it should be done, and when the last line arrived (time.monotonic, the same clock for all processes).
+    `limit`: when the job's time limit ends it, shown while `ends` is not known. `stands`: text that says that it makes
+    no progress; `heard` then refers to the last step. `news`: in a pipe, print a line at once. `once`: print nothing if
+    its step was shown since the last head; a head that was shown already is not repeated.
     """
 
     host: str
@@ -52,6 +52,7 @@ class Row:
     fraction: float | None = None
     ends: float | None = None
     heard: float | None = None
+    limit: float | None = None
     stands: str = ""
     timed: bool = True
     news: bool = False

@@ -1,0 +1,124 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Long work in a process of its own: it is followed, its errors arrive, and nothing old is taken for its result."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import lives
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import in_steps, written
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
+
+LIMIT = 30.0
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def ask(ensure: Callable[..., dict[str, Any]], *, again: bool = False, seconds: float = 0.0) -> dict[str, Any]:
+    request = {"name": "it", "follow": seconds, "again": again}
+    return in_steps("builds it", ensure, {"_request": request}, check_mode=False)
+
+
+def until_done(ensure: Callable[..., dict[str, Any]]) -> dict[str, Any]:
+    return ask(ensure, again=True, seconds=LIMIT)
+
+
+def test_without_a_wish_for_progress_it_is_done_in_this_process() -> None:
+    def ensure(options: Any, request: Any, *, check_mode: bool, meter: Meter) -> dict[str, Any]:
+        return {"request": request, "process": os.getpid()}
+
+    asked = in_steps("builds it", ensure, {"_request": {"name": "it"}}, check_mode=False)
+    assert asked == {"request": {"name": "it"}, "process": os.getpid()}
+    # In check mode nothing is built, so there is nothing to follow.
+    checked = in_steps("builds it", ensure, {"_request": {"follow": 1}}, check_mode=True)
+    assert checked["process"] == os.getpid()
+
+
+def test_progress_and_then_the_result(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+
+    def ensure(options: Any, request: Any, *, check_mode: bool, meter: Meter) -> dict[str, Any]:
+        meter.begin("installing", files=40, unit="packages", measure=lambda: 12)
+        while not gate.exists():
+            time.sleep(0.02)
+        return {"request": request, "process": os.getpid()}
+
+    going = ask(ensure)
+    until = time.monotonic() + LIMIT
+    while not going["going"].get("files") and time.monotonic() < until:
+        going = ask(ensure, again=True, seconds=0.1)
+    known = going["going"]
+    assert [known[name] for name in ("phase", "files_done", "files", "unit")] == ["installing", 12, 40, "packages"]
+    gate.touch()
+    result = until_done(ensure)
+    assert result["request"] == {"name": "it"} and result["process"] != os.getpid()
+    assert not list((tmp_path / "cache").rglob("*.work"))
+
+
+def test_an_error_arrives_with_its_facts_and_is_not_kept(tmp_path: Path) -> None:
+    def ensure(options: Any, request: Any, *, check_mode: bool, meter: Meter) -> dict[str, Any]:
+        time.sleep(0.5)
+        (tmp_path / "tries").open("a").write("x")
+        raise RankzeroError("packages: numpy has no wheel", missing=["numpy"])
+
+    with pytest.raises(RankzeroError, match="no wheel") as caught:
+        ask(ensure, seconds=LIMIT)
+    assert caught.value.partial == {"missing": ["numpy"]}
+    # Nobody reads the error of the next one: whoever comes later gets a new try.
+    ask(ensure)
+    [desk] = (tmp_path / "cache").rglob("*.work")
+    until = time.monotonic() + LIMIT
+    while not (desk / "result.json").exists() and time.monotonic() < until:
+        time.sleep(0.02)
+    owner = (desk / "owner").read_text()
+    while time.monotonic() < until and lives(owner):
+        time.sleep(0.02)
+    with pytest.raises(RankzeroError, match="no wheel"):
+        ask(ensure, seconds=LIMIT)
+    assert (tmp_path / "tries").read_text() == "xxx"
+
+
+def test_a_killed_one_is_told_apart(tmp_path: Path) -> None:
+    def ensure(options: Any, request: Any, *, check_mode: bool, meter: Meter) -> dict[str, Any]:
+        time.sleep(LIMIT)
+        return {}
+
+    ask(ensure)
+    [owner] = (tmp_path / "cache").rglob("owner")
+    os.kill(int(owner.read_text()), signal.SIGKILL)
+    with pytest.raises(RankzeroError, match="that builds it on the host was killed") as caught:
+        until_done(ensure)
+    assert caught.value.partial == {"killed": True}
+
+
+def test_bytes_are_counted_of_programs_too(tmp_path: Path) -> None:
+    size = 3_000_000
+    program = f"open({str(tmp_path / 'out')!r}, 'wb').write(bytes({size}))"
+    before = written()
+    meter = Meter(written=written)
+    meter.begin("packing")
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{program}; print(1, flush=True); input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout
+        process.stdout.readline()
+        assert written() - before >= size, "while it runs"
+        process.communicate(b"\n")
+    assert size <= meter.known()["written"] < 2 * size, "once it has ended"
