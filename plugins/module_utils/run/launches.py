@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmMissing
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import attempts, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import SlurmAnswer, ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -30,6 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     LaunchStatus,
     RunFacts,
     status_of,
+    trusted_runs,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import drained, reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
@@ -39,22 +39,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import J
 UNTRUSTED = "UNTRUSTED"
 # State of a job without an outcome that Slurm no longer knows, or about which Slurm did not answer.
 UNKNOWN = "UNKNOWN"
-
-
-def sound(runs: Iterable[RunDirectory]) -> tuple[list[RunDirectory], dict[str, str]]:
-    """Return (trusted runs, path -> reason for runs that another user could have written).
-
-    One untrusted run costs only its own row in a report.
-    """
-    good, bad = [], {}
-    for run in runs:
-        try:
-            RunFacts.read(run), run.events(), run.before()
-        except Untrusted as error:
-            bad[run.path] = error.message
-        else:
-            good.append(run)
-    return good, bad
 
 
 def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> LaunchReport:
@@ -209,7 +193,7 @@ def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
     runs = select_runs(options)
     if options.get("newest"):
         runs = list({os.path.dirname(run.path): run for run in runs}.values())  # runs are sorted: the newest is last
-    good, bad = sound(runs)
+    good, bad = trusted_runs(runs)
     answer = ask_slurm(slurm, good)
     reports = {run.path: report(slurm, run, answer) for run in good}
     launches = [reports.get(run.path) or untrusted(run, bad[run.path]) for run in runs]

@@ -9,10 +9,11 @@ and make no decision of their own, so that they never report different states fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Outcome, Started
@@ -53,6 +54,22 @@ class RunFacts:
         """
         events = run.events(arrays)
         return cls(run, run.job_id(events), run.rejected(events), run.outcome(), run.started(), events)
+
+
+def trusted_runs(runs: Iterable[RunDirectory]) -> tuple[list[RunDirectory], dict[str, str]]:
+    """Return (trusted runs, path -> reason for runs that another user could have written).
+
+    One untrusted run costs only its own row in a report.
+    """
+    trusted, refused = [], {}
+    for run in runs:
+        try:
+            RunFacts.read(run), run.events(), run.before()
+        except Untrusted as error:
+            refused[run.path] = error.message
+        else:
+            trusted.append(run)
+    return trusted, refused
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,10 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import trusted_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
@@ -40,11 +43,6 @@ def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
     directory = request.checkpoint_dir
     if directory is None:
         return
-    # Imported here because most launches have no checkpoint folder, and each imported module costs time.
-    from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
-    from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import report, sound
-    from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
-
     others = {}
     for path, entry in _entries(os.path.join(directory, PLACE)):
         run_dir = str(entry.get("run_dir", ""))
@@ -52,26 +50,28 @@ def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
             identity(run_dir)
             if os.path.dirname(run_dir) != request.runs_dir:
                 others[run_dir] = (path, entry)
-    runs, unsound = sound([RunDirectory(run_dir) for run_dir in sorted(others)])
-    for path, why in unsound.items():
+    runs, refused = trusted_runs([RunDirectory(run_dir) for run_dir in sorted(others)])
+    for path, why in refused.items():
         slurm.note(f"checkpoint.dir: {directory} names the launch {path}, which counts for nothing: {why}")
     if not runs:
         return
     answer = ask_slurm(slurm, runs)
     for run in runs:
         path, entry = others[run.path]
-        found = report(slurm, run, answer)
-        if found.active and answer.silent:
+        status = answer.status(run)
+        if status.may_run and answer.silent:
             raise SlurmUnavailable(
-                f"checkpoint.dir: {directory} was given to job {found.job_id} ({run.path}), and Slurm does not say "
+                f"checkpoint.dir: {directory} was given to job {status.job_id} ({run.path}), and Slurm does not say "
                 f"whether it is over ({answer.silent}). Nothing is submitted; try again later."
             )
-        if found.active:
-            who = f"{found.name}, generation {found.generation} of key {found.key}"
+        if status.may_run:
+            owner = identity(run.path)
+            who = f"{owner.name}, generation {owner.generation} of key {owner.key}"
+            state = status.record.state if status.record else "UNKNOWN"
             raise RankzeroError(
-                f"checkpoint.dir: {directory} belongs to job {found.job_id} of {entry.get('user', 'unknown')} "
-                f"({who}; {found.state}), which is still active. Wait for its end, cancel it (scancel "
-                f"{found.job_id}), or name another folder."
+                f"checkpoint.dir: {directory} belongs to job {status.job_id} of {entry.get('user', 'unknown')} "
+                f"({who}; {state}), which is still active. Wait for its end, cancel it (scancel "
+                f"{status.job_id}), or name another folder."
             )
         if clean and os.path.basename(path).startswith(SUBMITTED):
             with contextlib.suppress(OSError):
