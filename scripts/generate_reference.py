@@ -6,7 +6,8 @@
 
 From the job spec's field table: the reference page, the JSON Schema and the documentation fragment. From docs/rooms.yml
 and the imports in the code: the tables of the page on architecture. From the declarations of playbooks, command and
-modules, and from the examples: pages of the reference (reference_pages.py).
+modules, and from the examples: pages of the reference (reference_pages.py). The JSON Schemas of the documents that the
+command prints (json_documents.py).
 
     generate_reference.py            writes the files
     generate_reference.py --check    exits 1, naming the stale files, and writes nothing
@@ -26,7 +27,8 @@ from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-import reference_pages  # noqa: E402  # beside this file
+import json_documents  # noqa: E402  # beside this file
+import reference_pages  # noqa: E402
 import rooms  # noqa: E402
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry  # noqa: E402
@@ -227,6 +229,7 @@ FILES = {
     "plugins/doc_fragments/job_spec.py": fragment,
     rooms.PAGE: rooms.architecture,
     **reference_pages.PAGES,
+    **json_documents.FILES,
 }
 
 

@@ -17,6 +17,7 @@ import pytest
 import rankzero
 from rankzero import errors
 from tests.cluster.launching import RESULT, UNTIL_GO, Site
+from tests.json_documents import checked
 from tests.repository import ROOT
 
 SECONDS = 240
@@ -55,6 +56,7 @@ class Person:
         done = self.types(*words, "--json")
         assert done.returncode == code, done.stdout + done.stderr
         document = json.loads(done.stdout)
+        checked(document)
         assert document["schema"] == f"rankzero/{words[0]}/1" and document["exit_code"] == code
         launches: list[dict[str, Any]] = document["launches"]
         return launches

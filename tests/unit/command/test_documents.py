@@ -1,0 +1,159 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What --json prints is what its JSON Schema says, also where the launch failed or nothing could be asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis, Evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import Answer
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
+from rankzero import errors
+from rankzero.documents import PER_HOST, VERSION
+from rankzero.options import WITH_JSON
+from tests.json_documents import SCHEMAS, checked, schema_of
+from tests.repository import read
+from tests.unit.command.conftest import Ansible
+
+KEY = "0123456789abcdef"
+RUN = f"/state/runs/gpt/{KEY}/1"
+LAUNCH = {"name": "gpt", "key": KEY * 4, "generation": 1, "job_id": "7", "run_dir": RUN}
+REPORT = LaunchReport(
+    name="gpt",
+    key=KEY,
+    generation=1,
+    state="FAILED",
+    message="the program ended with 1",
+    run_dir=RUN,
+    logs_dir=f"{RUN}/logs",
+    job_id="7",
+    completed=True,
+    exit_code=1,
+    nodes=["node01"],
+    attempts=[Attempt(0, "7", "FAILED", 1.0, 2.0, "node01", ["node01"], 1), Attempt(1)],
+    started_at=1.0,
+    finished_at=2.0,
+    wall_time=1.0,
+)
+PROVEN = {**REPORT.as_dict(), "success": True, "artifact": {"valid": True, "values": {"loss": 1.5, "note": "x"}}}
+LINE = Evidence("0/rank-0000.log", 3, "CUDA out of memory", "cuda_oom", 0, "node01")
+DIAGNOSED = DiagnosisReport(
+    Diagnosis("cuda_oom", "out of memory", root=LINE, ranks=[0], nodes=["node01"], evidence=[LINE], chain=["ended"]),
+    [Answer("Did all ranks start?", "yes", True), Answer("Was the model saved?", "not known", None)],
+    REPORT,
+).as_dict()
+FILE = {"path": "result.json", "bytes": 3, "sha256": "ab"}
+
+#: Verb -> what a person types, and the results of the playbook's tasks: (module, outcome, result).
+PLAYED: dict[str, tuple[str, list[list[tuple[str, str, dict[str, Any]]]]]] = {
+    "run": (
+        "run jobs/train.yml",
+        [
+            [("job", "ok", {**LAUNCH, "launch_state": "submitted"})],
+            [
+                ("job", "ok", {**LAUNCH, "launch_state": "unchanged", "standing": "succeeded"}),
+                ("job_wait", "ok", PROVEN),
+            ],
+            [
+                ("job", "ok", {**LAUNCH, "launch_state": "submitted", "standing": "active"}),
+                ("job_wait", "ok", REPORT.as_dict()),
+                ("job_logs", "ok", {"dest": "/home/me/runs"}),
+                ("job_diagnosis", "ok", {"diagnosis": DIAGNOSED, "lines": []}),
+                ("job_report", "failed", {"verdict": "failed", "msg": "gpt failed"}),
+            ],
+            [("job", "failed", {"msg": "nodes: must be a number"})],
+        ],
+    ),
+    "ls": ("ls", [[("job_info", "ok", {"launches": [REPORT.as_dict(), PROVEN]})], []]),
+    "why": (
+        "why gpt",
+        [
+            [("job_diagnosis", "ok", {"diagnosis": DIAGNOSED, "lines": ["cause"]})],
+            [("job_diagnosis", "ok", {"diagnosis": DiagnosisReport(Diagnosis("none")).as_dict(), "lines": []})],
+        ],
+    ),
+    "plan": (
+        "plan jobs/train.yml",
+        [
+            [
+                (
+                    "job",
+                    "ok",
+                    {
+                        **LAUNCH,
+                        "launch_state": "planned",
+                        "plan": ["gpt"],
+                        "missing": [{"kind": "code", "key": "c0de", "path": "/store/code/c0de"}],
+                    },
+                )
+            ],
+            [("job_script", "ok", {"name": "gpt", "key": KEY * 4, "generation": 1, "plan": [], "world_size": 4})],
+        ],
+    ),
+    "pull": (
+        "pull gpt",
+        [
+            [
+                (
+                    "job_pull",
+                    "ok",
+                    {
+                        **LAUNCH,
+                        "dest": "/here",
+                        "bytes": 3,
+                        "files": [FILE],
+                        "artifact": {"path": "/here/r", "sha256": "ab"},
+                    },
+                )
+            ],
+            [("job_pull", "ok", {**LAUNCH, "dest": "/here", "bytes": 3, "files": [{**FILE, "sha256": None}]})],
+        ],
+    ),
+}
+
+
+def test_every_verb_with_json_has_a_schema_and_results_to_check() -> None:
+    assert set(WITH_JSON) == set(PER_HOST) == set(PLAYED)
+    assert {path.name for path in SCHEMAS.iterdir()} == {f"{verb}-{VERSION}.json" for verb in WITH_JSON}
+    for verb in WITH_JSON:
+        schema = schema_of(f"rankzero/{verb}/{VERSION}")
+        jsonschema.Draft7Validator.check_schema(schema)
+        assert schema["properties"]["schema"]["const"] == f"rankzero/{verb}/{VERSION}"
+
+
+@pytest.mark.parametrize("verb", PLAYED)
+def test_document_is_what_its_schema_says(
+    verb: str, rankzero: Callable[..., int], ansible: Ansible, capfd: pytest.CaptureFixture[str]
+) -> None:
+    line, results = PLAYED[verb]
+    for records in results:
+        failed = any(outcome == "failed" for _module, outcome, _result in records)
+        ansible.answer(2 if failed else 0, *records)
+        code = rankzero(*line.split(), "--json")
+        document = checked(json.loads(capfd.readouterr().out))
+        assert (document["exit_code"], document["error"] is not None) == (code, failed)
+        assert document["launches"] or not any(outcome == "ok" for _module, outcome, _result in records)
+
+
+def test_a_document_that_lacks_a_key_or_has_another_is_noticed() -> None:
+    document: dict[str, Any] = {"schema": "rankzero/ls/1", "exit_code": 0, "error": None, "launches": []}
+    checked(document)
+    for wrong in ({**document, "more": 1}, {**document, "launches": [{"cluster": "login"}]}):
+        with pytest.raises(jsonschema.ValidationError):
+            checked(wrong)
+
+
+def test_exit_codes_are_documented() -> None:
+    page = read("docs/command.md")
+    codes = {value for name, value in vars(errors).items() if name.isupper() and isinstance(value, int)}
+    table = page.partition("## Exit codes")[2].partition("\n## ")[0]
+    documented = {int(row.split("|")[1]) for row in table.splitlines() if row.split("|")[1:2] and row[2].isdigit()}
+    assert documented == codes
