@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
 
 from rankzero import errors
 from rankzero.options import parse, parser
-from rankzero.playbook import play
+from rankzero.playbook import Played, play
 from rankzero.verbs import call_of
 
 
@@ -64,6 +65,8 @@ def _played(given: Namespace) -> int:
     # stdout is reserved for the JSON document.
     played = play(call_of(given), verbose=given.verbose, output=sys.stderr if as_json else None)
     code = played.exit_code()
+    if code == errors.INTERRUPTED:
+        print(f"rankzero: interrupted{_way_back(given, played)}", file=sys.stderr)
     if as_json:
         import json
 
@@ -71,3 +74,16 @@ def _played(given: Namespace) -> int:
 
         print(json.dumps(document(given.verb, played, code), indent=2))
     return code
+
+
+def _way_back(given: Namespace, played: Played) -> str:
+    """The command that follows the job again after Ctrl-C; empty where no job is known."""
+    launch = getattr(given, "launch", None) if given.verb in ("attach", "logs") else None
+    for made in played.results("job"):
+        if made.get("run_dir") and made.get("launch_state") in ("submitted", "adopted"):
+            launch = f"{made['name']}/{made['key'][:16]}/{made['generation']}"
+    if launch is None:
+        return ""
+    where = [word for place in given.inventory for word in ("-i", place)]
+    where += ["-c", given.cluster] if given.cluster else []
+    return f"; the job continues, follow it with: {shlex.join(['rankzero', 'attach', launch, *where])}"

@@ -24,7 +24,12 @@ answer = json.load(open({answer!r}, encoding="utf-8"))
 with open(os.environ["RANKZERO_RECORDS"], "a", encoding="utf-8") as stream:
     for record in answer["records"]:
         stream.write(json.dumps(record) + "\\n")
-print("PLAY RECAP")
+print("PLAY RECAP", flush=True)
+if answer["waits"]:
+    import signal, time
+    signal.signal(signal.SIGINT, lambda *_: (print("detached", flush=True), os._exit(99)))
+    print("waiting", flush=True)
+    time.sleep(60)
 sys.exit(answer["rc"])
 """
 
@@ -40,13 +45,13 @@ class Ansible:
         self.program = str(program)
         self.answer()
 
-    def answer(self, rc: int = 0, *records: tuple[str, str, dict[str, Any]]) -> None:
-        """records: (module, outcome, result), all of the host `login`."""
+    def answer(self, rc: int = 0, *records: tuple[str, str, dict[str, Any]], waits: bool = False) -> None:
+        """records: (module, outcome, result), all of the host `login`. `waits`: until Ctrl-C, then it ends with 99."""
         told = [
             {"host": "login", "action": f"rankzero.slurm.{module}", "outcome": outcome, "result": result}
             for module, outcome, result in records
         ]
-        self._answer.write_text(json.dumps({"rc": rc, "records": told}), encoding="utf-8")
+        self._answer.write_text(json.dumps({"rc": rc, "records": told, "waits": waits}), encoding="utf-8")
 
     def calls(self) -> list[dict[str, Any]]:
         """How it was called, oldest first."""
