@@ -25,8 +25,8 @@ html_title = "rankzero.slurm"
 
 extensions = ["myst_parser", "sphinx_antsibull_ext"]
 # scripts/docs writes index.md: the README and the navigation.
-include_patterns = ["index.md", "docs/*.md", "roles/*/README.md", "examples/*/README.md", "benchmarks/README.md"]
-include_patterns += ["benchmarks/*/README.md", "collection/*.rst"]
+include_patterns = ["**.md", "collection/*.rst"]
+exclude_patterns = ["README.md", "docs/docsite"]
 # Links to a heading, as on GitHub.
 myst_heading_anchors = 4
 

@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
+import functools
+import html
+import re
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 from tests.repository import CACHE, COLLECTION, ROOT, bullet_list, files, read, run, tracked_files
 
@@ -16,6 +21,9 @@ TYPED_MODULES = (
     "core.state", "core.traps", "core.workdir", "node.copy_steps", "node.install_steps", "node.node_steps",
     "node.sealed_steps", "preflight.preflight_steps", "rank.step", "rank.task_ends",
 )  # fmt: skip
+
+
+TARGET = re.compile(r'<(?:a|link|script|img)\b[^>]*? (href|src)="([^"]+)"')
 
 
 def test_ruff() -> None:
@@ -80,7 +88,34 @@ def test_documentation_site(tmp_path: Path) -> None:
     site = tmp_path / "site"
     run(ROOT / "scripts" / "docs", site)
     wanted = [f"collection/{Path(path).stem}_module.html" for path in files("plugins/modules/", ".py")]
-    wanted += [f"{path.removesuffix('.md')}.html" for path in files("docs/", ".md") if "/docsite/" not in path]
-    wanted += [f"{path.removesuffix('.md')}.html" for path in files(suffix="/README.md")]
+    wanted += [
+        f"{path.removesuffix('.md')}.html"
+        for path in files(suffix=".md")
+        if path != "README.md" and "/docsite/" not in path
+    ]
     missing = [path for path in ["index.html", *wanted] if not (site / path).is_file()]
     assert not missing, "not on the site:" + bullet_list(missing)
+    broken = [problem for page in sorted(site.rglob("*.html")) for problem in broken_links(page, site)]
+    assert not broken, bullet_list(broken)
+
+
+def broken_links(page: Path, site: Path) -> Iterator[str]:
+    """What a page of the site links to or loads that is not there. Nothing may come from another host by itself."""
+    for attribute, target in re.findall(
+        r'<(?:a|link|script|img)\b[^>]*? (href|src)="([^"]+)"', page.read_text("utf-8")
+    ):
+        path, _, anchor = html.unescape(target).partition("#")
+        if re.match(r"[a-z]+:", path):
+            if attribute == "src":
+                yield f"{page.relative_to(site)} loads {target}"
+            continue
+        file = (page.parent / unquote(path.partition("?")[0])).resolve() if path else page
+        if not file.is_file():
+            yield f"{page.relative_to(site)}: {target}: no such file"
+        elif anchor and file.suffix == ".html" and anchor not in anchors_of_site(file):
+            yield f"{page.relative_to(site)}: {target}: no such place"
+
+
+@functools.cache
+def anchors_of_site(file: Path) -> set[str]:
+    return {html.unescape(anchor) for anchor in re.findall(r' id="([^"]+)"', file.read_text("utf-8"))}
