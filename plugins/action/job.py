@@ -44,7 +44,7 @@ class ActionModule(LaunchAction):
         if explained and state == "present" and not completed.get("failed"):
             completed["explain"] = table(prepared.variables)
         if display.draws and not self._task.check_mode:
-            for row in _rows(host, completed, prepared):
+            for row in _rows(host, completed, prepared, told=bool(self._kept)):
                 display.row(row)
             return completed
         for line in _told(completed, prepared):
@@ -60,8 +60,10 @@ def _asked(value: Any) -> bool:
         raise RankzeroError(f"explain: {error}") from None
 
 
-def _rows(host: str, result: dict[str, Any], prepared: Prepared) -> list[Row]:
-    """The result for a callback that draws rows: the launch in one line, what already exists, and its job."""
+def _rows(host: str, result: dict[str, Any], prepared: Prepared, *, told: bool) -> list[Row]:
+    """The result for a callback that draws rows: the launch in one line, what already exists, and its job. `told`: an
+    earlier task of this command has shown why it is another launch.
+    """
     state = result.get("launch_state")
     if result.get("failed") or state is None:
         return []
@@ -69,10 +71,16 @@ def _rows(host: str, result: dict[str, Any], prepared: Prepared) -> list[Row]:
     count = len(prepared.snapshot.files)
     facts["code"] = f"{count} file{'' if count == 1 else 's'}"
     lines = [line for line in prepared.lines if line.startswith("warning: ")] if state == "submitted" else []
-    rows = [Row(host, WARNING, text=line.removeprefix("warning: ")) for line in lines]
+    rows = [Row(host, NOTE, text=line.strip()) for line in ([] if told else _changed(result))]
+    rows += [Row(host, WARNING, text=line.removeprefix("warning: ")) for line in lines]
     notes = [] if state in ("missing", "absent") else [*_left_out(result), *_why(result)]
     rows += [Row(host, NOTE, text=line.strip()) for line in notes]
     return [head(host, prepared.plan), *rows, *launched(host, result, facts)]
+
+
+def _changed(result: dict[str, Any]) -> list[str]:
+    """Why this is another launch than the newest of its name."""
+    return [f"  {result['changed_since']['text']}"] if result.get("changed_since") else []
 
 
 def _left_out(result: dict[str, Any]) -> list[str]:
@@ -89,7 +97,7 @@ def _why(result: dict[str, Any]) -> list[str]:
 def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     """The result as text: the plan if it is about to run, and always what was done, with the job id."""
     first, *rest = prepared.lines
-    plan = [first, *(f"  {line}" for line in rest)]
+    plan = [first, *_changed(result), *(f"  {line}" for line in rest)]
     state, job = result.get("launch_state"), f"job {result.get('job_id')}, generation {result.get('generation')}"
     missing = ", ".join(ref["kind"] for ref in result.get("missing", []))
     if result.get("allocation"):

@@ -178,4 +178,8 @@ def _told(one: Rendered, result: dict[str, Any], after: list[str]) -> list[str]:
         "unchanged": f"has {answer.standing} already",
         "planned": "would be submitted",
     }
-    return [f"{one.request['name']}: {outcomes[answer.launch_state]}{follows}; {answer.run_dir}"]
+    changed = result.get("changed_since")
+    return [
+        f"{one.request['name']}: {outcomes[answer.launch_state]}{follows}; {answer.run_dir}",
+        *([f"{one.request['name']}: {changed['text']}"] if changed else []),
+    ]

@@ -31,7 +31,8 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Shows the changes of script, manifest and contract from the previous generation.
+      - For a new launch, shows the values of the spec and the files of the code that differ from the newest launch of
+        its name. For a further generation, shows the changes of script, manifest and contract from the previous one.
 options:
   state:
     description:
@@ -155,6 +156,30 @@ missing:
     path:
       description: Path where it will be stored.
       type: str
+changed_since:
+  description:
+    - What is different from the newest launch of the same name; null if the cluster has no such launch.
+  returned: if the launch is new
+  type: dict
+  contains:
+    key:
+      description: The first digits of the other launch's key.
+      type: str
+    generation:
+      description: Its newest generation.
+      type: int
+    run_dir:
+      description: The run directory of that generation.
+      type: str
+    changes:
+      description: Each change of a value, a file or another input that is part of the key.
+      type: list
+      elements: str
+      sample: [command --steps 100 -> 200, train.py +3 -1]
+    text:
+      description: The same in one line.
+      type: str
+      sample: "another launch than 469c8ef2: command --steps 100 -> 200, train.py +3 -1"
 excluded:
   description:
     - Nodes that this submission excludes because the preflight of an earlier job found them unfit, with

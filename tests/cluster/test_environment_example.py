@@ -182,5 +182,5 @@ def test_the_plan_shows_on_an_empty_store(lab: LabCluster, example: Path) -> Non
     done = train(lab, example, "--check", "--diff", "-e", "nodes=3", "-e", "time=00:07:00")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 nodes x 2 ranks = 6 ranks by torchrun" in done.stdout
-    assert "#SBATCH" in done.stdout
+    assert "+resources.nodes: 3" in done.stdout
     assert not list((lab.shared / "example" / "state_root").glob("runs/first-run/*"))

@@ -154,7 +154,7 @@ def test_a_secret_reaches_every_rank_and_nothing_else(site: Site) -> None:
     after = everything(site, job_id, own)
     after["output of ansible-playbook -vvv --diff"] = played.output.encode()
     assert b"task path: " in after["output of ansible-playbook -vvv --diff"], "it was as verbose as it can be"
-    assert b"#SBATCH" in after["output of ansible-playbook -vvv --diff"], "it showed the diff"
+    assert b"+launcher.ranks_per_node: 2" in after["output of ansible-playbook -vvv --diff"], "it showed the diff"
     assert any("rank-0003.log" in place and str(site.folder) in place for place in after), "the logs were fetched"
     assert leaks([*values.values()], after) == []
 

@@ -99,14 +99,14 @@ def test_values_of_the_command_line_are_typed_and_win(site: Site) -> None:
 
 
 def test_a_launch_without_its_parts_names_them_and_submits_nothing(site: Site) -> None:
-    """`--check --diff` on an empty store: the plan, the script and what would be built; nothing is written."""
+    """`--check --diff` on an empty store: the plan, the values and what would be built; nothing is written."""
     site.cluster["store_root"] = f"{site.state_root}.store"
     played = site.play(site.job("echo hello"), "--check", "--diff")
     launch = played.launch()
     assert played.rc == 0, played.output
     assert (launch["launch_state"], launch["changed"], launch["generation"]) == ("planned", True, 1)
     assert sorted(ref["kind"] for ref in launch["missing"]) == ["code", "runtime"]
-    assert "#SBATCH --nodes=1" in played.output and "echo hello" in played.output
+    assert "+command: " in played.output and "echo hello" in played.output and "#SBATCH" not in played.output
     assert not site.host_path(site.state_root).exists()
     assert not site.host_path(site.cluster["store_root"]).exists()
     assert site.jobs() == {}
@@ -114,6 +114,17 @@ def test_a_launch_without_its_parts_names_them_and_submits_nothing(site: Site) -
     built = site.launch(site.job("echo hello"))
     assert built["launch_state"] == "submitted"
     assert site.outcome(built)["success"]
+
+    # Why a changed program or command is another launch: one line, and a diff of what has changed.
+    with open(site.folder / "code" / "README", "a", encoding="utf-8") as stream:
+        stream.write("One more line.\n")
+    played = site.play(site.job("echo bye", resources={"time": "00:05:00"}), "--check", "--diff")
+    changed = played.launch()["changed_since"]
+    assert (changed["key"], changed["run_dir"]) == (built["key"][:16], built["run_dir"])
+    assert changed["changes"] == ["command -c echo hello -> echo bye", "README +1"]
+    assert f"another launch than {built['key'][:8]}: command -c echo hello -> echo bye, README +1" in played.output
+    assert '-resources.time: "00:10:00"' in played.output and '+resources.time: "00:05:00"' in played.output
+    assert "#SBATCH" not in played.output
 
 
 NASTY = [

@@ -77,7 +77,7 @@ def test_the_cluster_follows_the_folder(repository: Repository) -> None:
     planned, played = repository.reconcile("--check", "--diff")
     assert actions(planned) == {"a": ["launch"], "b": ["launch"], "c": ["launch"]}
     assert site.jobs() == {} and site.runs() == [], "check mode stops at the plan"
-    assert "+#SBATCH --job-name=" in played.output and "no launch of this content is there" in played.output
+    assert "+name: " in played.output and "no launch of this content is there" in played.output
 
     done, played = repository.reconcile()
     assert actions(done) == {"a": ["launch"], "b": ["launch"], "c": ["launch"]} and done["changed"]

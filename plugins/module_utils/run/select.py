@@ -196,7 +196,7 @@ def one_run(options: Parameters) -> RunDirectory:
     if not found:
         known = ", ".join(names_of(root)[:20]) or "none"
         raise RankzeroError(f"no launch with {given} is recorded under state_root {root}. Names known there: {known}.")
-    newest = _newest_of_each(found)
+    newest = newest_of_each(found)
     # The launches of one sweep have the same age, so the name alone does not select one.
     alike = _array(newest[0]) is not None and any(_array(newest[0]) == _array(run) for run in newest[1:])
     if len(newest) > 1 and (alike or options.get("job_id") or not options.get("name")):
@@ -212,7 +212,7 @@ def choice_made(options: Parameters, run: RunDirectory) -> str | None:
     """Return which launch was chosen for a name that several launches have; None if the choice is clear."""
     if options.get("run_dir") or options.get("run_dirs") is not None or not options.get("name"):
         return None
-    others = [one for one in _newest_of_each(select_runs(options)) if os.path.dirname(one.path) != _key_folder(run)]
+    others = [one for one in newest_of_each(select_runs(options)) if os.path.dirname(one.path) != _key_folder(run)]
     if not others:
         return None
     count = len(others) + 1
@@ -233,7 +233,7 @@ def _array(run: RunDirectory) -> str | None:
     return None
 
 
-def _newest_of_each(runs: Sequence[RunDirectory]) -> list[RunDirectory]:
+def newest_of_each(runs: Sequence[RunDirectory]) -> list[RunDirectory]:
     """Return the newest generation of each key, most recent launch first."""
     newest = {_key_folder(run): run for run in sorted(runs, key=lambda run: run.generation)}
     return sorted(newest.values(), key=_made_at, reverse=True)

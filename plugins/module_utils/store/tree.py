@@ -29,6 +29,15 @@ class Entry:
     size: int
 
 
+# Digits of a file's short digest: enough to tell two versions of one file apart.
+_SHORT = 12
+
+
+def short_digest(entry: Entry) -> str:
+    """The kind of a file and the first digits of its digest, to compare two trees for people."""
+    return entry.kind + entry.sha256[:_SHORT]
+
+
 def digest(entries: Iterable[Entry]) -> str:
     """The tree's digest: sha256 over the entries sorted by the bytes of their path. No path contains the zero byte
     that ends an entry.
@@ -62,6 +71,17 @@ def read_entry(root: str, path: str) -> Entry | None:
     if not stat.S_ISREG(status.st_mode):
         return None
     return Entry(path, "x" if status.st_mode & 0o100 else "f", file_sha256(full), status.st_size)
+
+
+def small_text(path: str, most: int) -> str | None:
+    """The text of a regular file of at most `most` bytes; None for any other file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as stream:
+            content = stream.read(most + 1)
+        return content.decode("utf-8") if len(content) <= most and b"\0" not in content else None
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def _keep_all(folder: str) -> bool:

@@ -128,18 +128,18 @@ def _write_secrets(request: Request, run: RunDirectory) -> None:
 
 
 def differences(request: Request, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:
-    """Return the difference of each file to the previous generation, in the format of Ansible's diff."""
-    found = []
-    for name, text in request.files.items():
-        before = ""
-        if previous:
-            before = previous.text(name)
-        found.append(
-            {
-                "before_header": previous.file(name) if previous else "(none)",
-                "after_header": run.file(name),
-                "before": before,
-                "after": with_generation(text, request.token, run.generation),
-            }
-        )
-    return found
+    """Return the difference of each file to the previous generation, in the format of Ansible's diff.
+
+    The first generation of a key is compared with another launch, by the controller.
+    """
+    if previous is None:
+        return []
+    return [
+        {
+            "before_header": previous.file(name),
+            "after_header": run.file(name),
+            "before": previous.text(name),
+            "after": with_generation(text, request.token, run.generation),
+        }
+        for name, text in request.files.items()
+    ]

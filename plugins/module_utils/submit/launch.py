@@ -45,6 +45,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission im
     excluded_nodes,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.predecessor import predecessor
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.inside_job import Inside
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.patience import (
     APPEAR_SECONDS,
@@ -292,6 +293,7 @@ class Launcher:
         *,
         job_id: str | None = None,
     ) -> LaunchResult:
+        new = state in ("submitted", "planned", "missing")
         return LaunchResult(
             name=self.request.name,
             key=self.request.key,
@@ -304,4 +306,5 @@ class Launcher:
             excluded=self.excluded,
             diff=create.differences(self.request, run, previous) if run and state in ("submitted", "planned") else [],
             allocation=self.inside.described,
+            predecessor=predecessor(self.request) if new and run and run.generation == 1 else None,
         )

@@ -57,6 +57,8 @@ class Request:
     places: StorageNeeds = field(default_factory=StorageNeeds)
     checkpoint_dir: str | None = None
     archives: Sequence[Mapping[str, str]] = ()
+    # The files of the code with their short digests, for the comparison with an earlier launch; {} if there are many.
+    code: Mapping[str, str] = field(default_factory=dict)
     # The script's own --dependency, and additional dependencies of this submission (sbatch(1)), such as afterok:12.
     dependency: str = ""
     waits_for: Sequence[str] = ()

@@ -39,6 +39,8 @@ class LaunchResult:
     diff: Sequence[Mapping[str, str]] = ()
     allocation: str | None = None
     checks: ChecksMade | None = None
+    # The newest other launch of the name, for the action, if this one is new.
+    predecessor: Mapping[str, object] | None = None
 
     @classmethod
     def of(cls, result: Parameters) -> LaunchResult:
@@ -54,6 +56,8 @@ class LaunchResult:
             return {**{name: values[name] for name in _OF_A_CANCELLATION}, "missing": [], **job}
         if self.checks is None:
             del values["checks"]
+        if self.generation != 1 or self.launch_state not in ("submitted", "planned", "missing"):
+            del values["predecessor"]
         missing = [dict(ref) for ref in self.missing]
         return {**values, "missing": missing, "excluded": list(values["excluded"]), "diff": list(values["diff"])}
 

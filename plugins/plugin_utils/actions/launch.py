@@ -28,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import interpreter
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
@@ -114,7 +115,11 @@ class LaunchAction(Action):
                 request["secrets_file"] = self.ship_secrets(lines)
             return self.call("rankzero.slurm.job", {**arguments, "_request": request, **more}, task_vars)
 
-        return self.with_runtime(ask, prepared.runtime)
+        result = self.with_runtime(ask, prepared.runtime)
+        if "predecessor" in result:
+            result["changed_since"], diff = compared(prepared, result.pop("predecessor"))
+            result["diff"] = [diff] if result["changed"] else []
+        return result
 
     def completed(self, result: ModuleResult, prepared: Prepared, job: Job, lines: list[str]) -> ModuleResult:
         """Add to a module's result what only the controller knows: the plan, and how to build what is missing."""

@@ -38,6 +38,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import short_digest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import EnvironmentSource, Leaving
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
@@ -58,6 +59,8 @@ RUNTIME_FILES = tuple(
         if name.endswith(RUNTIME_SUFFIXES)
     )
 )
+#: Up to this number of files, the code is compared with an earlier launch's file by file.
+MOST_COMPARED = 1000
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ def prepare(
     files = _files(made, job, snapshot, facts, after)
     arguments = {
         **request_of(made, site, _refs(made, runtime_key), files, relaunch).arguments(),
+        "code": _compared(snapshot),
         "stores": {
             "store_root": site.store_root,
             "stores": list(job.settings.stores),
@@ -197,6 +201,12 @@ def _files(
     if changes:
         files[provenance.DIFF_FILE] = changes
     return files
+
+
+def _compared(snapshot: Snapshot) -> dict[str, str]:
+    """The files of the code with their short digests; {} if there are so many that sending them would take time."""
+    few = len(snapshot.files) <= MOST_COMPARED
+    return {entry.path: short_digest(entry) for entry in snapshot.files} if few else {}
 
 
 def _refs(made: Plan, runtime_key: str) -> list[dict[str, str]]:

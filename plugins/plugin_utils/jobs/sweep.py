@@ -54,6 +54,7 @@ def prepare_sweep(job: Job, state_root: str, prepared: Callable[..., Prepared]) 
         "job_name": f"{plan.name}.{short_key(plan.key)}.{plan.token}",
         "files": {**rest, "job.sbatch": script},
         "checkpoint_dir": None,
+        "code": {},
     }
     sweep = spec.sweep or Sweep()
     arguments = {

@@ -1,0 +1,98 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The newest other launch of the same name: what the controller compares a new launch with. Reads only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, keys_of, newest_of_each
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import (
+    read_entry,
+    short_digest,
+    small_text,
+    walk,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+
+# The keys of a name are examined in the order of their folders' times. A sweep may leave thousands.
+MOST_KEYS = 64
+# Files whose changed lines are counted, and the size up to which that is done.
+MOST_TEXTS = 8
+TEXT_BYTES = 64 * 1024
+# Total size up to which the earlier code is read.
+CODE_BYTES = 50_000_000
+
+
+def predecessor(request: Request) -> JsonObject | None:
+    """Return the newest launch of the request's name with another key; None if there is none that can be read.
+
+    The result has name, key, generation, run_dir, the recorded `spec` and `refs`, and `code` as `_code` returns it.
+    """
+    with contextlib.suppress(Untrusted, OSError):
+        run = _newest_other(request)
+        record = run.document("launch.json") if run else None
+        if run and record:
+            who = identity(run.path)
+            refs = [ref for ref in record.get("refs") or [] if isinstance(ref, Mapping)]
+            return {
+                "name": who.name,
+                "key": who.key,
+                "generation": who.generation,
+                "run_dir": run.path,
+                "spec": record["spec"] if isinstance(record.get("spec"), Mapping) else {},
+                "refs": [{"kind": str(ref.get("kind")), "key": str(ref.get("key"))} for ref in refs],
+                "code": _code(request, refs),
+            }
+    return None
+
+
+def _newest_other(request: Request) -> RunDirectory | None:
+    name, own = os.path.split(os.path.normpath(request.runs_dir))
+    folders = [os.path.join(name, key) for key in keys_of(request.state_root, request.name) if key != own]
+    recent = sorted((folder for folder in folders if _time(folder)), key=_time, reverse=True)[:MOST_KEYS]
+    runs = [run for folder in recent for run in generations(folder)[-1:]]
+    return next(iter(newest_of_each(runs)), None)
+
+
+def _time(folder: str) -> float:
+    try:
+        return os.lstat(folder).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _code(request: Request, refs: list[Mapping[str, Any]]) -> JsonObject | None:
+    """Return how the earlier code differs from the request's: {"files": {path: digest} of the files that are gone or
+    were different, "added": [path], "texts": {path: text}}. None if that is unknown.
+    """
+    path = next((str(ref.get("path")) for ref in refs if ref.get("kind") == "code"), "")
+    if not request.code or not os.path.isabs(path):
+        return None
+    before: dict[str, str] = {}
+    size = 0
+    try:
+        for name in walk(path):
+            size += os.lstat(os.path.join(path, name)).st_size
+            if size > CODE_BYTES:
+                return None
+            entry = read_entry(path, name)
+            if entry is not None:
+                before[name] = short_digest(entry)
+    except OSError:
+        return None  # removed by a prune
+    files = {name: digest for name, digest in sorted(before.items()) if request.code.get(name) != digest}
+    changed = [name for name in files if name in request.code]
+    texts = {
+        name: text
+        for name in changed[:MOST_TEXTS]
+        if (text := small_text(os.path.join(path, name), TEXT_BYTES)) is not None
+    }
+    return {"files": files, "added": sorted(set(request.code) - set(before)), "texts": texts}

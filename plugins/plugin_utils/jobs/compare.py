@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compare a launch that is new with the newest launch of its name, as the module found it on the cluster."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import changes
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import small_text
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
+
+# Files up to this size are compared line by line.
+MOST_BYTES = 1_000_000
+
+
+def compared(prepared: Prepared, before: Parameters | None) -> tuple[JsonObject | None, dict[str, str]]:
+    """(what has changed since the earlier launch, None without one; the difference in the form of Ansible's diff)."""
+    plan = prepared.plan
+    record = json.loads(prepared.files["launch.json"])
+    spec = changes.recorded_spec(record["spec"])
+    lines = changes.spec_lines(spec)
+    diff = {
+        "before_header": "(no launch of this name)",
+        "after_header": f"{plan.name} {short_key(plan.key)}",
+        "before": "",
+        "after": _text([*lines, f"code: {len(prepared.snapshot.files)} files, {prepared.snapshot.digest}"]),
+    }
+    if before is None:
+        return None, diff
+    earlier = changes.recorded_spec(before["spec"])
+    files, old, new = _code(prepared, before)
+    diff.update(
+        before_header=f"{before['name']} {before['key']}, generation {before['generation']}",
+        before=_text([*changes.spec_lines(earlier), *(f"code {line}" for line in old)]),
+        after=_text([*lines, *(f"code {line}" for line in new)]),
+    )
+    found = [
+        *changes.spec_changes(earlier, spec),
+        *files,
+        *changes.input_changes(before["refs"], [{"kind": ref.kind, "key": ref.key} for ref in plan.refs]),
+    ]
+    identity = {name: before[name] for name in ("key", "generation", "run_dir")}
+    return {**identity, "changes": found, "text": changes.sentence(before["key"], found)}, diff
+
+
+def _code(prepared: Prepared, before: Parameters) -> tuple[list[str], list[str], list[str]]:
+    """As changes.code_changes; only the two digests if the files of the earlier code are unknown."""
+    digest = next((str(ref["key"]) for ref in before["refs"] if ref["kind"] == "code"), "none")
+    now = prepared.snapshot.digest
+    if digest == now:
+        return [], [], []
+    if not before["code"]:
+        return [f"code {short_key(digest)[:8]} -> {short_key(now)[:8]}"], [digest], [now]
+
+    def text_of(path: str) -> str | None:
+        return small_text(os.path.join(prepared.snapshot.src, path), MOST_BYTES)
+
+    return changes.code_changes(before["code"], prepared.arguments["code"], text_of)
+
+
+def _text(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
