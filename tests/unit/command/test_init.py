@@ -104,6 +104,37 @@ HEADER: dict[str, list[str]] = {
 }
 
 
+#: What every step gets in addition: the exit of one rank ends the others, variables and logs, the binding that the
+#: launcher needs (docs/job-spec.md).
+ADDED = {"kill-on-bad-exit": "1", "export": "ALL", "output": "$RANKZERO_LOGS/step.log", "open-mode": "append"}
+BINDING = {"srun": "cores", "torchrun": "none"}
+#: What a container gets in addition, unless the script says otherwise: nothing depends on the site's own defaults.
+CONTAINER = {
+    "no-container-entrypoint": "",
+    "no-container-mount-home": "",
+    "no-container-remap-root": "",
+    "container-readonly": "",
+}
+CONTRARY = {"container-remap-root": "no-container-remap-root", "container-writable": "container-readonly"}
+
+
+def expected_options(asked: dict[str, str], launcher: str) -> dict[str, str]:
+    """Every option of the ranks' srun but the folders of the launch, which the collection chooses."""
+    added = {**ADDED, "cpu-bind": BINDING[launcher]}
+    if "container-image" in asked:
+        added |= CONTAINER
+    for option in asked:
+        added.pop(CONTRARY.get(option, ""), None)
+    return {**added, **asked}
+
+
+def expected_start(launcher: str, container: bool) -> list[str]:
+    """The words between the options of srun and the user's program."""
+    enter = ["$RANKZERO_RUNTIME/container/enter.sh"] if container else []
+    one = {"srun": "rank.sh", "torchrun": "node.sh"}[launcher]
+    return ["/bin/bash", *enter, f"$RANKZERO_RUNTIME/rank/{one}", "$RANKZERO_PYTHON"]
+
+
 def rendered(job: Path) -> str:
     read = read_job(str(job), CLUSTER, {}, {}, str(job.parent))
     made = plan(
@@ -119,12 +150,14 @@ def rendered(job: Path) -> str:
     return with_generation(render_script(made), made.token, 1)
 
 
-def step(script: str) -> tuple[dict[str, str], str]:
-    """The options of the ranks' srun, and the program behind them."""
+def step(script: str) -> tuple[dict[str, str], list[str]]:
+    """The whole line of the ranks' srun: its options, and the words behind them."""
     (line,) = re.findall(r"^rankzero_launch srun (.*?)\n(?!    )", script.replace("\\\n", " "), re.M | re.S)
     words = shlex.split(line)
-    options = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
-    return options, line.rpartition('"$RANKZERO_PYTHON" ')[2].strip()
+    count = next(number for number, word in enumerate(words) if not word.startswith("--"))
+    options = dict(word[2:].partition("=")[::2] for word in words[:count])
+    assert len(options) == count, f"an option is given twice: {words[:count]}"
+    return options, words[count:]
 
 
 @pytest.mark.parametrize("name", WRITTEN)
@@ -140,10 +173,16 @@ def test_set_up_written_by_hand_imports_untouched_and_renders_its_own_step(name:
     script = rendered(job)
     asked, exported, program = WRITTEN[name]
     given, started = step(script)
-    mounts = asked.pop("container-mounts", "")
-    assert set(mounts.split(",")) - {""} <= set(given.get("container-mounts", "").split(","))
-    assert {option: given.get(option) for option in asked} == asked
-    assert started == program
+    launcher = exported["RANKZERO_LAUNCHER"]
+    asked = dict(asked)
+    mounts = {name: options.pop("container-mounts", "").split(",") for name, options in (("by", asked), ("in", given))}
+    assert mounts["in"][: len(mounts["by"])] == mounts["by"]
+    # The launch's own folders come behind: code, environment, runtime, run directory.
+    places = (CLUSTER["state_root"], CLUSTER["store_root"])
+    assert all(mount.startswith(places) for mount in mounts["in"][len(mounts["by"]) :])
+    assert given.pop("container-workdir", places[0]).startswith(places[0])
+    assert given == expected_options(asked, launcher)
+    assert started == [*expected_start(launcher, "container-image" in asked), *program.split()]
     exports = dict(re.findall(r"^export (\w+)=(.*)$", script, re.M))
     assert {variable: exports.get(variable) for variable in exported} == exported
     header = set(re.findall(r"^#SBATCH --(.*)$", script, re.M))
