@@ -112,7 +112,8 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
         if self._session is None:
             super().v2_runner_item_on_ok(result)
             return
-        self._done(result, None)
+        self._session.drain()
+        self._done(result, self._session.painter.end_item(result._host.get_name()))
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
         if self._session is None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -17,6 +17,12 @@ class Metrics:
     total: int | None = None
     loss: float | None = None
     tokens_per_second: float | None = None
+
+    def after(self, before: Metrics | None) -> Metrics:
+        """These numbers with the step of an earlier line if this line, such as that of an evaluation, has none."""
+        if self.step is not None or before is None:
+            return self
+        return replace(self, step=before.step, total=before.total)
 
 
 _NUMBER = r"([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
@@ -43,7 +49,10 @@ def parse_metrics(line: str) -> Metrics | None:
     loss = _LOSS.search(line)
     if step is None and loss is None:
         return None
-    rate = next((match for pattern in _RATE if (match := pattern.search(line))), None)
+    # In `loss 2.66 tokens/s 19170`, the number before the unit is the loss.
+    taken = {match.span(number) for match in (step, loss) if match for number in range(1, len(match.groups()) + 1)}
+    rates = (match for pattern in _RATE for match in pattern.finditer(line))
+    rate = next((match for match in rates if match.span(1) not in taken), None)
     return Metrics(
         step=int(step.group(1)) if step else None,
         total=int(step.group(2)) if step and step.group(2) else None,

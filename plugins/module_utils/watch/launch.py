@@ -221,6 +221,7 @@ class Watch:
             return []
         self._attempt = attempt
         self.pace.begin(now)
+        self.metrics = self.fraction = None
         nodes = [str(node) for node in view.started.get("nodes") or []]
         again = f"attempt {attempt + 1} " if attempt else ""
         ranks = view.started.get("world_size")
@@ -256,7 +257,7 @@ class Watch:
         for piece in pieces:
             found = parse_metrics(piece)
             if found is not None:
-                newest = (piece, found)
+                newest = (piece, found.after(newest[1] if newest else self.metrics))
         if newest is None:
             return events
         line, self.metrics = newest

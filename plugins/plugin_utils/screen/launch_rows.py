@@ -68,7 +68,7 @@ def launched(host: str, result: Parameters, facts: Mapping[str, str]) -> list[Ro
     state, job = result.get("launch_state"), job_name(result.get("job_id"))
     missing = {reference["kind"] for reference in result.get("missing", [])}
     rows = [
-        Row(host, OK, STEPS[kind], f"{text} (cached)" if state == "missing" else text, once=True)
+        Row(host, OK, STEPS[kind], f"{text} (cached)", once=True)
         for kind, text in facts.items()
         if kind not in missing and state in ("missing", "submitted")
     ]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping
 
@@ -22,6 +23,8 @@ TRACEBACK_LINES = 8
 READ_BYTES = 32768
 LONGEST = 400
 TITLE = 8
+# An empty line, or Python's marks below a line of code, perhaps after torchrun's prefix.
+_MARKS = re.compile(r"(\[rank\d+\]:)?[\s^~]*")
 
 
 def report(host: str, launch: Parameters, result: Parameters, logs: Parameters, why: Parameters) -> list[Row]:
@@ -134,7 +137,7 @@ def _traceback(path: str, root: Parameters) -> list[str]:
     opened = [index for index in range(end) if "Traceback (most recent call last)" in lines[index]]
     # The last frames of a traceback are the informative ones; earlier lines do not belong to it.
     begin = max(begin, opened[-1] + 1) if opened else end
-    return [printable(line, LONGEST) for line in lines[begin : end + 1] if line.strip()]
+    return [printable(line, LONGEST) for line in lines[begin : end + 1] if not _MARKS.fullmatch(line)]
 
 
 def _lines(path: str, number: int) -> list[str]:

@@ -25,6 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import
         ("{'loss': 2.31, 'grad_norm': 0.5, 'learning_rate': 5e-05, 'epoch': 0.1}", Metrics(None, None, 2.31)),
         ("step 7 loss 3.2 (1,812.5 tokens/s)", Metrics(7, None, 3.2, 1812.5)),
         ("step: 5 | loss: 4.1e+0 | tok/s: 12.5k", Metrics(5, None, 4.1, 12500.0)),
+        ("step 20/60 loss 2.661 tokens/s 19170", Metrics(20, 60, 2.661, 19170.0)),
+        ("loss 2.5, step 7, 812 tokens/s", Metrics(7, None, 2.5, 812.0)),
         ("step 5 tokens_per_second=88", Metrics(5, None, None, 88.0)),
         (" 12%|█▏        | 12/100 [00:03<00:21,  4.1it/s, loss=1.5]", Metrics(12, 100, 1.5)),
         ("val/loss: 0.25", Metrics(None, None, 0.25)),

@@ -263,6 +263,28 @@ def test_a_terminal_that_became_narrower_is_wiped_whole() -> None:
     assert screen.terminal.text == "above\n ok step      done                          0.0 s"
 
 
+def test_a_long_line_goes_on_below_its_text() -> None:
+    screen = Screen(40)
+    screen.painter.take(Row("h", NOTE, text="    ValueError: shape [56, 64, 3] is invalid for input of size 688128"))
+    screen.painter.take(Row("h", NOTE, text="a remark that is longer than the terminal is wide"))
+    assert shown(screen) == [
+        "    ValueError: shape [56, 64, 3] is",
+        "        invalid for input of size",
+        "        688128",
+        "a remark that is longer than the",
+        "terminal is wide",
+    ]
+
+
+def test_each_item_of_a_loop_has_its_own_time() -> None:
+    screen = Screen(80)
+    screen.painter.begin_task(Row("h", RUNNING, "code", "publishing"))
+    screen.passes(2)
+    assert screen.painter.end_item("h") == 2.0
+    screen.passes(3)
+    assert screen.painter.end_item("h") == 3.0
+
+
 def test_more_rows_than_the_terminal_has_lines() -> None:
     screen = Screen(80, height=6)
     for number in range(9):

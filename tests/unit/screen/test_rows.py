@@ -35,7 +35,7 @@ PROVEN = {
 FAILED = {"completed": True, "success": False, "wall_time": 12.0, "message": "the program ended with exit code 1"}
 DIAGNOSIS = {
     "what": "a size does not fit",
-    "root": {"file": "logs/0/rank-0003.log", "line": 9, "text": "ValueError: batch size", "rank": 3, "node": "node02"},
+    "root": {"file": "logs/0/rank-0003.log", "line": 10, "text": "ValueError: batch size", "rank": 3, "node": "node02"},
     "remedy": "Choose a batch size that the number of ranks divides.",
 }
 
@@ -114,7 +114,7 @@ def test_the_end_of_a_failed_launch_says_the_cause_once(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     log = tmp_path / "runs" / "logs" / "0" / "rank-0003.log"
     log.parent.mkdir(parents=True)
-    frames = "".join(f'  File "x.py", line {number}\n    f()\n' for number in range(3))
+    frames = "".join(f'  File "x.py", line {number}\n    f()\n' for number in range(3)) + "    ~^^\n"
     log.write_text(f"step 1\nTraceback (most recent call last):\n{frames}ValueError: batch size 3\nmore\n")
     rows = report("h", LAUNCH, FAILED, {"dest": str(tmp_path / "runs" / "logs")}, {"diagnosis": DIAGNOSIS})
     assert [row.state for row in rows] == [BAD, *[NOTE] * (len(rows) - 1)]
@@ -128,7 +128,7 @@ def test_the_end_of_a_failed_launch_says_the_cause_once(tmp_path: Path, monkeypa
         "        f()",
         "    ValueError: batch size 3",
         "    where   rank 3 on node02",
-        "    log     runs/logs/0/rank-0003.log:9",
+        "    log     runs/logs/0/rank-0003.log:10",
         "    advice  Choose a batch size that the number of ranks divides.",
         "logs runs/logs",
     ]

@@ -52,10 +52,13 @@ def test_the_life_of_a_launch_in_words() -> None:
     assert event.text == "started on 2 nodes (node01, node02), 4 ranks"
     (event,) = watch.feed(seen(asked=False, started=STARTED, log=LogChunk(0, 0, 14, "step 1 loss 3\n")), 5.0)
     assert (event.kind, event.text) == ("metrics", "step 1 loss 3")
+    watch.feed(seen(asked=False, started=STARTED, log=LogChunk(0, 14, 24, "loss 2.5\n")), 5.5)
+    assert watch.metrics == Metrics(1, None, 2.5), "a line without a step leaves the step as it was"
     assert not watch.done
     assert watch.feed(seen(asked=False, started=STARTED, outcome=GOOD), 6.0) == []
     assert watch.done
-    assert watch.metrics == Metrics(1, None, 3.0)
+    watch.feed(seen(asked=False, started={**STARTED, "attempt": 1}), 7.0)
+    assert watch.metrics is None, "the steps of an attempt are not those of the next one"
 
 
 def test_until_started() -> None:

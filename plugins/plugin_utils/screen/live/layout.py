@@ -157,7 +157,9 @@ class Layout:
         mark = (printable(row.host).ljust(self.hosts) + "  " if self.hosts else "") + mark
         name = printable(row.name, 40)
         text = printable("  ".join(part for part in parts if part))
-        indent = columns(mark) + (NAME + 1 if name else 0)
+        # The further lines of a step begin below its text, and those of an indented line a little to the right of it.
+        blanks = len(text) - len(text.lstrip())
+        indent = columns(mark) + (NAME + 1 if name else blanks + 4 if blanks else 0)
         return mark, f"{name.ljust(NAME)} {text}" if name else text, indent
 
     def _painted(self, row: Row, mark: str, body: str, right: str) -> str:

@@ -62,6 +62,11 @@ class Painter:
         with self._lock:
             return self.board.end_task(host, self.clock())
 
+    def end_item(self, host: str) -> float | None:
+        """An item of a task's loop has ended on a host. Returns its duration in seconds."""
+        with self._lock:
+            return self.board.end_item(host, self.clock())
+
     def tick(self) -> None:
         """Redraw after some time has passed."""
         with self._lock:

@@ -106,6 +106,14 @@ class Board:
         task = self._tasks.pop(host, None)
         return None if task is None else now - task.began
 
+    def end_item(self, host: str, now: float) -> float | None:
+        """An item of the host's task has ended, and the next one begins. Returns its duration in seconds."""
+        task = self._tasks.get(host)
+        if task is None:
+            return None
+        self._tasks[host] = Task(task.row, now)
+        return now - task.began
+
     def take(self, row: Row, now: float) -> Row | None:
         """Add a row. Returns the row if it is finished and must be printed."""
         place = row.host, row.name
