@@ -65,22 +65,25 @@ def prune(
             )
     _check_own(store)
     plan = survey(slurm, store, state, days, clock())
-    going = [one for one in plan.going if one.kind in kinds]
+    going = [removal for removal in plan.going if removal.kind in kinds]
     removed, swept, bytes_ = [], [], 0
     over = None if max_size is None else _held(store, state) - max_size
-    for one in going if over is None else sorted(going, key=lambda one: one.used):
-        weight = inventory.size(one.path)
+    for removal in going if over is None else sorted(going, key=lambda removal: removal.used):
+        weight = inventory.size(removal.path)
         if over is not None and over - bytes_ <= 0:
-            plan.staying[one.path] = f"{one.reason}; there is room within max_size"
+            plan.staying[removal.path] = f"{removal.reason}; there is room within max_size"
             continue
-        if check_mode or _remove(one, store, state, days, slurm.note):
-            removed.append({"kind": one.kind, "path": one.path, "bytes": weight, "reason": one.reason})
+        if check_mode or _remove(removal, store, state, days, slurm.note):
+            removed.append({"kind": removal.kind, "path": removal.path, "bytes": weight, "reason": removal.reason})
             bytes_ += weight
     if not check_mode:
         swept = _sweep(store, state)
         for path in plan.over:  # no command may have read it since Slurm ended it
             RunDirectory(path).forget_secrets()
-    lines = "".join(f"{one['kind']:<12}{one['bytes']:>15}  {one['path']}  ({one['reason']})\n" for one in removed)
+    lines = "".join(
+        f"{removal['kind']:<12}{removal['bytes']:>15}  {removal['path']}  ({removal['reason']})\n"
+        for removal in removed
+    )
     return {
         "changed": bool(removed or swept),
         "removed": removed,
@@ -126,7 +129,7 @@ def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Pla
             f"state_root: {state} cannot be read ({error.strerror}), so what its launches use is not known; nothing "
             "was removed. Name the state_root of the launches that use the store."
         ) from error
-    found = inventory.runs(slurm, known, directories, now, days)
+    launches = inventory.runs(slurm, known, directories, now, days)
     for root in others:
         try:
             # Slurm may hide other users' jobs: a job that is not listed may still run.
@@ -141,24 +144,26 @@ def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Pla
             )
             continue
         # These are not ours to remove, but what they use is kept.
-        found += [
+        launches += [
             Run(run.path, run.last, None, f"a launch of {root}", run.names) for run in _current(elsewhere, now, days)
         ]
     sessions = list(inventory.shells(state))
     began = [moment for record in known.jobs for moment in [record.submit or record.start] if moment]
     since = min([now, *began]) if not known.silent else 0.0
-    alive = [one for one in sessions if one.used > min(now - max(days * DAY, SHORTEST), since - days * DAY)]
-    found += [Run(one.path, now, None, "a session", inventory.names_of(one.path, _SHELL_FILES)) for one in alive]
+    alive = [session for session in sessions if session.used > min(now - max(days * DAY, SHORTEST), since - days * DAY)]
+    launches += [
+        Run(session.path, now, None, "a session", inventory.names_of(session.path, _SHELL_FILES)) for session in alive
+    ]
     things: list[Thing] = [thing for kind in inventory.SLOTS for thing in inventory.slots(kind, store, state)]
     plan = decide(
-        found,
+        launches,
         [*things, *sessions, *inventory.caches(state), *inventory.sweeps(state)],
         days=days,
         now=now,
         shells_since=since,
         blind=blind,
     )
-    session_paths = {one.path for one in alive}
+    session_paths = {session.path for session in alive}
     plan.staying = {
         path: "used by a session, or recently" if path in session_paths else reason
         for path, reason in plan.staying.items()

@@ -26,7 +26,7 @@ def accounts(names: Sequence[str]) -> list[pwd.struct_passwd]:
     """The accounts of these users. Raises RankzeroError."""
     if os.geteuid() != 0:
         raise RankzeroError("owners: requires root (become: true); omit it to prune your own files.")
-    found = []
+    chosen = []
     for name in dict.fromkeys(names):
         try:
             account = pwd.getpwnam(name)
@@ -34,8 +34,8 @@ def accounts(names: Sequence[str]) -> list[pwd.struct_passwd]:
             raise RankzeroError(f"owners: {name!r} is not a user of this host.") from None
         if account.pw_uid == 0:
             raise RankzeroError("owners: omit it to prune root's own files.")
-        found.append(account)
-    return found
+        chosen.append(account)
+    return chosen
 
 
 def as_user(account: pwd.struct_passwd, work: Prune) -> ModuleResult:
@@ -77,7 +77,7 @@ def _become(account: pwd.struct_passwd) -> None:
 
 def for_each(names: Sequence[str], work: Callable[[str], ModuleResult], note: Callable[[str], None]) -> ModuleResult:
     """The prunes of several users as one result. The others still run if some fail; raises RankzeroError then."""
-    whole: dict[str, Any] = {"changed": False, "removed": [], "bytes": 0, "swept": [], "kept": [], "diff": []}
+    total: dict[str, Any] = {"changed": False, "removed": [], "bytes": 0, "swept": [], "kept": [], "diff": []}
     failed = []
     for account in accounts(names):
         try:
@@ -87,12 +87,12 @@ def for_each(names: Sequence[str], work: Callable[[str], ModuleResult], note: Ca
             continue
         for sentence in own.pop("notes"):
             note(f"{account.pw_name}: {sentence}")
-        whole["changed"] |= own["changed"]
-        whole["bytes"] += own["bytes"]
-        whole["swept"] += own["swept"]
-        whole["diff"] += [own["diff"]] if own["diff"] else []
+        total["changed"] |= own["changed"]
+        total["bytes"] += own["bytes"]
+        total["swept"] += own["swept"]
+        total["diff"] += [own["diff"]] if own["diff"] else []
         for name in ("removed", "kept"):
-            whole[name] += [{**one, "owner": account.pw_name} for one in own[name]]
+            total[name] += [{**one, "owner": account.pw_name} for one in own[name]]
     if failed:
-        raise RankzeroError("\n".join(["the prune failed for:", *(f"  - {one}" for one in failed)]), **whole)
-    return whole
+        raise RankzeroError("\n".join(["the prune failed for:", *(f"  - {one}" for one in failed)]), **total)
+    return total

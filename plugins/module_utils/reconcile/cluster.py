@@ -54,22 +54,22 @@ def look(
     answer = ask_slurm(slurm, runs, Policy(decided=False))
     if answer.silent:
         raise SlurmUnavailable(f"{answer.silent} Nothing is planned and nothing is done; try again later.")
-    found = []
+    launches = []
     for run in runs:
         who = identity(run.path)
         at = (who.name, who.key)
         sweep = "" if at in registered else sweeps.get(at, "")
         ours = at in registered or bool(sweep)
         status = answer.status(run)
-        one = Found(who.name, who.key, who.generation, _state(status), run.path, ours=ours, sweep=sweep)
-        one = replace(one, job_id=status.job_id, message=status.message)
+        launch = Found(who.name, who.key, who.generation, _state(status), run.path, ours=ours, sweep=sweep)
+        launch = replace(launch, job_id=status.job_id, message=status.message)
         if who.name in related:
-            one = replace(one, since=_since(run))
+            launch = replace(launch, since=_since(run))
         if status.state != SUCCEEDED:
             begun = run.claim() is not None or status.facts.started is not None
-            one = replace(one, message=described(slurm, status, answer).message, begun=begun)
-        found.append(one)
-    return found
+            launch = replace(launch, message=described(slurm, status, answer).message, begun=begun)
+        launches.append(launch)
+    return launches
 
 
 def _state(status: LaunchStatus) -> str:
@@ -95,14 +95,14 @@ def _since(run: RunDirectory) -> float:
 def planned(slurm: Slurm, request: ReconcileRequest) -> list[Step]:
     """Return the plan for the specs that the controller has read."""
     wanted = []
-    for one in request.wanted:
-        key, elements = one.key[:KEY_LENGTH], tuple(each[:KEY_LENGTH] for each in one.elements)
-        place = os.path.join(request.state_root, "runs", one.name, SWEEP_PREFIX + key)
+    for spec in request.wanted:
+        key, elements = spec.key[:KEY_LENGTH], tuple(each[:KEY_LENGTH] for each in spec.elements)
+        place = os.path.join(request.state_root, "runs", spec.name, SWEEP_PREFIX + key)
         recorded = not elements or record_of_sweep(place) is not None
-        wanted.append(replace(one, key=key, elements=elements, recorded=recorded))
-    related = {name for one in wanted if one.after for name in (one.name, *one.after)}
-    found = look(slurm, request.state_root, request.set, [one.name for one in wanted], related)
-    return make_plan(wanted, found, request.policies)
+        wanted.append(replace(spec, key=key, elements=elements, recorded=recorded))
+    related = {name for spec in wanted if spec.after for name in (spec.name, *spec.after)}
+    launches = look(slurm, request.state_root, request.set, [spec.name for spec in wanted], related)
+    return make_plan(wanted, launches, request.policies)
 
 
 def prepare(
@@ -117,7 +117,7 @@ def prepare(
     This must precede the launches. The request's steps are those to carry out, as `planned` returned them.
     """
     steps = request.steps or ()
-    elements = {one.name: [key[:KEY_LENGTH] for key in one.elements] for one in request.wanted}
+    elements = {spec.name: [key[:KEY_LENGTH] for key in spec.elements] for spec in request.wanted}
     for step in steps:
         if step.action in ("launch", "adopt"):
             facts = {**request.facts, "file": step.file, "time": clock(), "elements": elements[step.name]}
@@ -133,14 +133,14 @@ def prepare(
 
 def _runs(step: Step) -> list[RunDirectory]:
     """Return the launches that a step refers to."""
-    paths = [one["run_dir"] for one in step.elements] if step.kind == "sweep" else [step.run_dir]
+    paths = [element["run_dir"] for element in step.elements] if step.kind == "sweep" else [step.run_dir]
     return [RunDirectory(str(path)) for path in paths]
 
 
 def cancel(slurm: Slurm, step: Step) -> None:
     """Cancel the launches of a step. Launches that have ended in the meantime are no error."""
     runs = _runs(step)
-    ids = [str(one["job_id"]) for one in step.elements] if step.kind == "sweep" else [str(step.job_id)]
+    ids = [str(element["job_id"]) for element in step.elements] if step.kind == "sweep" else [str(step.job_id)]
     if slurm_steps.is_step(ids[0]):
         slurm_steps.cancel(slurm, slurm_steps.job_of(ids[0]), identity(runs[0].path).job_name, hard=False)
     else:
@@ -163,8 +163,8 @@ def gone(
     until, pause, left = clock() + GONE_SECONDS, 0.5, list(runs)
     while left:
         answer = ask_slurm(slurm, left)
-        found = [answer.status(run) for run in left]
-        left = [status.run for status in found if answer.silent or status.may_run or status.in_queue]
+        statuses = [answer.status(run) for run in left]
+        left = [status.run for status in statuses if answer.silent or status.may_run or status.in_queue]
         if not left or clock() + pause > until:
             break
         sleep(pause)

@@ -64,7 +64,7 @@ def make_plan(wanted: Iterable[Wanted], found: Sequence[Found], policies: Polici
     """
     planner = _Planner({spec.name: spec for spec in wanted}, found, policies)
     steps = [step for name in planner.specs for step in planner.of(name)]
-    gone = [one for one in found if one.name not in planner.specs and one.ours and one.state == "active"]
+    gone = [launch for launch in found if launch.name not in planner.specs and launch.ours and launch.state == "active"]
     if policies.removed == "cancel":
         steps += _about_old(gone, "cancel", "its spec is gone (removed: cancel)")
     else:
@@ -84,8 +84,8 @@ class _Planner:
         self.specs = specs
         self.policies = policies
         self._found: dict[str, dict[str, Found]] = {name: {} for name in specs}
-        for one in found:
-            self._found.setdefault(one.name, {})[one.key] = one
+        for launch in found:
+            self._found.setdefault(launch.name, {})[launch.key] = launch
         self._planned: dict[str, list[Step]] = {}
         # Sweeps with failed elements that are not launched again, regardless of other actions for the sweep.
         self._stuck: set[str] = set()
@@ -102,7 +102,7 @@ class _Planner:
         return [there[key] for key in spec.elements or (spec.key,) if key in there]
 
     def _before(self, spec: Wanted) -> Before:
-        hinders, anew, since = [], [], [0.0]
+        hinders, relaunched, since = [], [], [0.0]
         for name in spec.after:
             step = self.of(name)[-1]
             if step.action == "wait":
@@ -110,17 +110,17 @@ class _Planner:
             elif step.action == "failed" or name in self._stuck:
                 hinders.append(f"follows {name}, which has failed and is not launched again")
             elif step.action == "launch":
-                anew.append(name)
-            since += [one.since for one in self._mine(self.specs[name])]
-        return Before("; ".join(hinders), tuple(anew), max(since))
+                relaunched.append(name)
+            since += [launch.since for launch in self._mine(self.specs[name])]
+        return Before("; ".join(hinders), tuple(relaunched), max(since))
 
     def _plan(self, spec: Wanted) -> list[Step]:
-        before, mine = self._before(spec), self._mine(spec)
-        own = self._sweep(spec, before) if spec.elements else self._job(spec, mine, before)
-        own_keys = {one.key for one in mine}
+        before, own_launches = self._before(spec), self._mine(spec)
+        own = self._sweep(spec, before) if spec.elements else self._job(spec, own_launches, before)
+        own_keys = {launch.key for launch in own_launches}
         there = self._found[spec.name].values()
-        others = [one for one in there if one.key not in own_keys and one.state == "active"]
-        old, strange = [one for one in others if one.ours], [one for one in others if not one.ours]
+        others = [launch for launch in there if launch.key not in own_keys and launch.state == "active"]
+        old, strange = [launch for launch in others if launch.ours], [launch for launch in others if not launch.ours]
         if strange and own.action == "launch":
             reason = f"{own.reason}; {_jobs(strange)} of the same name is not of this set and is left alone"
             own = replace(own, reason=reason)
@@ -155,10 +155,10 @@ class _Planner:
             counts["missing" if state == "unknown" else state] += 1
         reason = tally(counts)
         # For elements that do not exist, the counts are sufficient.
-        told = [key for key, one in verdicts.items() if one.action == action and (key in there or action == "wait")]
-        if told and action in ("launch", "wait", "failed"):
-            number = "" if action == "wait" else f"element {spec.elements.index(told[0])}: "
-            reason = f"{reason}; {number}{verdicts[told[0]].reason}"
+        keys = [key for key, one in verdicts.items() if one.action == action and (key in there or action == "wait")]
+        if keys and action in ("launch", "wait", "failed"):
+            number = "" if action == "wait" else f"element {spec.elements.index(keys[0])}: "
+            reason = f"{reason}; {number}{verdicts[keys[0]].reason}"
         active = [there[key] for key in spec.elements if key in there and there[key].state == "active"]
         return Step(
             action,
@@ -183,35 +183,35 @@ def _about(one: Found, action: str, reason: str, file: str = "") -> Step:
 
 def _about_old(found: Sequence[Found], action: str, reason: str) -> list[Step]:
     """Return one step for each job, and one for all elements of a sweep."""
-    steps = [_about(one, action, reason) for one in found if not one.sweep]
-    for name, sweep in sorted({(one.name, one.sweep) for one in found if one.sweep}):
-        mine = [one for one in found if (one.name, one.sweep) == (name, sweep)]
-        count = "1 active element" if len(mine) == 1 else f"{len(mine)} active elements"
+    steps = [_about(launch, action, reason) for launch in found if not launch.sweep]
+    for name, sweep in sorted({(launch.name, launch.sweep) for launch in found if launch.sweep}):
+        elements = [launch for launch in found if (launch.name, launch.sweep) == (name, sweep)]
+        count = "1 active element" if len(elements) == 1 else f"{len(elements)} active elements"
         steps.append(
             Step(
                 action,
                 name,
                 sweep,
                 f"{count}: {reason}",
-                job_id=_arrays(mine),
+                job_id=_arrays(elements),
                 ours=True,
                 kind="sweep",
-                counts={"succeeded": 0, "active": len(mine), "failed": 0, "missing": 0},
-                elements=_listed(sorted(mine, key=lambda one: one.key)),
+                counts={"succeeded": 0, "active": len(elements), "failed": 0, "missing": 0},
+                elements=_listed(sorted(elements, key=lambda launch: launch.key)),
             )
         )
     return steps
 
 
 def _listed(found: Iterable[Found]) -> tuple[dict[str, str | None], ...]:
-    return tuple({"key": one.key, "job_id": one.job_id, "run_dir": one.run_dir} for one in found)
+    return tuple({"key": launch.key, "job_id": launch.job_id, "run_dir": launch.run_dir} for launch in found)
 
 
 def _arrays(found: Iterable[Found]) -> str | None:
     """Return the jobs or arrays of some elements, separated by commas."""
-    return ",".join(sorted({str(one.job_id).partition("_")[0] for one in found if one.job_id})) or None
+    return ",".join(sorted({str(launch.job_id).partition("_")[0] for launch in found if launch.job_id})) or None
 
 
 def _jobs(found: Sequence[Found]) -> str:
-    ids = sorted(one.job_id or "(unknown)" for one in found)
+    ids = sorted(launch.job_id or "(unknown)" for launch in found)
     return ("job " if len(ids) == 1 else "one of the jobs ") + short_list(ids)

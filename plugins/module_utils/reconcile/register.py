@@ -51,7 +51,7 @@ def entries(state_root: str, set_name: str) -> dict[tuple[str, str], Entry]:
 
     Raises `Untrusted` for an entry that another user could have written.
     """
-    found: dict[tuple[str, str], Entry] = {}
+    registered: dict[tuple[str, str], Entry] = {}
     root, place = state_files.own(state_root), folder("", set_name)
     for name in _shown(root.names(place)):
         for file in _shown(root.names(os.path.join(place, name))):
@@ -59,19 +59,19 @@ def entries(state_root: str, set_name: str) -> dict[tuple[str, str], Entry]:
                 continue
             entry = state_files.document(root, os.path.join(place, name, file))
             if entry and entry.get("set") == set_name and state_files.is_time(entry.get("time") or 0):
-                found[name, file[: -len(".json")]] = cast("Entry", entry)
-    return found
+                registered[name, file[: -len(".json")]] = cast("Entry", entry)
+    return registered
 
 
 def elements(registered: Mapping[tuple[str, str], Entry]) -> dict[tuple[str, str], str]:
     """Return (name, key) of every element of the set's sweeps -> the sweep's key. If several sweeps match, the newest
     wins.
     """
-    found = {}
+    sweeps = {}
     for (name, sweep), entry in sorted(registered.items(), key=lambda item: float(item[1].get("time") or 0)):
         for key in entry.get("elements") or ():
-            found[name, str(key)] = sweep
-    return found
+            sweeps[name, str(key)] = sweep
+    return sweeps
 
 
 def keep(state_root: str, set_name: str, name: str, key: str, facts: Mapping[str, object]) -> None:

@@ -32,7 +32,8 @@ class ReconcileRequest:
     def of(cls, given: JsonObject) -> ReconcileRequest:
         """Build a request from the module's argument, as `arguments` returns it."""
         wanted = [
-            Wanted(**{**one, **{name: tuple(one[name]) for name in ("elements", "after")}}) for one in given["wanted"]
+            Wanted(**{**spec, **{name: tuple(spec[name]) for name in ("elements", "after")}})
+            for spec in given["wanted"]
         ]
         steps = None if given["steps"] is None else [Step(**step) for step in given["steps"]]
         return cls(**{**given, "policies": Policies(**given["policies"]), "wanted": wanted, "steps": steps})

@@ -114,10 +114,10 @@ def judged(own: Found | None, before: Before, policies: Policies) -> Judged:
         return Judged(
             "launch", f"job {own.job_id} waits for an earlier launch of {' and '.join(before.anew)}", anew=True
         )
-    found = _not_there(own, before, policies)
-    if before.hinders and (found.action == "launch" or (own is not None and not own.begun)):
+    verdict = _not_there(own, before, policies)
+    if before.hinders and (verdict.action == "launch" or (own is not None and not own.begun)):
         return Judged("wait", before.hinders)
-    return found
+    return verdict
 
 
 def _not_there(own: Found | None, before: Before, policies: Policies) -> Judged:

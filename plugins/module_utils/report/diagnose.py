@@ -77,14 +77,14 @@ def _of_launch(
     launch = final_report(slurm, run)
     if states.is_pending(launch.state) and not launch.completed:
         return _of_pending(run, launch)
-    found = scan.scan(newest_logs(run.file("logs"), launch.attempt), *scan_with)
-    for log in found.logs:
+    logs_scan = scan.scan(newest_logs(run.file("logs"), launch.attempt), *scan_with)
+    for log in logs_scan.logs:
         rank = rank_of(log.file)
         node = checklist.host_of(checklist.read_ends(log.file).head) if rank is not None and log.events else None
         log.events = [advice.with_rank(event, rank, node) for event in log.events]
     if not launch.completed:
-        return _of_running(run, launch, found, options, now)
-    return _of_end(slurm, run, launch, found, write=options["write"], check_mode=check_mode)
+        return _of_running(run, launch, logs_scan, options, now)
+    return _of_end(slurm, run, launch, logs_scan, write=options["write"], check_mode=check_mode)
 
 
 def _of_path(path: str, processes: int, signatures: Sequence[Signature]) -> dict[str, Any]:
@@ -93,24 +93,24 @@ def _of_path(path: str, processes: int, signatures: Sequence[Signature]) -> dict
     logs = scan.find_logs(path)
     if not logs:
         raise RankzeroError(f"path: {path} contains no logs (*.log, *.out, *.err, *.txt, their .gz and .zst).")
-    found = scan.scan(logs, processes, signatures)
+    logs_scan = scan.scan(logs, processes, signatures)
     base = path if os.path.isdir(path) else os.path.dirname(path)
-    diagnosis = advice.diagnosis_of(cause.find_cause(found.logs), found, base)
+    diagnosis = advice.diagnosis_of(cause.find_cause(logs_scan.logs), logs_scan, base)
     # Logs of no single rank get negative numbers; they answer the questions that do not depend on the rank.
     ranks = {
         number if number is not None else -1 - place: checklist.read_ends(log)
         for place, log in enumerate(logs)
         for number in [rank_of(log)]
     }
-    return _result(DiagnosisReport(diagnosis, checklist.answers(ranks)), found, changed=False)
+    return _result(DiagnosisReport(diagnosis, checklist.answers(ranks)), logs_scan, changed=False)
 
 
 def _of_pending(run: RunDirectory, launch: LaunchReport) -> dict[str, Any]:
     """A job that does not start: the scheduler's reason explains it."""
-    found = scan.Scan()
-    told = evidence.of_pending(launch, launch.reason_code)
-    diagnosis = advice.diagnosis_of(cause.find_cause(told.logs), found, run.path)
-    return _result(DiagnosisReport(diagnosis, launch=launch, facts=told.facts), found, changed=False)
+    no_logs = scan.Scan()
+    testimony = evidence.of_pending(launch, launch.reason_code)
+    diagnosis = advice.diagnosis_of(cause.find_cause(testimony.logs), no_logs, run.path)
+    return _result(DiagnosisReport(diagnosis, launch=launch, facts=testimony.facts), no_logs, changed=False)
 
 
 def _of_running(
@@ -129,9 +129,9 @@ def _of_running(
         stall = dataclasses.replace(stall, nodes=tuple(monitor.idle_nodes(nodes)))
     diagnosis = advice.diagnosis_of(cause.find_cause(found.logs), found, run.path)
     answers = checklist.answers(ranks, world=started.get("world_size"), begun=begun, now=now, proven=False)
-    facts = {"samples": [one.as_dict() for one in nodes.values()]}
-    told = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall)
-    return _result(told, found, changed=False, story=run.file("logs"))
+    facts = {"samples": [usage.as_dict() for usage in nodes.values()]}
+    diagnosis_report = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall)
+    return _result(diagnosis_report, found, changed=False, story=run.file("logs"))
 
 
 def _of_end(
@@ -147,14 +147,14 @@ def _of_end(
     ranks = {rank: checklist.read_ends(log.file) for log in found.logs if (rank := rank_of(log.file)) is not None}
     started = run.started() or {}
     answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch.success)
-    told = DiagnosisReport(diagnosis, answers, launch, testimony.facts)
+    diagnosis_report = DiagnosisReport(diagnosis, answers, launch, testimony.facts)
     changed = False
     # Never write into a run directory of another user.
     write = write and not run.foreign
     if write:
-        text = json.dumps(told.as_dict(), indent=1, sort_keys=True) + "\n"
+        text = json.dumps(diagnosis_report.as_dict(), indent=1, sort_keys=True) + "\n"
         changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=check_mode)["changed"])
-    return _result(told, found, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
+    return _result(diagnosis_report, found, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
 
 
 def _result(told: DiagnosisReport, found: scan.Scan, *, changed: bool, story: str = "") -> dict[str, Any]:

@@ -47,37 +47,39 @@ class DiagnosisReport:
 
     def as_dict(self) -> ModuleResult:
         """The result of module job_diagnosis, without the fields that do not apply: `launch`, `facts`, `stall`."""
-        told = {**self.diagnosis.as_dict(), "checklist": [answer.as_dict() for answer in self.checklist]}
+        document = {**self.diagnosis.as_dict(), "checklist": [answer.as_dict() for answer in self.checklist]}
         if self.launch is not None:
-            told["launch"] = {name: getattr(self.launch, name) for name in _OF_LAUNCH}
-            told["facts"] = dict(self.facts or {})
+            document["launch"] = {name: getattr(self.launch, name) for name in _OF_LAUNCH}
+            document["facts"] = dict(self.facts or {})
         if self.running:
-            told["stall"] = self.stall.as_dict() if self.stall else None
-        return told
+            document["stall"] = self.stall.as_dict() if self.stall else None
+        return document
 
 
 def screen(told: DiagnosisReport, story: str = "") -> list[str]:
     """A diagnosis in at most SCREEN_LINES lines. `story`: the path of the complete report."""
-    found, running = told.diagnosis, _running(told)
+    diagnosis, running = told.diagnosis, _running(told)
     if running:
         running = [*running[: SCREEN_LINES - 1], *_row("story", story, 1)]
-    if found.healthy and running:
+    if diagnosis.healthy and running:
         return running
-    root = found.root
+    root = diagnosis.root
     if root is None:
-        read = f"{found.files} log{'s' if found.files != 1 else ''} read"
-        said = [f"no cause found: {read}, and none of them shows a failure", *_unread(found)]
-        return [*said, *_checks(told)][:SCREEN_LINES]
-    lines = running[:RUNNING_LINES] + _row("cause", f"{found.what} ({found.family}, confidence {found.confidence})", 2)
-    lines += _row("where", _where(found), 2)
+        read = f"{diagnosis.files} log{'s' if diagnosis.files != 1 else ''} read"
+        no_cause = [f"no cause found: {read}, and none of them shows a failure", *_unread(diagnosis)]
+        return [*no_cause, *_checks(told)][:SCREEN_LINES]
+    lines = running[:RUNNING_LINES] + _row(
+        "cause", f"{diagnosis.what} ({diagnosis.family}, confidence {diagnosis.confidence})", 2
+    )
+    lines += _row("where", _where(diagnosis), 2)
     lines += _row("evidence", f"{root.file}:{root.line}  {root.text}", 3)
-    for event in found.evidence[1:SHOWN]:
+    for event in diagnosis.evidence[1:SHOWN]:
         lines += _row("", f"{event.file}:{event.line}  {event.text}", 1)
-    if len(found.chain) > 1:
-        lines += _row("then", " -> ".join(found.chain[1:]), 1)
-    lines += _row("remedy", found.remedy, 4)
-    lines += _row("retry", "the same launch may succeed when it is tried again" if found.retry else "", 1)
-    lines += [*_unread(found), *_row("story", story, 1)]
+    if len(diagnosis.chain) > 1:
+        lines += _row("then", " -> ".join(diagnosis.chain[1:]), 1)
+    lines += _row("remedy", diagnosis.remedy, 4)
+    lines += _row("retry", "the same launch may succeed when it is tried again" if diagnosis.retry else "", 1)
+    lines += [*_unread(diagnosis), *_row("story", story, 1)]
     return lines[:SCREEN_LINES]
 
 
@@ -96,8 +98,8 @@ def _running(told: DiagnosisReport) -> list[str]:
 def _checks(told: DiagnosisReport) -> list[str]:
     """The launch checklist, one line per answer."""
     rows = []
-    for number, one in enumerate(told.checklist):
-        rows += _row("" if number else "check", f"{_MARKS[one.ok]:<4}{one.question}: {one.answer}", 1)
+    for number, check in enumerate(told.checklist):
+        rows += _row("" if number else "check", f"{_MARKS[check.ok]:<4}{check.question}: {check.answer}", 1)
     return rows
 
 

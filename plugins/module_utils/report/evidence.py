@@ -77,40 +77,40 @@ class Testimony:
 
 def of_pending(launch: LaunchReport, code: str) -> Testimony:
     """Why a pending launch does not start, and what to change."""
-    nodes = [one.node for one in launch.drained]
+    nodes = [lost.node for lost in launch.drained]
     reason = reasons.explain(code).of_job(launch.job_id, nodes)
     never = "it can never start: " if reason.hopeless else "it will not start by itself: " if reason.stuck else ""
     known = (("meaning", never + reason.meaning), ("remedy", _sentence(reason.remedy or "Wait.")))
-    found = Testimony(facts={"reason": {"code": reason.code, "stuck": reason.stuck, "hopeless": reason.hopeless}})
+    testimony = Testimony(facts={"reason": {"code": reason.code, "stuck": reason.stuck, "hopeless": reason.hopeless}})
     text = f"job {launch.job_id} is {launch.state}, reason {code.strip('()') or 'None'}"
-    found.say(Event(PENDING, CAUSE, text, 1, file="squeue", captured=known))
-    _drained(found, launch)
-    return found
+    testimony.say(Event(PENDING, CAUSE, text, 1, file="squeue", captured=known))
+    _drained(testimony, launch)
+    return testimony
 
 
 def of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, signatures: Sequence[Signature]) -> Testimony:
     """The evidence besides logs of a failed launch."""
-    found = Testimony()
+    testimony = Testimony()
     # First, because it explains why Slurm cancelled the job.
-    _drained(found, launch)
-    _slurm_and_job(found, launch, run.rejected())
-    _preflight(found, run, launch)
+    _drained(testimony, launch)
+    _slurm_and_job(testimony, launch, run.rejected())
+    _preflight(testimony, run, launch)
     if launch.job_id and run.rejected() is None:
         ends = step_usage.step_ends(slurm, launch.job_id, since=launch.started_at)
-        found.facts["accounting"] = [end.as_dict() for end in ends]
-        _accounting(found, ends)
-    _exit_code(found, launch)
-    _monitors(found, run.file(os.path.join("monitor", str(launch.attempt))), signatures)
-    return found
+        testimony.facts["accounting"] = [end.as_dict() for end in ends]
+        _accounting(testimony, ends)
+    _exit_code(testimony, launch)
+    _monitors(testimony, run.file(os.path.join("monitor", str(launch.attempt))), signatures)
+    return testimony
 
 
-def _drained(found: Testimony, launch: LaunchReport) -> None:
+def _drained(testimony: Testimony, launch: LaunchReport) -> None:
     """Nodes that Slurm drained because of the job. Where an ended job left nothing else, this is the cause."""
-    found.facts["drained"] = [node.as_dict() for node in launch.drained]
-    for one in launch.drained:
-        text = f"{one.node} is drained: {one.reason}"
-        known = (("reason", one.reason), ("meaning", one.meaning), ("command", one.command))
-        found.say(Event(DRAINED, LIMIT + 1, text, 1, file="sinfo", node=one.node, captured=known))
+    testimony.facts["drained"] = [node.as_dict() for node in launch.drained]
+    for lost in launch.drained:
+        text = f"{lost.node} is drained: {lost.reason}"
+        known = (("reason", lost.reason), ("meaning", lost.meaning), ("command", lost.command))
+        testimony.say(Event(DRAINED, LIMIT + 1, text, 1, file="sinfo", node=lost.node, captured=known))
 
 
 def _slurm_and_job(found: Testimony, launch: LaunchReport, rejected: str | None) -> None:
@@ -169,19 +169,19 @@ def _exit_code(found: Testimony, launch: LaunchReport) -> None:
         found.say(Event(family, strength - 1, f"the ranks' step ended with exit code {code}", 1, file="outcome.json"))
 
 
-def _monitors(found: Testimony, folder: str, signatures: Sequence[Signature]) -> None:
+def _monitors(testimony: Testimony, folder: str, signatures: Sequence[Signature]) -> None:
     """Nodes whose memory was full, and the complaints of nvidia-smi."""
     nodes = monitor.read_samples(folder)
-    found.facts["samples"] = [one.as_dict() for one in nodes.values()]
-    for node, one in nodes.items():
-        percent = one.memory_percent
+    testimony.facts["samples"] = [usage.as_dict() for usage in nodes.values()]
+    for node, usage in nodes.items():
+        percent = usage.memory_percent
         if percent is not None and percent >= monitor.MEMORY_FULL:
-            text = f"{percent:.0f} % of the memory of {node} was in use ({one.peak_memory_mb:.0f} MiB)"
-            file = next((path for path in one.files if path.endswith(".host.csv")), folder)
-            found.say(Event("host_oom_killed", WEAK + 5, text, 1, file=file, node=node))
-        for path, number, text in one.complaints:
+            text = f"{percent:.0f} % of the memory of {node} was in use ({usage.peak_memory_mb:.0f} MiB)"
+            file = next((path for path in usage.files if path.endswith(".host.csv")), folder)
+            testimony.say(Event("host_oom_killed", WEAK + 5, text, 1, file=file, node=node))
+        for path, number, text in usage.complaints:
             read = Reader(signatures).read(path, [lines.Line(max(1, number), text, None, node)])
-            found.logs += [FileEvents(path, [advice.with_rank(event, None, node)]) for event in read.events]
+            testimony.logs += [FileEvents(path, [advice.with_rank(event, None, node)]) for event in read.events]
 
 
 def _sentence(text: str) -> str:

@@ -30,13 +30,15 @@ def listing(launches: Sequence[ModuleResult], now: float) -> list[str]:
     return ["  ".join([*(cell.ljust(width) for cell, width in zip(row, widths)), row[-1]]).rstrip() for row in rows]
 
 
-def _row(one: Mapping[str, Any], now: float) -> tuple[str, ...]:
-    begun, ended = one["started_at"], one["finished_at"]
+def _row(launch: Mapping[str, Any], now: float) -> tuple[str, ...]:
+    begun, ended = launch["started_at"], launch["finished_at"]
     took = "" if begun is None else duration(max(0.0, (ended or now) - begun))
-    state = str(one["state"])
-    if one["completed"]:
-        state += ", proven" if one["success"] else ", failed"
-    said = str(one["message"])
-    if one["active"] and one["nodes"]:
-        said = f"on {short_list(one['nodes'])}" + (f", attempt {one['attempt'] + 1}" if one["attempt"] else "")
-    return (one["name"], one["key"], str(one["generation"]), one["job_id"] or "-", state, took, said)
+    state = str(launch["state"])
+    if launch["completed"]:
+        state += ", proven" if launch["success"] else ", failed"
+    message = str(launch["message"])
+    if launch["active"] and launch["nodes"]:
+        message = f"on {short_list(launch['nodes'])}" + (
+            f", attempt {launch['attempt'] + 1}" if launch["attempt"] else ""
+        )
+    return (launch["name"], launch["key"], str(launch["generation"]), launch["job_id"] or "-", state, took, message)

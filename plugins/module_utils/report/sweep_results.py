@@ -62,12 +62,12 @@ def sweep_dir(options: Parameters) -> str:
     names = [name for name in root.names(os.path.join("runs", options["name"])) if name.startswith(SWEEP_PREFIX)]
     wanted = SWEEP_PREFIX + (options.get("key") or "")[:KEY_LENGTH]
     known = [os.path.join(runs, name) for name in names if SWEEP_RECORD in names_of_key(os.path.join(runs, name))]
-    found = [path for path in known if os.path.basename(path).startswith(wanted)]
-    if not found:
+    folders = [path for path in known if os.path.basename(path).startswith(wanted)]
+    if not folders:
         there = ", ".join(os.path.basename(path).removeprefix(SWEEP_PREFIX) for path in known) or "none"
         with_key = f" with key {options['key']}" if options.get("key") else ""
         raise RankzeroError(f"no sweep {options['name']}{with_key} is recorded in {runs}; sweeps there: {there}")
-    return max(found, key=lambda path: os.stat(os.path.join(path, SWEEP_RECORD)).st_mtime)
+    return max(folders, key=lambda path: os.stat(os.path.join(path, SWEEP_RECORD)).st_mtime)
 
 
 def results(slurm: Slurm, options: Parameters) -> ModuleResult:
@@ -84,14 +84,14 @@ def results(slurm: Slurm, options: Parameters) -> ModuleResult:
     elements = [Element(one["number"], one["key"], one["parameters"]) for one in record["elements"]]
     newest = newest_generations(runs, elements)
     answer = ask_slurm(slurm, newest.values(), Policy(decided=False))
-    found = {number: answer.status(run) for number, run in newest.items()}
-    silent = answer.silent or next((one.message for one in found.values() if one.state == UNDECIDED), "")
+    statuses = {number: answer.status(run) for number, run in newest.items()}
+    silent = answer.silent or next((one.message for one in statuses.values() if one.state == UNDECIDED), "")
     metric, goal = options.get("metric") or record["metric"], options.get("goal") or record["goal"]
-    rows = [_row(element, found.get(element.number), record["artifact"], metric) for element in elements]
+    rows = [_row(element, statuses.get(element.number), record["artifact"], metric) for element in elements]
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["standing"]] = counts.get(row["standing"], 0) + 1
-    over = not any(one.state in (ACTIVE, UNDECIDED) for one in found.values())
+    over = not any(one.state in (ACTIVE, UNDECIDED) for one in statuses.values())
     failed = [row for row in rows if row["standing"] == FAILED]
     return {
         "name": record["name"],

@@ -145,10 +145,10 @@ def ask_slurm(slurm: Slurm, runs: Iterable[RunDirectory], policy: Policy = LOOK)
     """Ask Slurm about the jobs of some launches. If Slurm does not answer, the result says so; no error is raised."""
     lookup = _Lookup(slurm, policy)
     known = [lookup.read(run) for run in runs]
-    answer = SlurmAnswer({one.run.path: one for one in known})
-    wanted = [one for one in known if policy.decided or status_of(one.facts).state == UNDECIDED]
-    for one in wanted:
-        one.asked = True
+    answer = SlurmAnswer({launch.run.path: launch for launch in known})
+    wanted = [launch for launch in known if policy.decided or status_of(launch.facts).state == UNDECIDED]
+    for launch in wanted:
+        launch.asked = True
     try:
         lookup.ask(wanted)
     except SlurmUnavailable as error:
@@ -177,23 +177,23 @@ class _Lookup:
         """Find the record of each generation. A generation that another job has claimed in the meantime is looked up
         again.
         """
-        self._find_lost([one for one in wanted if one.job_id is None and one.facts.refusal is None])
-        left = [one for one in wanted if one.job_id is not None and one.record is None]
+        self._find_lost([launch for launch in wanted if launch.job_id is None and launch.facts.refusal is None])
+        left = [launch for launch in wanted if launch.job_id is not None and launch.record is None]
         while left:
             self._find_known(left)
-            left = [one for one in left if one.record is None and self._has_another_job(one)]
+            left = [launch for launch in left if launch.record is None and self._has_another_job(launch)]
         if self.policy.decided:
-            self._add_history([one for one in wanted if one.record is not None])
-        self._await_outcomes([one for one in wanted if one.record is not None])
+            self._add_history([launch for launch in wanted if launch.record is not None])
+        self._await_outcomes([launch for launch in wanted if launch.record is not None])
 
-    def _has_another_job(self, one: _Generation) -> bool:
+    def _has_another_job(self, launch: _Generation) -> bool:
         """Return whether another job has claimed a generation whose recorded job is unknown to Slurm; update its job
         id.
         """
-        claim = one.run.claim()
-        if claim is None or claim.job_id == one.job_id:
+        claim = launch.run.claim()
+        if claim is None or claim.job_id == launch.job_id:
             return False
-        one.facts = replace(one.facts, job_id=claim.job_id)
+        launch.facts = replace(launch.facts, job_id=claim.job_id)
         return True
 
     def _find_lost(self, lost: Sequence[_Generation]) -> None:
@@ -203,83 +203,89 @@ class _Lookup:
         since = self.policy.now()
         while lost:
             self._find_named(lost)
-            lost = [one for one in lost if one.job_id is None]
+            lost = [launch for launch in lost if launch.job_id is None]
             self.journals.clear()
-            for one in lost:
-                one.facts = self.read(one.run).facts
-            lost = [one for one in lost if one.job_id is None and one.facts.refusal is None]
-            lost = [one for one in lost if self.policy.waits_for_job(one.facts.events, since)]
+            for launch in lost:
+                launch.facts = self.read(launch.run).facts
+            lost = [launch for launch in lost if launch.job_id is None and launch.facts.refusal is None]
+            lost = [launch for launch in lost if self.policy.waits_for_job(launch.facts.events, since)]
             if lost:
                 self.policy.pause()
 
     def _find_named(self, lost: Sequence[_Generation]) -> None:
-        names = {one.owner: one.name for one in lost}
-        for owner, records in by_name(self.slurm, names, since=min(one.since or 0.0 for one in lost)).items():
+        names = {launch.owner: launch.name for launch in lost}
+        for owner, records in by_name(self.slurm, names, since=min(launch.since or 0.0 for launch in lost)).items():
             if not records:
                 continue
             # If two submissions have one name, an active one is used, otherwise the newest one.
             record = next((record for record in records if record.active), records[-1])
-            mine = [one for one in lost if one.owner == owner]
-            whole = record.job_id if mine[0].task is None else base_id(record.job_id)
-            self.policy.adopt(owner, whole)
-            for one in mine:
-                one.facts = replace(one.facts, job_id=whole if one.task is None else f"{whole}_{one.task}")
-                one.record = record if one.task is None else None
+            launches = [launch for launch in lost if launch.owner == owner]
+            job_id = record.job_id if launches[0].task is None else base_id(record.job_id)
+            self.policy.adopt(owner, job_id)
+            for launch in launches:
+                launch.facts = replace(
+                    launch.facts, job_id=job_id if launch.task is None else f"{job_id}_{launch.task}"
+                )
+                launch.record = record if launch.task is None else None
 
     def _find_known(self, wanted: Sequence[_Generation]) -> None:
         """Find records with one query for all arrays and jobs, and another one for tasks that Slurm forgot before their
         array.
         """
         since = _earliest(wanted)
-        ids = {str(one.job_id): one.name for one in wanted}
+        ids = {str(launch.job_id): launch.name for launch in wanted}
         asked = {job_id if steps.is_step(job_id) else base_id(job_id): name for job_id, name in ids.items()}
         known = steps.find(self.slurm, asked, since=since)
         for job_id in ids:
-            whole = known.get(base_id(job_id))
-            if whole is not None and whole.final:
+            array = known.get(base_id(job_id))
+            if array is not None and array.final:
                 # The array was cancelled before this task had its own record.
-                known.setdefault(job_id, replace(whole, job_id=job_id))
+                known.setdefault(job_id, replace(array, job_id=job_id))
         forgotten = [job_id for job_id in ids if job_id not in known and base_id(job_id) != job_id]
-        if forgotten and any(base_id(job_id) in {base_id(one) for one in known} for job_id in forgotten):
+        if forgotten and any(base_id(job_id) in {base_id(known_id) for known_id in known} for job_id in forgotten):
             known.update(find_by_id(self.slurm, forgotten, since=since))
-        for one in wanted:
-            record = known.get(str(one.job_id))
-            one.record = record if record and record.name == one.name else own(record, one.run.path)
+        for launch in wanted:
+            record = known.get(str(launch.job_id))
+            launch.record = record if record and record.name == launch.name else own(record, launch.run.path)
 
     def _add_history(self, wanted: Sequence[_Generation]) -> None:
         """Add the attempts before a requeue, which only accounting knows, with one query for all requeued jobs."""
         requeued: dict[str, list[_Generation]] = {}
-        for one in wanted:
-            record = one.record
+        for launch in wanted:
+            record = launch.record
             if record and record.restarts and not record.earlier and not steps.is_step(record.job_id):
-                requeued.setdefault(record.job_id, []).append(one)
+                requeued.setdefault(record.job_id, []).append(launch)
         if not requeued:
             return
         begun = (_earliest(wanted) or time.time() - DEFAULT_REACH) - CLOCK_SLACK
         for row in query_sacct(self.slurm, [f"--jobs={','.join(requeued)}"], begun):
-            for one in requeued.get(row.job_id, ()):
-                if one.record and row.name == one.record.name:
-                    one.record = replace(one.record, earlier=row.earlier)
+            for launch in requeued.get(row.job_id, ()):
+                if launch.record and row.name == launch.record.name:
+                    launch.record = replace(launch.record, earlier=row.earlier)
 
-    def _await_outcomes(self, found: Sequence[_Generation]) -> None:
+    def _await_outcomes(self, launches: Sequence[_Generation]) -> None:
         """Wait for the outcomes of jobs whose script ended with exit code 0, which happens only after a success.
 
         If such an outcome is not visible, a network file system does not show it yet.
         """
         while True:
-            found = [one for one in found if self._hides_outcome(one)]
-            if not found:
+            launches = [launch for launch in launches if self._hides_outcome(launch)]
+            if not launches:
                 break
             self.policy.pause()
 
-    def _hides_outcome(self, one: _Generation) -> bool:
-        if one.record is None or one.facts.outcome is not None or not self.policy.waits_for_outcome(one.record):
+    def _hides_outcome(self, launch: _Generation) -> bool:
+        if (
+            launch.record is None
+            or launch.facts.outcome is not None
+            or not self.policy.waits_for_outcome(launch.record)
+        ):
             return False
-        return one.run.outcome() is None
+        return launch.run.outcome() is None
 
 
 def _earliest(wanted: Sequence[_Generation]) -> float | None:
     """Return the time before which none of these jobs was submitted; None if a journal does not record it."""
-    times = [one.since for one in wanted]
+    times = [launch.since for launch in wanted]
     known = [moment for moment in times if moment is not None]
     return min(known) if known and len(known) == len(times) else None

@@ -27,20 +27,20 @@ def earlier(count: int, left: Mapping[int, Left], record: JobRecord | None) -> l
     None.
     """
     rows = list(record.earlier) if record is not None else []
-    found: dict[int, JobRecord | None] = {}
+    records: dict[int, JobRecord | None] = {}
     for number in range(count):
         begun = _begun(left.get(number, {}))
         row = None if begun is None else next((row for row in rows if _covers(row, begun)), None)
         # Attempts inside one job share its row. The last of them ends with the job.
-        found[number] = row
-    unclaimed = [row for row in rows if row not in found.values()]
+        records[number] = row
+    unclaimed = [row for row in rows if row not in records.values()]
     for number in range(count):
-        if found[number] is None and _begun(left.get(number, {})) is None and unclaimed:
-            found[number] = unclaimed.pop(0)
-    last = {id(row): number for number, row in found.items() if row is not None}
+        if records[number] is None and _begun(left.get(number, {})) is None and unclaimed:
+            records[number] = unclaimed.pop(0)
+    last = {id(row): number for number, row in records.items() if row is not None}
     return [
         _attempt(number, left.get(number, {}), row, closes=row is not None and last[id(row)] == number)
-        for number, row in sorted(found.items())
+        for number, row in sorted(records.items())
     ]
 
 

@@ -76,8 +76,8 @@ class RunDirectory:
 
     def text(self, name: str, most: int = state_files.MOST) -> str:
         """Return the current text of one of its files; "" if there is none."""
-        found, place = self._place
-        return state_files.text(found, os.path.join(place, name), most)
+        root, place = self._place
+        return state_files.text(root, os.path.join(place, name), most)
 
     def document(self, name: str) -> JsonObject | None:
         """Return the JSON object in one of its files; None if there is none."""
@@ -85,9 +85,9 @@ class RunDirectory:
 
     def changed(self, name: str) -> float:
         """Return when one of its files was last written, in epoch seconds; 0 if there is none."""
-        found, place = self._place
+        root, place = self._place
         try:
-            with found.opened(os.path.join(place, name)) as descriptor:
+            with root.opened(os.path.join(place, name)) as descriptor:
                 return os.fstat(descriptor).st_mtime
         except OSError:
             return 0.0

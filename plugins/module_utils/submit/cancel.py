@@ -39,13 +39,13 @@ def cancel(
     for root in {os.path.normpath(os.path.join(run.path, *[os.pardir] * 4)) for run in selected}:
         state_files.own(root)
     policy = submitting(slurm, check_mode, sleep, clock)
-    found = [status.decided() for status in statuses(slurm, selected, policy)]
-    active = [status for status in found if status.state == ACTIVE and status.job_id is not None]
+    known = [status.decided() for status in statuses(slurm, selected, policy)]
+    active = [status for status in known if status.state == ACTIVE and status.job_id is not None]
     _refuse_several(active, bool(options.get("all")))
     if not check_mode:
         _end(slurm, active, clock)
     ended = {status.run.path for status in active}
-    others = [status for status in found if status.run.path not in ended]
+    others = [status for status in known if status.run.path not in ended]
     return {
         "changed": bool(active),
         "cancelled": [_row(status) for status in active],
@@ -62,11 +62,11 @@ def _selected(options: Parameters) -> list[RunDirectory]:
     """Return the newest generation of every selected key, or the generation that was given."""
     if not any(options.get(option) for option in ("run_dir", "name", "job_id")):
         raise RankzeroError("which launch? Give run_dir, or name (with key and generation), or job_id.")
-    found = select_runs(options)
-    if not found:
+    runs = select_runs(options)
+    if not runs:
         one_run(options)  # raises an error that lists the recorded names
-    newest = {os.path.dirname(run.path): run for run in found}
-    return found if options.get("generation") else list(newest.values())
+    newest = {os.path.dirname(run.path): run for run in runs}
+    return runs if options.get("generation") else list(newest.values())
 
 
 def _refuse_several(active: list[LaunchStatus], everything: bool) -> None:

@@ -45,8 +45,8 @@ class Inside:
     def check(self, building: bool) -> checks.Checked:
         """Check the launch before it starts, against the job instead of partitions and limits."""
         problems = self.place()
-        found, notes, facts = storage.look(self.slurm, self.request.places, thorough=True, building=building)
-        problems += found
+        storage_problems, notes, facts = storage.look(self.slurm, self.request.places, thorough=True, building=building)
+        problems += storage_problems
         if self.request.container:
             problems += container_support.check(self.slurm, self.request.container)
         for sentence in notes:
@@ -112,7 +112,7 @@ class Inside:
         until = self.clock() + CANCEL_SECONDS
         while left:
             job_id = steps.job_of(left[0])
-            left = [one.job_id for one in steps.running(self.slurm, [job_id]) if one.job_id in left]
+            left = [step.job_id for step in steps.running(self.slurm, [job_id]) if step.job_id in left]
             if left and self.clock() > until:
                 raise SlurmError(
                     f"the steps {', '.join(left)} of generation {status.run.generation} were cancelled and still "

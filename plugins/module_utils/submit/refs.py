@@ -90,7 +90,7 @@ def settle(
                     check(store, ref["kind"], ref["path"], memory, content=content)
             texts[digest_token(ref["key"])] = recorded_digest(ref["kind"], ref["path"])
             continue
-        found = locate(
+        location = locate(
             stores,
             ref["kind"],
             ref["key"],
@@ -99,9 +99,9 @@ def settle(
             content=content,
             note=note,
         )
-        if found is None:
+        if location is None:
             continue
-        store, path = found
+        store, path = location
         sources.append({"kind": ref["kind"], "key": ref["key"], "path": path, "store": store.path})
         if not store.own:
             _check_plain(own, path)
@@ -121,10 +121,10 @@ def _check_plain(own: Store, path: str) -> None:
     """Raise RankzeroError for a path that needs quoting, because only a plain path reads the same everywhere in a
     script.
     """
-    for one in (own.path, path):
-        if not re.fullmatch(PLAIN, one):
+    for place in (own.path, path):
+        if not re.fullmatch(PLAIN, place):
             raise RankzeroError(
-                f"launch_cluster.stores: {one} contains characters other than letters, digits and . _ / + @ = -, so "
+                f"launch_cluster.stores: {place} contains characters other than letters, digits and . _ / + @ = -, so "
                 "nothing can be taken from another store in its place. Name another path."
             )
 
@@ -138,10 +138,10 @@ def recorded_digest(kind: str, path: str) -> str:
         if kind == "packages":
             return file_sha256(name)
         with open(name, encoding="utf-8") as stream:
-            found = str(json.load(stream)["sealed"]["sha256"])
+            digest = str(json.load(stream)["sealed"]["sha256"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-    return found if re.fullmatch(r"[0-9a-f]{64}", found) else ""
+    return digest if re.fullmatch(r"[0-9a-f]{64}", digest) else ""
 
 
 def _markable(path: str) -> bool:

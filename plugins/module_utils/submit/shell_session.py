@@ -38,10 +38,12 @@ def prepare(
     inside: str | None = None
     nodes: list[str] = []
     if attach:
-        found, nodes, problems = allocation.place(slurm, AllocationNeeds(**attach), time.time)
+        held, nodes, problems = allocation.place(slurm, AllocationNeeds(**attach), time.time)
         if problems:
-            raise RankzeroError("\n".join(["the job cannot hold this session:", *(f"  - {one}" for one in problems)]))
-        inside = allocation.described(found, nodes, time.time())
+            raise RankzeroError(
+                "\n".join(["the job cannot hold this session:", *(f"  - {problem}" for problem in problems)])
+            )
+        inside = allocation.described(held, nodes, time.time())
     # FOLDER is state_root/shells/NAME/KEY.
     state_root = os.path.normpath(os.path.join(folder, "../../.."))
     # The session's script is executed from this state root, so it must belong to the user.

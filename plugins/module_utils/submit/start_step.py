@@ -129,9 +129,9 @@ class Starter:
         until = self.clock() + START_SECONDS
         while True:
             ended = process.poll() is not None
-            found = _STARTED.search(self._said())
-            if found:
-                return found[1]
+            started = _STARTED.search(self._said())
+            if started:
+                return started[1]
             if ended or self.clock() > until:
                 return None
             self.sleep(LOOK_SECONDS)
@@ -152,17 +152,19 @@ class Starter:
             self.sleep(LOOK_SECONDS)
 
     def _last_words(self, step_id: str) -> str:
-        said = self.run.text(f"logs/job.{step_id}.log").splitlines()
-        return next((line.strip() for line in reversed(said) if line.strip()), "")
+        log_lines = self.run.text(f"logs/job.{step_id}.log").splitlines()
+        return next((line.strip() for line in reversed(log_lines) if line.strip()), "")
 
     def _failed(self, rc: int | None) -> Start:
         lines = [line.strip() for line in self._said().splitlines() if line.strip()]
-        said = "; ".join(lines[-3:]) or ("srun printed nothing" if rc is None else f"srun ended with exit code {rc}")
+        complaint = "; ".join(lines[-3:]) or (
+            "srun printed nothing" if rc is None else f"srun ended with exit code {rc}"
+        )
         if rc is None:
-            return Start(None, f"no step began within {START_SECONDS:.0f} s: {said}")
-        if any(text in said.lower() for text in SILENCE):
+            return Start(None, f"no step began within {START_SECONDS:.0f} s: {complaint}")
+        if any(text in complaint.lower() for text in SILENCE):
             raise SlurmUnavailable(
-                f"srun did not say whether it started the step ({said}). Run the same launch again: it looks for the "
-                "step before it starts another."
+                f"srun did not say whether it started the step ({complaint}). Run the same launch again: it looks for "
+                "the step before it starts another."
             )
-        return Start(None, said)
+        return Start(None, complaint)

@@ -160,15 +160,19 @@ class SweepLauncher:
 
     def _rows(self) -> list[_Row]:
         known = self._statuses(self.request.elements)
-        doomed = {number: one for number, one in known.items() if superseded(self.request.array, one)}
+        doomed = {
+            number: launch_status
+            for number, launch_status in known.items()
+            if superseded(self.request.array, launch_status)
+        }
         if doomed and not self.check_mode:
-            self.slurm.call("scancel", *[str(one.job_id) for one in doomed.values()])
+            self.slurm.call("scancel", *[str(launch_status.job_id) for launch_status in doomed.values()])
             for status in doomed.values():
                 status.run.forget_secrets()
-        for number, one in doomed.items():
-            known[number] = replace(one, state=FAILED, message=SUPERSEDED)
-        for one in known.values():
-            one.decided()
+        for number, launch_status in doomed.items():
+            known[number] = replace(launch_status, state=FAILED, message=SUPERSEDED)
+        for launch_status in known.values():
+            launch_status.decided()
         return [_Row(element, known.get(element.number)) for element in self.request.elements]
 
     def _statuses(self, elements: Sequence[Element]) -> dict[int, LaunchStatus]:
@@ -227,30 +231,30 @@ class SweepLauncher:
         """Create the generations of some elements and their array, and submit the array."""
         array = self._new_array()
         place = os.path.join(os.path.basename(os.path.dirname(array.path)), os.path.basename(array.path))
-        mine: list[_Row] = []
+        own_rows: list[_Row] = []
         for row in rows:
-            if self._take(row, place, len(mine)):
-                mine.append(row)
+            if self._take(row, place, len(own_rows)):
+                own_rows.append(row)
             else:
                 row.state, row.why = "adopted", "another submitter has just taken it"
-        if not mine:
+        if not own_rows:
             os.rmdir(array.file("logs"))
             os.rmdir(array.path)
             return
-        tasks = f"0-{len(mine) - 1}" + (f"%{self.request.parallel}" if self.request.parallel else "")
+        tasks = f"0-{len(own_rows) - 1}" + (f"%{self.request.parallel}" if self.request.parallel else "")
         try:
-            self._write(array, mine, tasks)
+            self._write(array, own_rows, tasks)
             array.record("intent", submitter=self.request.array.submitter, tasks=tasks)
         except OSError as error:
             raise _unwritable(array.path, error) from error
         previous = self.submitted[-1].job_id if self.submitted and self.request.parallel else None
         waits = [*launcher.request.waits_for, *([f"afterany:{previous}"] if previous else [])]
-        one = self._launcher(replace(self.request.array, waits_for=waits))
-        one.excluded, one.checks = launcher.excluded, launcher.checks
-        job_id = str(one.submit(array).job_id)
-        for task, row in enumerate(mine):
+        array_launcher = self._launcher(replace(self.request.array, waits_for=waits))
+        array_launcher.excluded, array_launcher.checks = launcher.excluded, launcher.checks
+        job_id = str(array_launcher.submit(array).job_id)
+        for task, row in enumerate(own_rows):
             row.state, row.job_id = "submitted", f"{job_id}_{task}"
-        self.submitted.append(ArrayResult(job_id, array.path, tasks, len(mine)))
+        self.submitted.append(ArrayResult(job_id, array.path, tasks, len(own_rows)))
 
     def _new_array(self) -> RunDirectory:
         """Create the array's folder with the next number that no other submitter has."""

@@ -40,18 +40,18 @@ def named(elements: Sequence[Element], names: Sequence[str]) -> set[int]:
     A name is a number, or a prefix of a key (at least 6 digits). Raises `RankzeroError` for an unknown name.
     """
     known = {name: element for element in elements for name in (str(element.number), element.short)}
-    found: set[int] = set()
+    numbers: set[int] = set()
     for name in names:
-        mine = [known[name]] if name in known else []
-        if not mine and len(name) >= 6:
-            mine = [element for element in elements if element.key.startswith(name)]
-        if not mine:
+        matches = [known[name]] if name in known else []
+        if not matches and len(name) >= 6:
+            matches = [element for element in elements if element.key.startswith(name)]
+        if not matches:
             raise RankzeroError(
                 f"elements: {name} is not an element of this sweep; give its number (0 to {len(elements) - 1}), or its "
                 "key or the beginning of that"
             )
-        found.update(element.number for element in mine)
-    return found if names else {element.number for element in elements}
+        numbers.update(element.number for element in matches)
+    return numbers if names else {element.number for element in elements}
 
 
 def newest_generations(runs: str, wanted: Sequence[Element]) -> dict[int, RunDirectory]:

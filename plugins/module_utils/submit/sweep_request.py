@@ -38,7 +38,7 @@ class SweepRequest:
         """Build a request from the module's arguments."""
         array = Request.of(given["array"], submitter, secrets_file)
         rest = {name: value for name, value in given.items() if name not in ("array", "elements")}
-        return cls(array=array, elements=[Element(**one) for one in given["elements"]], **rest)
+        return cls(array=array, elements=[Element(**element) for element in given["elements"]], **rest)
 
     @property
     def runs(self) -> str:

@@ -84,9 +84,9 @@ class Checks:
         `script`: the rendered script, for Slurm's own check in check mode; `options`: sbatch's options. `building`:
         something must be built, so the store must be writable. Raises `SlurmUnavailable` and `SlurmMissing`.
         """
-        refused, found = "", None
+        refused, cluster_limits = "", None
         try:
-            found = limits(self.slurm)
+            cluster_limits = limits(self.slurm)
         except (SlurmUnavailable, SlurmMissing):
             raise
         except SlurmError as error:
@@ -94,11 +94,11 @@ class Checks:
             refused = error.message
         known = self.informed.recall()
         if refused:
-            found = from_rules(known.partitions) if known.partitions else None
-        verdict = self._judge(found, known)
+            cluster_limits = from_rules(known.partitions) if known.partitions else None
+        verdict = self._judge(cluster_limits, known)
         if verdict.problems and self.informed.from_memory:
             known = self.informed.afresh()
-            verdict = self._judge(found, known)
+            verdict = self._judge(cluster_limits, known)
         thorough = not self.informed.from_memory
         problems, notes, facts = storage.look(self.slurm, self.where, thorough=thorough, building=building)
         checked = Checked(
@@ -126,10 +126,10 @@ class Checks:
         try:
             known = self.informed.afresh()
             verdict = self._judge(limits(self.slurm), known)
-            found = verdict.problems + self._too_many(known, verdict)
+            problems = verdict.problems + self._too_many(known, verdict)
         except RankzeroError:
             return ""
-        return "".join(f"\n  - {sentence}" for sentence in found)
+        return "".join(f"\n  - {sentence}" for sentence in problems)
 
     def _too_many(self, known: Knowledge, verdict: admission.Verdict) -> list[str]:
         """Return problems with limits on the number of jobs. The queue is read only if there is such a limit."""
@@ -141,16 +141,16 @@ class Checks:
         who = verdict.who
         if not over([(who.account or "", who.qos or "")] * 100_000):
             return []
-        said = self.slurm.attempt("squeue", "--noheader", f"--user={self.user}", "--array", "--format=%a|%q")
-        if said.rc != 0:
+        answer = self.slurm.attempt("squeue", "--noheader", f"--user={self.user}", "--array", "--format=%a|%q")
+        if answer.rc != 0:
             return []
-        pairs = (line.strip().partition("|") for line in said.stdout.splitlines() if line.strip())
+        pairs = (line.strip().partition("|") for line in answer.stdout.splitlines() if line.strip())
         return over([(account, qos) for account, _pipe, qos in pairs])
 
     def _last_word(self, script: str, options: Sequence[str], checked: Checked) -> bool:
         """Add the result of sbatch --test-only to `checked`; return whether Slurm answered."""
-        said = self.slurm.attempt("sbatch", "--test-only", *options, stdin=script)
-        start = _WOULD_START.search(f"{said.stdout}\n{said.stderr}")
+        answer = self.slurm.attempt("sbatch", "--test-only", *options, stdin=script)
+        start = _WOULD_START.search(f"{answer.stdout}\n{answer.stderr}")
         moment = parse.parse_epoch(start[1]) if start else None
         if start and moment is not None:
             if moment - self.informed.clock() > _NEVER_SECONDS:
@@ -158,11 +158,11 @@ class Checks:
             else:
                 when = time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
                 checked.facts.append(f"Slurm would start it at {when} on {start[2]} (sbatch --test-only)")
-        elif said.silent:
-            checked.unknown.append(f"Slurm's answer: sbatch --test-only {said.complaint}")
+        elif answer.silent:
+            checked.unknown.append(f"Slurm's answer: sbatch --test-only {answer.complaint}")
             return False
-        elif said.rc != 0:
-            checked.problems.append(f"Slurm says (sbatch --test-only): {said.complaint}.")
+        elif answer.rc != 0:
+            checked.problems.append(f"Slurm says (sbatch --test-only): {answer.complaint}.")
         return True
 
 

@@ -57,9 +57,9 @@ def cluster_name(slurm: Slurm) -> str:
 
 def any_recorded(state_root: str) -> bool:
     """Return whether any cluster under this root has an exclusion; if not, the cluster's name need not be looked up."""
-    found = state_files.own(state_root)
+    root = state_files.own(state_root)
     return any(
-        file.endswith(_ENDINGS) for name in found.names("clusters") for file in found.names(f"clusters/{name}/nodes")
+        file.endswith(_ENDINGS) for name in root.names("clusters") for file in root.names(f"clusters/{name}/nodes")
     )
 
 
@@ -75,16 +75,21 @@ def load(state_root: str, cluster: str, now: float) -> list[Exclusion]:
     """
     root = state_files.own(state_root)
     place = os.path.join("clusters", cluster, "nodes")
-    found: dict[str, Exclusion] = {}
+    newest: dict[str, Exclusion] = {}
     for name in root.names(place):
         node, ending = os.path.splitext(name)
         if ending not in _ENDINGS:
             continue
         text = state_files.text(root, os.path.join(place, name))
-        one = _exclusion((state_files.json_object(text) if ending == ".json" else _plain(node, text)) or {}, now)
-        if one and one.node == node and one.expires > now and (node not in found or found[node].time < one.time):
-            found[node] = one
-    return list(found.values())
+        exclusion = _exclusion((state_files.json_object(text) if ending == ".json" else _plain(node, text)) or {}, now)
+        if (
+            exclusion
+            and exclusion.node == node
+            and exclusion.expires > now
+            and (node not in newest or newest[node].time < exclusion.time)
+        ):
+            newest[node] = exclusion
+    return list(newest.values())
 
 
 def _plain(node: str, text: str) -> dict[str, Any]:
@@ -147,17 +152,17 @@ def choose(
     up = {name for name, available in nodes.items() if available}
     if len(up) < wanted:
         up = set(nodes)
-    for one in sorted(remembered, key=lambda one: (-one.time, one.node)):
-        if one.node not in nodes:
+    for exclusion in sorted(remembered, key=lambda exclusion: (-exclusion.time, exclusion.node)):
+        if exclusion.node not in nodes:
             continue
-        if one.node in by_name:
-            kept.append((one, "the job requests it by name"))
-        elif one.node in up and len(up) <= wanted:
-            kept.append((one, f"without it fewer than the {wanted} nodes that the job needs remain"))
+        if exclusion.node in by_name:
+            kept.append((exclusion, "the job requests it by name"))
+        elif exclusion.node in up and len(up) <= wanted:
+            kept.append((exclusion, f"without it fewer than the {wanted} nodes that the job needs remain"))
         else:
-            up.discard(one.node)
-            applied.append(one)
-    return sorted(applied, key=lambda one: one.node), kept
+            up.discard(exclusion.node)
+            applied.append(exclusion)
+    return sorted(applied, key=lambda exclusion: exclusion.node), kept
 
 
 def for_request(
@@ -180,9 +185,12 @@ def for_request(
         raise
     except SlurmError as error:
         # PrivateData=nodes or partitions: it is unknown how many nodes would remain.
-        return [], [f"not left out, although they were not fit: {one.words()}; {error.message}" for one in remembered]
+        return [], [
+            f"not left out, although they were not fit: {exclusion.words()}; {error.message}"
+            for exclusion in remembered
+        ]
     applied, kept = choose(remembered, nodes, limits.nodes, asked)
-    return applied, [f"not left out, although it was not fit: {one.words()}; {why}" for one, why in kept]
+    return applied, [f"not left out, although it was not fit: {exclusion.words()}; {why}" for exclusion, why in kept]
 
 
 def of(slurm: Slurm, request: Request, now: float) -> list[Exclusion]:
@@ -200,7 +208,7 @@ def of(slurm: Slurm, request: Request, now: float) -> list[Exclusion]:
 def option(request: Request, applied: Sequence[Exclusion]) -> list[str]:
     """Return sbatch's option. It replaces the script's own line, so it includes the job's own exclusions."""
     own = request.placement.exclude if request.placement else ()
-    return ["--exclude=" + ",".join([*own, *(one.node for one in applied)])] if applied else []
+    return ["--exclude=" + ",".join([*own, *(exclusion.node for exclusion in applied)])] if applied else []
 
 
 def _pool(slurm: Slurm, placement: Placement, limits: ResourceNeeds) -> dict[str, bool]:
@@ -251,7 +259,7 @@ def _reserved(slurm: Slurm, reservation: str | None) -> list[str] | None:
 
 def result(applied: Sequence[Exclusion]) -> list[ModuleResult]:
     """Return exclusions as modules return them."""
-    return [asdict(one) for one in applied]
+    return [asdict(exclusion) for exclusion in applied]
 
 
 def change(slurm: Slurm, options: Parameters, now: float, check_mode: bool) -> ModuleResult:
@@ -262,7 +270,7 @@ def change(slurm: Slurm, options: Parameters, now: float, check_mode: bool) -> M
             "is out of order for longer is drained by an administrator (scontrol update)."
         )
     state_root, cluster = os.path.expanduser(options["state_root"]), cluster_name(slurm)
-    before = {one.node: one for one in load(state_root, cluster, now)}
+    before = {exclusion.node: exclusion for exclusion in load(state_root, cluster, now)}
     names = expand_nodes(slurm, ",".join(options["nodes"] or ()))
     after = dict(before)
     if options["state"] == "present":
@@ -277,9 +285,9 @@ def change(slurm: Slurm, options: Parameters, now: float, check_mode: bool) -> M
     if not check_mode:
         for name in before.keys() - after.keys():
             forget(state_root, cluster, name)
-        for name, one in after.items():
-            if before.get(name) != one:
-                remember(state_root, cluster, one)
+        for name, exclusion in after.items():
+            if before.get(name) != exclusion:
+                remember(state_root, cluster, exclusion)
 
     def lines(found: Mapping[str, Exclusion]) -> str:
         return "".join(f"{found[name].words()}\n" for name in sorted(found))

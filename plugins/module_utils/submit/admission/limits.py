@@ -60,14 +60,14 @@ def judge(
     else:
         candidates = []
         for name in (part.strip() for part in ask.partition.split(",")):
-            found = limits.find(name)
-            if found is None:
+            partition = limits.find(name)
+            if partition is None:
                 near = difflib.get_close_matches(name, [p.name for p in limits.partitions], n=1)
                 hint = f"; did you mean {near[0]!r}?" if near else "."
                 return Verdict(
                     [f"resources.partition: {name!r} is not a partition of this cluster{hint} Known: {listed}."]
                 )
-            candidates.append(found)
+            candidates.append(partition)
     verdicts = [_judge_one(candidate, known, ask, user, groups) for candidate in candidates]
     for verdict in verdicts:
         if not verdict.problems:
@@ -114,9 +114,9 @@ def _judge_account(
     }
     if ask.gpu_type:
         everything[f"gres/gpu:{ask.gpu_type}"] = everything["gres/gpu"]
-    for one in (each for text in ask.gres for each in parse.parse_gres(text)):
-        names = [f"gres/{one.name}", *([f"gres/{one.name}:{one.type}"] if one.type else [])]
-        everything.update({name: everything.get(name, 0) + ask.nodes * one.count for name in names})
+    for resource in (each for text in ask.gres for each in parse.parse_gres(text)):
+        names = [f"gres/{resource.name}", *([f"gres/{resource.name}:{resource.type}"] if resource.type else [])]
+        everything.update({name: everything.get(name, 0) + ask.nodes * resource.count for name in names})
     verdict.problems += associations.over_limits(
         known,
         who,
@@ -268,8 +268,8 @@ def _scarce(partition: Partition, groups: Sequence[NodeGroup], ask: ResourceNeed
         fit = [g for g in groups if not parse.lacking(g.gres, [text])]
         if _nodes(fit) < wanted:
             present = sorted({f"{r.name}:{r.type}" if r.type else r.name for g in groups for r in g.gres})
-            one = parse.parse_gres(text)[0]
-            best = max((parse.count_gres(g.gres, one.name, one.type) for g in groups), default=0)
+            resource = parse.parse_gres(text)[0]
+            best = max((parse.count_gres(g.gres, resource.name, resource.type) for g in groups), default=0)
             yield f"{too_few('gres', text, fit, str(best))} Known there: {', '.join(present) or 'none'}."
 
 

@@ -38,7 +38,7 @@ class Mounted:
 
 def parse_mounts(text: str) -> list[Mounted]:
     """Parse /proc/self/mountinfo, in which blanks and similar characters in names are octal escapes."""
-    found = []
+    mounts = []
     for line in text.splitlines():
         left, dash, right = line.partition(" - ")
         fields, more = left.split(), right.split()
@@ -46,8 +46,8 @@ def parse_mounts(text: str) -> list[Mounted]:
             point, source = (
                 re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), word) for word in (fields[4], more[1])
             )
-            found.append(Mounted(point, more[0], source))
-    return found
+            mounts.append(Mounted(point, more[0], source))
+    return mounts
 
 
 def mount_of(path: str, mounts: Sequence[Mounted]) -> Mounted | None:
@@ -187,12 +187,12 @@ def look(
     notes: list[str] = []
     facts: list[str] = []
     for name, path in asked.roots.items():
-        wrong, said, seen = places.root(name, path, asked.min_free_kib)
+        wrong, root_notes, seen = places.root(name, path, asked.min_free_kib)
         if name == "state_root" or (name == "store_root" and building):
             problems += wrong
         elif name != "store_root":
             notes += wrong
-        notes += said
+        notes += root_notes
         facts += [seen] if seen else []
     for option, path in asked.sources:
         notes += places.source(option, path)
