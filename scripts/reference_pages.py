@@ -53,6 +53,8 @@ MEANINGS = {
     "slurm_cluster": "Set for the hosts of one cluster: only the first of them is used.",
     "launch_variables": "Names of variables of your own that the playbook shall accept.",
 }
+#: Variables that mean the same as another one of their playbook.
+OTHER_NAMES = ("launch_job", "until")
 #: Variables that are passed on under a name of their own: the playbook's -> the role's.
 PASSED_ON = {
     "pick": "course_pick",
@@ -132,6 +134,8 @@ def _module_options(name: str) -> Mapping[str, Any]:
 
 def _meaning(playbook: str, name: str) -> str:
     """What a variable of a playbook means: by the role's option of that name, or the module's that gets the value."""
+    if name in OTHER_NAMES:
+        return MEANINGS[name]
     for task in _tasks(playbook):
         for used, arguments in task.items():
             module = used.rpartition("rankzero.slurm.")[2]

@@ -77,6 +77,9 @@ def lead_to_pages(app: Sphinx, name: str, source: list[str]) -> None:
 
 def fit_theme(_app: Sphinx, name: str, source: list[str]) -> None:
     """Let antsibull's pages fit the theme, which has its own table of contents and a narrow place for titles."""
+    if name == "collection/index":
+        source[0] = source[0].replace("Rankzero.Slurm\n", "Modules, roles and plugins\n", 1)
+        source[0] = source[0].replace("==============\n", "=" * len("Modules, roles and plugins") + "\n", 1)
     if name.startswith("collection/"):
         source[0] = ENTRY.sub(r"\1\2 <\2_\3>", CONTENTS.sub("", source[0]))
 
