@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 from xdist.workermanage import WorkerController
 
+from tests.recording import CALLBACKS
 from tests.repository import CACHE, ROOT, run
 
 # pytest rewrites every file of tests: the other workers and the next run read what one has made of it. What tests start
@@ -80,6 +83,12 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("CI", None)
     os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(CACHE / "collections")
     os.environ["ANSIBLE_NOCOLOR"] = "1"
+    # All workers share what Ansible packs for a module (callback_plugins/rankzero_payloads.py).
+    os.environ["ANSIBLE_CALLBACK_PLUGINS"] = str(CALLBACKS)
+    if not hasattr(config, "workerinput"):
+        place = tempfile.mkdtemp(prefix="rankzero-payloads-")
+        os.environ["RANKZERO_TEST_PAYLOADS"] = place
+        config.add_cleanup(lambda: shutil.rmtree(place, ignore_errors=True))
     # A run that a shell has put into the background ignores SIGINT, and so would all that it starts. With a handler
     # here, what the tests start begins with the default, as it does under Slurm and in a terminal.
     signal.signal(signal.SIGINT, signal.default_int_handler)

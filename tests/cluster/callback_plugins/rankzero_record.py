@@ -29,6 +29,9 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core ships 
     CALLBACK_NAME = "rankzero_record"
 
     def _record(self, outcome: str, result: Any) -> None:
+        record = os.environ.get("RANKZERO_TEST_RECORD")
+        if not record:
+            return
         line = {
             "host": result._host.get_name(),
             "action": result._task.action,
@@ -36,7 +39,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core ships 
             # What Ansible itself would show: censored and without its internals.
             "result": json.loads(self._dump_results(result._result, indent=0)),
         }
-        with open(os.environ["RANKZERO_TEST_RECORD"], "a", encoding="utf-8") as stream:
+        with open(record, "a", encoding="utf-8") as stream:
             stream.write(json.dumps(line) + "\n")
 
     def v2_runner_on_ok(self, result: Any) -> None:
