@@ -101,12 +101,12 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
     """A cause with its evidence and remedy. Paths are relative to `base` where it is given."""
     files = {log.file: _relative(log.file, base) for log in scan.logs}
     unreadable = [Unread(_relative(path, base), why) for path, why in sorted(scan.unreadable.items())]
-    found = Diagnosis(
+    diagnosis = Diagnosis(
         cause.family, confidence=cause.confidence, files=len(scan.logs), bytes=scan.bytes, unreadable=unreadable
     )
     root = cause.root
     if root is None:
-        return found
+        return diagnosis
     families = {signature.family: signature for signature in scan.signatures}
     family = signature_of(cause.family, families)
     # An echo of the same family names ranks that the launcher ended, not the rank that failed first.
@@ -114,7 +114,7 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
     same = [root, *alike]
     nodes = _unique(event.node for event in same)
     return replace(
-        found,
+        diagnosis,
         what=filled(family.what, root),
         root=_shown(root, files),
         ranks=sorted({event.rank for event in same if event.rank is not None}),

@@ -155,7 +155,7 @@ class Reader:
 
     def read(self, file: str, lines: Iterable[Line]) -> FileEvents:
         """The events of one file. `lines` may contain GAP where a part of the file was not read."""
-        found = FileEvents(file)
+        events = FileEvents(file)
         streams: dict[tuple[int | None, str | None], _Stream] = {}
         heard: deque[str] = deque(maxlen=RECENT)
         nan = _Nan()
@@ -165,39 +165,39 @@ class Reader:
                 # A traceback that was open before an unread part is not open after it.
                 streams.clear()
                 continue
-            found.lines = line.number
+            events.lines = line.number
             if line.rank is not None:
-                found.ranks.add(line.rank)
+                events.ranks.add(line.rank)
             if not line.text:
                 continue
             heard.append(line.stamp or line.text)
-            found.last = line.text[:TEXT_KEPT]
+            events.last = line.text[:TEXT_KEPT]
             if phrases.BEGIN.match(line.text):
-                found.runs += 1
+                events.runs += 1
             stream = streams.get(line.stream)
             if stream is None:
                 stream = streams[line.stream] = _Stream()
-            event = self._event(line, stream, found)
+            event = self._event(line, stream, events)
             stream.said = line.text
             if event is None:
-                nan.see(line, found.runs)
-                self._recovered(line, stream, found)
+                nan.see(line, events.runs)
+                self._recovered(line, stream, events)
                 continue
             if event.time is None:
                 event = replace(event, time=next(filter(None, map(time_of, reversed(heard))), None))
             key = (event.family, event.rank, event.node)
             kept[key] += 1
             if kept[key] <= KEPT:
-                stream.recent, stream.since = [*stream.recent, len(found.events)], 0
-                found.events.append(event)
+                stream.recent, stream.since = [*stream.recent, len(events.events)], 0
+                events.events.append(event)
             elif event.strength > ECHO:
                 # Keep the newest one: it shows whether the failure was the end.
-                found.events[-1] = event if found.events[-1].family == event.family else found.events[-1]
+                events.events[-1] = event if events.events[-1].family == event.family else events.events[-1]
         if nan.lines >= NAN_LINES and nan.first is not None:
             # A loss that is no number and stays so until the end.
-            where = replace(nan.first, file=file, progress=found.progress)
-            found.events = sorted([*found.events, where], key=lambda event: event.line)
-        return found
+            where = replace(nan.first, file=file, progress=events.progress)
+            events.events = sorted([*events.events, where], key=lambda event: event.line)
+        return events
 
     def _recovered(self, line: Line, stream: _Stream, found: FileEvents) -> None:
         """Weaken a complaint to a symptom if its writer reports at once that it recovers."""

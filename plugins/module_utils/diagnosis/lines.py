@@ -78,17 +78,17 @@ def parse_line(number: int, raw: bytes) -> Line:
     stamp = ""
     position = 0
     for _prefix in range(4):
-        found = _PREFIX.match(text, position)
-        if not found:
+        prefix = _PREFIX.match(text, position)
+        if not prefix:
             break
-        name = found["node"]
+        name = prefix["node"]
         if name and _EXCEPTION_NAME.search(name):
             break
-        position = found.end()
-        number_of = found["rank"] or found["mpi"] or (found["task"] if rank is None else None)
+        position = prefix.end()
+        number_of = prefix["rank"] or prefix["mpi"] or (prefix["task"] if rank is None else None)
         rank = int(number_of) if number_of else rank
-        node = name or found["ip"] or node
-        stamp = found["stamp"] or stamp
+        node = name or prefix["ip"] or node
+        stamp = prefix["stamp"] or stamp
     return Line(number, text[position:].rstrip(), rank, node, stamp)
 
 

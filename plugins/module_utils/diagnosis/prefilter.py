@@ -103,12 +103,12 @@ class Hits:
 
 def tool() -> list[str] | None:
     """The command that searches fixed strings in many files: ripgrep, else grep, else None."""
-    found = shutil.which("rg")
-    if found:
+    program = shutil.which("rg")
+    if program:
         plain = ["--no-config", "--no-messages", "--color=never", "--no-heading", "--no-mmap", "--null"]
-        return [found, *plain, "-a", "-b", "-n", "-H", "-F"]
-    found = shutil.which("grep")
-    return [found, "-a", "-b", "-n", "-H", "-Z", "-F"] if found else None
+        return [program, *plain, "-a", "-b", "-n", "-H", "-F"]
+    program = shutil.which("grep")
+    return [program, "-a", "-b", "-n", "-H", "-Z", "-F"] if program else None
 
 
 def strings(signatures: Sequence[Signature], known: Sequence[Signature]) -> tuple[bytes, ...]:
@@ -120,15 +120,15 @@ def strings(signatures: Sequence[Signature], known: Sequence[Signature]) -> tupl
 def find(paths: Sequence[str], command: Sequence[str] | None, own: Sequence[bytes] = ()) -> dict[str, Hits]:
     """The anchors' lines in these files. Python searches what the tool could not: lines of gigabytes."""
     anchors = (*ANCHORS, *own)
-    found = {path: Hits() for path in paths}
-    if command is None or not _by_tool(paths, command, anchors, found):
+    hits = {path: Hits() for path in paths}
+    if command is None or not _by_tool(paths, command, anchors, hits):
         for path in paths:
             # One file at a time, so that a problem with one file does not affect the others.
             alone = {path: Hits()}
             if command is None or len(paths) == 1 or not _by_tool([path], command, anchors, alone):
                 alone[path] = in_python(path, anchors)
-            found[path] = alone[path]
-    return found
+            hits[path] = alone[path]
+    return hits
 
 
 def _by_tool(paths: Sequence[str], command: Sequence[str], anchors: Sequence[bytes], found: dict[str, Hits]) -> bool:
@@ -211,18 +211,18 @@ def windows(size: int, hits: Iterable[tuple[int, int, bool]]) -> list[tuple[int,
 
     The number is 0 where it is unknown: at the end of a file, far from any anchor.
     """
-    found = [(0, min(size, HEAD), 1, 0)]
+    parts = [(0, min(size, HEAD), 1, 0)]
     for number, offset, traceback in hits:
         begin, end = max(0, offset - BEFORE), min(size, offset + (TRACEBACK if traceback else AFTER))
-        before = found[-1]
+        before = parts[-1]
         if begin <= before[1]:
-            found[-1] = (before[0], max(before[1], end), before[2], before[3])
+            parts[-1] = (before[0], max(before[1], end), before[2], before[3])
         else:
-            found.append((begin, end, number, offset))
+            parts.append((begin, end, number, offset))
     tail = max(0, size - TAIL)
-    before = found[-1]
+    before = parts[-1]
     if tail <= before[1]:
-        found[-1] = (before[0], size, before[2], before[3])
+        parts[-1] = (before[0], size, before[2], before[3])
     else:
-        found.append((tail, size, 0, tail))
-    return found
+        parts.append((tail, size, 0, tail))
+    return parts

@@ -50,11 +50,11 @@ def find_logs(path: str) -> list[str]:
     """The file itself, or all regular files below a folder that may be logs, sorted by path."""
     if not os.path.isdir(path):
         return [path]
-    found = []
+    logs = []
     for folder, folders, names in bounded_walk(path):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [os.path.join(folder, name) for name in sorted(names) if _may_be_a_log(name)]
-    return found
+        logs += [os.path.join(folder, name) for name in sorted(names) if _may_be_a_log(name)]
+    return logs
 
 
 def _may_be_a_log(name: str) -> bool:
@@ -70,20 +70,20 @@ def scan(paths: Sequence[str], processes: int = 1, signatures: Sequence[Signatur
     sizes = {path: _size(path) for path in paths}
     result.bytes = sum(sizes.values())
     longest = HUGE if result.bytes <= MUCH else BIG
-    whole = [path for path in paths if sizes[path] < longest]
+    short_logs = [path for path in paths if sizes[path] < longest]
     parts = [path for path in paths if sizes[path] >= longest]
     shares = processes if processes > 1 and result.bytes >= SHARED else 1
-    jobs = [_Share(False, share, signatures) for share in _shares(whole, sizes, shares * 4)]
+    jobs = [_Share(False, share, signatures) for share in _shares(short_logs, sizes, shares * 4)]
     jobs += [_Share(True, share, signatures) for share in _shares(parts, sizes, shares * 2)]
     if shares > 1 and len(jobs) > 1:
         # Forked: a new interpreter would not have the archive that a shipped module runs from.
         with ProcessPoolExecutor(shares, mp_context=multiprocessing.get_context("fork")) as pool:
-            done = [one for answer in pool.map(_read_all, jobs) for one in answer]
+            done = [log_read for answer in pool.map(_read_all, jobs) for log_read in answer]
     else:
-        done = [one for job in jobs for one in _read_all(job)]
-    found = {path: (log, problem) for path, log, problem in done}
+        done = [log_read for job in jobs for log_read in _read_all(job)]
+    by_path = {path: (log, problem) for path, log, problem in done}
     for path in dict.fromkeys(paths):
-        log, problem = found[path]
+        log, problem = by_path[path]
         if log is None:
             result.unreadable[path] = problem
         else:
@@ -153,18 +153,18 @@ def _read_parts(reader: Reader, path: str, hits: prefilter.Hits) -> FileEvents:
     with regular(path) as stream:
         stream.seek(0, os.SEEK_END)
         parts = Parts(stream, prefilter.windows(stream.tell(), hits.all()))
-        found = reader.read(path, parts.lines())
-        if found.lines >= UNNUMBERED:
-            found.lines = parts.numbered(found.lines)
-        if found.done >= UNNUMBERED:
-            found.done = parts.numbered(found.done)
-        if found.last_step >= UNNUMBERED:
-            found.last_step = parts.numbered(found.last_step)
-        found.events = [
+        events = reader.read(path, parts.lines())
+        if events.lines >= UNNUMBERED:
+            events.lines = parts.numbered(events.lines)
+        if events.done >= UNNUMBERED:
+            events.done = parts.numbered(events.done)
+        if events.last_step >= UNNUMBERED:
+            events.last_step = parts.numbered(events.last_step)
+        events.events = [
             replace(event, line=parts.numbered(event.line)) if event.line >= UNNUMBERED else event
-            for event in found.events
+            for event in events.events
         ]
-    return found
+    return events
 
 
 class Parts:

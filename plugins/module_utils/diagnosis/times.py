@@ -19,10 +19,10 @@ YEAR = 366 * 86400.0
 def time_of(text: str) -> float | None:
     """Seconds since a fixed moment, from the first time stamp in the beginning of the line; None without one."""
     head = text[:200]
-    found = _ISO.search(head) or _GLOG.search(head)
-    if not found:
+    match = _ISO.search(head) or _GLOG.search(head)
+    if not match:
         return None
-    month, day, hour, minute, second, fraction = found.groups()[-6:]
+    month, day, hour, minute, second, fraction = match.groups()[-6:]
     try:
         moment = datetime(_YEAR, int(month), int(day), int(hour), int(minute), int(second), tzinfo=timezone.utc)
     except ValueError:

@@ -123,15 +123,15 @@ def read_ends(path: str) -> RankLog:
 
 def host_of(head: str) -> str | None:
     """The node that the rank reports; None if it reports none."""
-    found = _HOST.search(head)
-    return found[1] if found else None
+    match = _HOST.search(head)
+    return match[1] if match else None
 
 
 def started(heads: Mapping[int, str]) -> tuple[dict[int, int], list[int]]:
     """Rank -> the world size that it reports, and the ranks of that world that report nothing."""
-    said = {int(found[1]): int(found[2]) for head in heads.values() if (found := _BANNER.search(head))}
-    world = max(said.values(), default=0)
-    return said, [rank for rank in range(world) if rank not in said]
+    sizes = {int(match[1]): int(match[2]) for head in heads.values() if (match := _BANNER.search(head))}
+    world = max(sizes.values(), default=0)
+    return sizes, [rank for rank in range(world) if rank not in sizes]
 
 
 def ranks_in_words(said: Mapping[int, int], silent: Sequence[int]) -> str:
@@ -143,7 +143,7 @@ def ranks_in_words(said: Mapping[int, int], silent: Sequence[int]) -> str:
 
 def networks(heads: Mapping[int, str]) -> list[str]:
     """The networks that NCCL reports: IB, Socket, or the name of a plugin."""
-    return sorted({found[1] or found[2] for head in heads.values() if (found := _NETWORK.search(head))})
+    return sorted({match[1] or match[2] for head in heads.values() if (match := _NETWORK.search(head))})
 
 
 def network_in_words(chosen: Sequence[str]) -> str:
@@ -158,12 +158,12 @@ def progress_of(log: RankLog, begun: float | None) -> Progress | None:
     """
     steps: list[tuple[int, int | None, float | None, float | None]] = []
     for line in re.split(r"[\r\n]", log.tail):
-        found = parse_metrics(line)
-        if found is not None and found.step is not None:
-            if steps and found.step < steps[-1][0]:
+        metrics = parse_metrics(line)
+        if metrics is not None and metrics.step is not None:
+            if steps and metrics.step < steps[-1][0]:
                 steps = []  # the program restarted, or counts another epoch
-            if not steps or found.step > steps[-1][0]:
-                steps.append((found.step, found.total, time_in(line), seconds_in(line)))
+            if not steps or metrics.step > steps[-1][0]:
+                steps.append((metrics.step, metrics.total, time_in(line), seconds_in(line)))
     if not steps:
         return None
     step, total, at, _seconds = steps[-1]
@@ -172,8 +172,8 @@ def progress_of(log: RankLog, begun: float | None) -> Progress | None:
         for earlier, later in zip(steps, steps[1:])
         if earlier[2] is not None and later[2] is not None and later[2] > earlier[2]
     ]
-    said = [seconds for *_rest, seconds in steps if seconds]
-    seconds = statistics.median(gaps) if gaps else statistics.median(said) if said else None
+    durations = [seconds for *_rest, seconds in steps if seconds]
+    seconds = statistics.median(gaps) if gaps else statistics.median(durations) if durations else None
     if seconds is None and begun is not None and len(steps) > 1 and log.modified > begun:
         seconds = (log.modified - begun) / step
     return Progress(step, total, seconds, at or log.modified)
@@ -181,24 +181,24 @@ def progress_of(log: RankLog, begun: float | None) -> Progress | None:
 
 def time_in(line: str) -> float | None:
     """Epoch seconds of a line's time stamp, read in this host's time zone; None without one."""
-    found = _TIME.search(line[:200])
-    if not found:
+    match = _TIME.search(line[:200])
+    if not match:
         return None
     try:
-        moment = datetime.fromisoformat(f"{found[1]}T{found[2]}")
+        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}")
     except ValueError:
         return None
-    return moment.timestamp() + (float(f"0.{found[3]}") if found[3] else 0.0)
+    return moment.timestamp() + (float(f"0.{match[3]}") if match[3] else 0.0)
 
 
 def seconds_in(line: str) -> float | None:
     """The seconds of a step that a line gives; None if it gives none."""
     for pattern, unit in _STEP_TIMES:
-        found = pattern.search(line)
-        if found:
-            return _number(found[1], unit)
-    found = _RATE.search(line)
-    rate = _number(found[1], 1.0) if found else None
+        match = pattern.search(line)
+        if match:
+            return _number(match[1], unit)
+    match = _RATE.search(line)
+    rate = _number(match[1], 1.0) if match else None
     return 1 / rate if rate else None
 
 
@@ -217,14 +217,14 @@ def find_stall(
     Ranks are behind if their newest step is older. If none is older and some ranks log no steps, the ranks
     behind are those that wrote nothing since.
     """
-    known = [one.seconds for one in steps.values() if one.seconds]
+    known = [progress.seconds for progress in steps.values() if progress.seconds]
     if not known:
         return None
-    median, newest = statistics.median(known), max(steps.values(), key=lambda one: (one.step, one.at))
-    age = now - max(one.at for one in steps.values())
+    median, newest = statistics.median(known), max(steps.values(), key=lambda progress: (progress.step, progress.at))
+    age = now - max(progress.at for progress in steps.values())
     if age < max(floor, factor * median):
         return None
-    behind = tuple(rank for rank, one in sorted(steps.items()) if one.step < newest.step)
+    behind = tuple(rank for rank, progress in sorted(steps.items()) if progress.step < newest.step)
     if not behind and len(steps) < len(logs):
         # A rank that wrote after this moment was still alive around the newest step.
         quiet = newest.at - max(factor * median, floor)
@@ -247,30 +247,30 @@ def answers(
     `proven`: whether its artifact is valid.
     """
     heads = {rank: log.head for rank, log in logs.items()}
-    said, silent = started(heads)
-    found = []
-    if said:
-        wanted = world or max(said.values())
-        silent = [rank for rank in range(wanted) if rank not in said]
-        found.append(Answer("all ranks started", ranks_in_words(said, silent), not silent))
-        sizes = set(said.values())
-        found.append(Answer("world size", " and ".join(map(str, sorted(sizes))), sizes == {wanted}))
+    world_sizes, silent = started(heads)
+    rows = []
+    if world_sizes:
+        wanted = world or max(world_sizes.values())
+        silent = [rank for rank in range(wanted) if rank not in world_sizes]
+        rows.append(Answer("all ranks started", ranks_in_words(world_sizes, silent), not silent))
+        sizes = set(world_sizes.values())
+        rows.append(Answer("world size", " and ".join(map(str, sorted(sizes))), sizes == {wanted}))
     elif world:
-        found.append(Answer("all ranks started", f"none of {world} has reported yet", None))
+        rows.append(Answer("all ranks started", f"none of {world} has reported yet", None))
     chosen = networks(heads)
     if chosen:
-        found.append(Answer("network", network_in_words(chosen), "Socket" not in chosen))
-    found += _steps(logs, begun, now)
+        rows.append(Answer("network", network_in_words(chosen), "Socket" not in chosen))
+    rows += _steps(logs, begun, now)
     saved = next((rank for rank, log in sorted(logs.items()) if _SAVED.search(log.tail)), None)
     if saved is not None:
-        found.append(Answer("model saved", f"{f'rank {saved}' if saved >= 0 else 'a log'} reports it", True))
+        rows.append(Answer("model saved", f"{f'rank {saved}' if saved >= 0 else 'a log'} reports it", True))
     elif proven is not None:
-        found.append(Answer("model saved", "no rank reports it", None if proven or now else False))
-    return found
+        rows.append(Answer("model saved", "no rank reports it", None if proven or now else False))
+    return rows
 
 
 def _steps(logs: Mapping[int, RankLog], begun: float | None, now: float | None) -> list[Answer]:
-    steps = {rank: one for rank, log in logs.items() if (one := progress_of(log, begun))}
+    steps = {rank: progress for rank, log in logs.items() if (progress := progress_of(log, begun))}
     if not steps:
         if begun is None or now is None:
             return []
@@ -278,7 +278,7 @@ def _steps(logs: Mapping[int, RankLog], begun: float | None, now: float | None) 
         return [
             Answer("first step", f"none yet, {waited:.0f} s after the start", False if waited > FIRST_STEP else None)
         ]
-    newest = max(steps.values(), key=lambda one: (one.step, one.at))
+    newest = max(steps.values(), key=lambda progress: (progress.step, progress.at))
     text = f"step {newest.step}" + (f" of {newest.total}" if newest.total else "")
     text += f", {newest.seconds:.3g} s a step" if newest.seconds else ""
     return [Answer("steps", text + (f", the last {now - newest.at:.0f} s ago" if now else ""), True)]
@@ -286,7 +286,7 @@ def _steps(logs: Mapping[int, RankLog], begun: float | None, now: float | None) 
 
 def all_progress(logs: Mapping[int, RankLog], begun: float | None) -> dict[int, Progress]:
     """The progress of each rank that logs steps."""
-    return {rank: one for rank, log in logs.items() if (one := progress_of(log, begun))}
+    return {rank: progress for rank, log in logs.items() if (progress := progress_of(log, begun))}
 
 
 def _few(ranks: Sequence[int]) -> str:

@@ -59,25 +59,25 @@ class NodeSamples:
 
     def as_dict(self) -> ModuleResult:
         """As modules return it, without the complaints about unreadable samples."""
-        found = asdict(self)
-        del found["complaints"]
-        return found
+        document = asdict(self)
+        del document["complaints"]
+        return document
 
 
 def read_samples(folder: str) -> dict[str, NodeSamples]:
     """Node -> its samples, for the folder of one attempt. Unreadable files are left out."""
-    found: dict[str, NodeSamples] = {}
-    beneath = Beneath(folder)
-    for name in beneath.names(""):
+    by_node: dict[str, NodeSamples] = {}
+    root = Beneath(folder)
+    for name in root.names(""):
         node, _dot, kind = name.rpartition(".csv")[0].rpartition(".")
         if kind not in ("host", "gpu") or not name.endswith(".csv"):
             continue
         path = os.path.join(folder, name)
-        samples = found.setdefault(node, NodeSamples(node))
+        samples = by_node.setdefault(node, NodeSamples(node))
         samples.files.append(path)
-        for number, line in _tail(beneath, name):
+        for number, line in _tail(root, name):
             (_host if kind == "host" else _gpu)(samples, path, number, line)
-    return found
+    return by_node
 
 
 def _tail(beneath: Beneath, name: str) -> Iterator[tuple[int, str]]:
@@ -85,14 +85,14 @@ def _tail(beneath: Beneath, name: str) -> Iterator[tuple[int, str]]:
     try:
         with beneath.stream(name) as stream:
             size = os.fstat(stream.fileno()).st_size
-            whole = size <= TAIL_BYTES
-            stream.seek(0 if whole else size - TAIL_BYTES)
+            complete = size <= TAIL_BYTES
+            stream.seek(0 if complete else size - TAIL_BYTES)
             lines = stream.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()
     except (OSError, Untrusted):
         return
-    for index, line in enumerate(lines if whole else lines[1:], 1):
+    for index, line in enumerate(lines if complete else lines[1:], 1):
         if line.strip():
-            yield (index if whole else 0), line.strip()
+            yield (index if complete else 0), line.strip()
 
 
 def _host(samples: NodeSamples, _path: str, _number: int, line: str) -> None:
@@ -118,8 +118,8 @@ def _gpu(samples: NodeSamples, path: str, number: int, line: str) -> None:
 
 
 def _value(text: str) -> float | None:
-    found = _NUMBER.search(text)
-    return float(found[0]) if found else None
+    match = _NUMBER.search(text)
+    return float(match[0]) if match else None
 
 
 def idle_nodes(samples: dict[str, NodeSamples], idle: float = 5.0, busy: float = 50.0) -> list[str]:
@@ -129,9 +129,9 @@ def idle_nodes(samples: dict[str, NodeSamples], idle: float = 5.0, busy: float =
     `busy`: per cent.
     """
     lowest = {
-        node: min(gpu.utilisation for gpu in one.gpus.values() if gpu.utilisation is not None)
-        for node, one in samples.items()
-        if any(gpu.utilisation is not None for gpu in one.gpus.values())
+        node: min(gpu.utilisation for gpu in usage.gpus.values() if gpu.utilisation is not None)
+        for node, usage in samples.items()
+        if any(gpu.utilisation is not None for gpu in usage.gpus.values())
     }
     working = [node for node, value in lowest.items() if value >= busy]
     resting = [node for node, value in lowest.items() if value <= idle]

@@ -74,8 +74,8 @@ class Plain(Redactor):
 
 def _starred(match: re.Match[bytes]) -> bytes:
     begin, end = match.span(1)
-    whole, at = match.group(0), match.start()
-    return whole[: begin - at] + _STAR * (end - begin) + whole[end - at :]
+    text, at = match.group(0), match.start()
+    return text[: begin - at] + _STAR * (end - begin) + text[end - at :]
 
 
 def values_of(secrets: str) -> list[bytes]:

@@ -194,10 +194,10 @@ def limit_note(found: Allocation, time_minutes: float, now: float) -> str | None
 
 def place(slurm: Slurm, asked: AllocationNeeds, now: Callable[[], float]) -> tuple[Allocation, list[str], list[str]]:
     """Return (allocation, nodes to run on, problems) for what a launch requests. Raises `RankzeroError`."""
-    found = look(slurm, asked.job_id)
+    allocation = look(slurm, asked.job_id)
     excluded = [node for names in asked.exclude for node in expand_nodes(slurm, names)]
-    nodes, problems = choose(found, replace(asked, exclude=excluded))
-    warning = limit_note(found, asked.time_minutes, now())
+    nodes, problems = choose(allocation, replace(asked, exclude=excluded))
+    warning = limit_note(allocation, asked.time_minutes, now())
     if warning:
         slurm.note(warning)
-    return found, nodes, problems
+    return allocation, nodes, problems

@@ -59,22 +59,22 @@ def charge(
     rows = known.associations
     if rows is None:
         return Charge(account, qos), []
-    mine = [row for row in rows if row["Partition"] in ("", partition)]
-    accounts = sorted({row["Account"] for row in mine})
+    own_rows = [row for row in rows if row["Partition"] in ("", partition)]
+    accounts = sorted({row["Account"] for row in own_rows})
     enforced = known.enforces("associations")
-    if not mine:
+    if not own_rows:
         if not enforced:
             return Charge(account, qos), []
         where = "this cluster" if not rows else f"partition {partition}"
         return Charge(account, qos), [f"resources.account: the user {user} has no account on {where}; ask its staff."]
-    used = account or next((row["DefaultAccount"] for row in mine if row["DefaultAccount"]), None)
+    used = account or next((row["DefaultAccount"] for row in own_rows if row["DefaultAccount"]), None)
     if used not in accounts:
         if account is None or not enforced:
             return Charge(used, qos), []
         sentence = f"resources.account: {account!r} is not an account of {user} here{_near(account, accounts)}"
         return Charge(account, qos), [f"{sentence} Yours: {_known(accounts)}."]
     # An association for this partition takes precedence over the one for all partitions.
-    association = sorted((row for row in mine if row["Account"] == used), key=lambda row: not row["Partition"])[0]
+    association = sorted((row for row in own_rows if row["Account"] == used), key=lambda row: not row["Partition"])[0]
     allowed = [name for name in association["QOS"].split(",") if name]
     default = association["DefaultQOS"] or (
         "normal" if "normal" in allowed else allowed[0] if len(allowed) == 1 else None
@@ -90,14 +90,14 @@ def charge(
 
 def _amounts(text: str) -> dict[str, int]:
     """Parse amounts such as gres/gpu=4,node=2,mem=64G into numbers; memory in MiB."""
-    found = {}
+    amounts = {}
     for part in text.split(","):
         name, _equals, value = part.partition("=")
         count = parse.parse_count(value) if name else None
         if count is not None:
             # Without a unit, sacctmgr means MiB.
-            found[name] = count // 2**20 if name == "mem" and value[-1].isalpha() else count
-    return found
+            amounts[name] = count // 2**20 if name == "mem" and value[-1].isalpha() else count
+    return amounts
 
 
 def holders(known: Knowledge, who: Charge, partition_qos: str | None) -> list[tuple[str, Mapping[str, str]]]:
@@ -107,8 +107,8 @@ def holders(known: Knowledge, who: Charge, partition_qos: str | None) -> list[tu
     if partition_qos in rows:
         ordered.append((f"QOS {partition_qos} of the partition", rows[str(partition_qos)]))
     if who.qos in rows:
-        mine = (f"QOS {who.qos}", rows[str(who.qos)])
-        ordered.insert(0 if "OverPartQOS" in mine[1]["Flags"] else len(ordered), mine)
+        qos_row = (f"QOS {who.qos}", rows[str(who.qos)])
+        ordered.insert(0 if "OverPartQOS" in qos_row[1]["Flags"] else len(ordered), qos_row)
     if who.association:
         ordered.append((f"the association of account {who.account}", who.association))
     return ordered

@@ -148,17 +148,17 @@ def describe(slurm: Slurm) -> dict[str, object]:
             slurm, "partitions", lambda: slurm.call("scontrol", "--all", "--oneliner", "show", "partition").stdout, ""
         )
     )
-    found = _told(slurm, "nodes", lambda: limits(slurm), from_rules(blocks))
+    cluster_limits = _told(slurm, "nodes", lambda: limits(slurm), from_rules(blocks))
     none: dict[str, int] = {}
     return {
         "cluster": config.get("ClusterName", ""),
         "version": config.get("SLURM_VERSION", ""),
         "controllers": controllers,
-        "default_partition": found.default.name if found.default else None,
-        "partitions": [_partition_result(p, blocks.get(p.name, {})) for p in found.partitions],
+        "default_partition": cluster_limits.default.name if cluster_limits.default else None,
+        "partitions": [_partition_result(p, blocks.get(p.name, {})) for p in cluster_limits.partitions],
         "node_states": _told(slurm, "states of the nodes", lambda: _node_states(slurm), none),
-        "features": _features(found.partitions),
-        "gpu_types": _gpu_types(found.partitions),
+        "features": _features(cluster_limits.partitions),
+        "gpu_types": _gpu_types(cluster_limits.partitions),
         "accounting": _accounting(slurm, config),
         "containers": container_support.detect(slurm, config),
         "settings": _settings(config),

@@ -39,9 +39,9 @@ def _release(kind: Runtime, known: frozenset[str]) -> str | None:
 def _version(slurm: Slurm, command: Command) -> dict[str, object]:
     if slurm.find(command.name) is None:
         return {"available": False, "version": None}
-    said = slurm.attempt(command.name, *command.version, timeout=VERSION_SECONDS)
-    found = re.search(r"[0-9]+(\.[0-9A-Za-z~+_-]+)+", said.stdout) if said.rc == 0 else None
-    return {"available": True, "version": found[0] if found else None}
+    answer = slurm.attempt(command.name, *command.version, timeout=VERSION_SECONDS)
+    version = re.search(r"[0-9]+(\.[0-9A-Za-z~+_-]+)+", answer.stdout) if answer.rc == 0 else None
+    return {"available": True, "version": version[0] if version else None}
 
 
 def detect(slurm: Slurm, config: Mapping[str, str]) -> dict[str, object]:
@@ -128,8 +128,8 @@ def _plugin(slurm: Slurm, kind: Runtime, needs: ContainerNeeds) -> list[str]:
 
 def _seen(slurm: Slurm) -> str:
     """Return the container commands on this host, as a sentence."""
-    found = [command.name for command in COMMANDS if command.used and slurm.find(command.name)]
-    return f" It has {', '.join(found)}." if found else ""
+    commands = [command.name for command in COMMANDS if command.used and slurm.find(command.name)]
+    return f" It has {', '.join(commands)}." if commands else ""
 
 
 def _beside(path: str, runs_dir: str) -> bool:

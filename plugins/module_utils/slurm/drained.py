@@ -59,13 +59,13 @@ def parse(text: str) -> list[Drained]:
     """Return the nodes in the output of `sinfo --Node --format=%N|%E` that Slurm itself drained, once each, in its
     order.
     """
-    found: dict[str, Drained] = {}
+    nodes: dict[str, Drained] = {}
     for line in text.splitlines():
         node, _bar, reason = line.strip().partition("|")
         meaning = REASONS.get(reason.strip().lower())
         if node and meaning:
-            found[node] = Drained(node, reason.strip(), meaning)
-    return list(found.values())
+            nodes[node] = Drained(node, reason.strip(), meaning)
+    return list(nodes.values())
 
 
 def of(slurm: Slurm, record: JobRecord | None, *, verdict: bool) -> list[Drained]:
@@ -96,7 +96,7 @@ def of(slurm: Slurm, record: JobRecord | None, *, verdict: bool) -> list[Drained
 
 def sentences(nodes: Sequence[Drained], *, commands: bool) -> str:
     """Describe the drained nodes; with `commands` also what an administrator must run."""
-    said = [node.sentence for node in nodes]
-    if said and commands:
-        said.append("an administrator resumes it with: " + "; ".join(node.command for node in nodes))
-    return "; ".join(said)
+    parts = [node.sentence for node in nodes]
+    if parts and commands:
+        parts.append("an administrator resumes it with: " + "; ".join(node.command for node in nodes))
+    return "; ".join(parts)

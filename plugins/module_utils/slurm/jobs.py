@@ -155,13 +155,13 @@ def tasks_of(job_id: str) -> list[str]:
     base, bracket, listed = job_id.partition("_[")
     if not bracket:
         return [job_id]
-    found = []
+    tasks = []
     for part in listed.rstrip("]").split("%")[0].split(","):
         first, _dash, rest = part.partition("-")
         last, _colon, step = rest.partition(":")
         if first.isdecimal():
-            found += [f"{base}_{task}" for task in range(int(first), int(last or first) + 1, int(step) if step else 1)]
-    return found
+            tasks += [f"{base}_{task}" for task in range(int(first), int(last or first) + 1, int(step) if step else 1)]
+    return tasks
 
 
 def _clean(text: str) -> str:
@@ -290,8 +290,8 @@ def query_scontrol(slurm: Slurm, job_id: str) -> list[JobRecord]:
     """Return what `scontrol show job` reports for one id; empty if the id is unknown."""
     result = slurm.attempt("scontrol", "show", "job", job_id)
     # The second message appears for a task that was cancelled before it had its own record, while its array is known.
-    said = result.stdout + result.stderr
-    if result.rc != 0 and ("Invalid job id specified" in said or f"Job {job_id} not found" in said):
+    output = result.stdout + result.stderr
+    if result.rc != 0 and ("Invalid job id specified" in output or f"Job {job_id} not found" in output):
         return []
     raise_for(result, slurm.timeout)
     return [from_scontrol(block) for block in parse.parse_blocks(result.stdout) if block.get("JobId")]
@@ -349,18 +349,18 @@ def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) 
     if not wanted:
         return {}
     earliest = 0.0 if since is None else since - CLOCK_SLACK
-    found: dict[str, JobRecord] = {}
+    by_id: dict[str, JobRecord] = {}
 
     def keep(records: Iterable[JobRecord]) -> None:
-        for record in (replace(row, job_id=one) for row in records for one in tasks_of(row.job_id)):
+        for record in (replace(row, job_id=task_id) for row in records for task_id in tasks_of(row.job_id)):
             asked = record.job_id in wanted or record.array_job_id in wanted
             # A federation may show a job once per cluster. The cluster that runs it has the better record.
-            better = record.job_id not in found or found[record.job_id].state == "REVOKED"
+            better = record.job_id not in by_id or by_id[record.job_id].state == "REVOKED"
             if asked and better and (record.submit is None or record.submit >= earliest):
-                found[record.job_id] = record
+                by_id[record.job_id] = record
 
     def missing() -> list[str]:
-        known = set(found) | {record.array_job_id for record in found.values()}
+        known = set(by_id) | {record.array_job_id for record in by_id.values()}
         return [job_id for job_id in wanted if job_id not in known]
 
     keep(query_squeue(slurm, [f"--jobs={','.join(wanted)}"]))
@@ -370,7 +370,7 @@ def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) 
     if missing():
         reach = time.time() - DEFAULT_REACH if since is None else earliest
         keep(query_sacct(slurm, [f"--jobs={','.join(missing())}"], reach))
-    return found
+    return by_id
 
 
 def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[JobRecord]:
@@ -390,11 +390,11 @@ def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[Jo
     earliest = since - CLOCK_SLACK
 
     def only(asked: list[str], records: Iterable[JobRecord]) -> list[JobRecord]:
-        found = [r for r in records if r.name in asked and (r.submit is None or r.submit >= earliest)]
-        return [replace(r, job_id=one) for r in found for one in tasks_of(r.job_id)]
+        jobs = [r for r in records if r.name in asked and (r.submit is None or r.submit >= earliest)]
+        return [replace(r, job_id=task_id) for r in jobs for task_id in tasks_of(r.job_id)]
 
-    found = only(wanted, query_squeue(slurm, [user, f"--name={','.join(wanted)}"]))
-    absent = [name for name in wanted if name not in {record.name for record in found}]
+    jobs = only(wanted, query_squeue(slurm, [user, f"--name={','.join(wanted)}"]))
+    absent = [name for name in wanted if name not in {record.name for record in jobs}]
     if absent:
-        found += only(absent, query_sacct(slurm, [user, f"--name={','.join(absent)}"], earliest))
-    return sorted(found, key=lambda record: (record.submit or 0, record.job_id))
+        jobs += only(absent, query_sacct(slurm, [user, f"--name={','.join(absent)}"], earliest))
+    return sorted(jobs, key=lambda record: (record.submit or 0, record.job_id))

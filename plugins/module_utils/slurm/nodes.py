@@ -99,11 +99,11 @@ def variables(node: Node) -> dict[str, object]:
 
 def groups(variables_of: dict[str, object], kinds: Sequence[str]) -> list[str]:
     """Return the names of a host's inventory groups, derived from its `variables`; `kinds` as in GROUPS."""
-    found = []
+    names = []
     for kind in kinds:
         value = variables_of[GROUPS[kind]]
-        found += [f"{kind}_{word}" for word in (value if isinstance(value, list) else [value])]
-    return found
+        names += [f"{kind}_{word}" for word in (value if isinstance(value, list) else [value])]
+    return names
 
 
 #: Kind of group -> the variable that determines it.

@@ -166,8 +166,8 @@ def parse_blocks(text: str) -> list[dict[str, str]]:
                 break
             key = match.group(1)
             following = _PAIR.search(line, match.end())
-            whole = key in _REST_OF_LINE or (position == 0 and key in _REST_IF_FIRST)
-            end = len(line) if whole or following is None else following.start()
+            to_line_end = key in _REST_OF_LINE or (position == 0 and key in _REST_IF_FIRST)
+            end = len(line) if to_line_end or following is None else following.start()
             current[key] = line[match.end() : end].strip()
             last_key, position = key, end
     if current:
@@ -258,16 +258,16 @@ def parse_gres(text: str) -> list[Gres]:
 
     Resources of a job that only have a count are shown as lscratch(CNT:500).
     """
-    found: list[Gres] = []
+    resources: list[Gres] = []
     if text.strip().lower() in _UNKNOWN:
-        return found
+        return resources
     # A comma inside parentheses belongs to the index list: gpu:a100:2(IDX:0,3).
     for part in re.split(r",(?![^(]*\))", text.strip()):
         match = _GRES.match(part.strip())
         if match:
             name, kind, count, counted = match.groups()
-            found.append(Gres(name, kind, parse_count(count or counted or "1") or 0))
-    return found
+            resources.append(Gres(name, kind, parse_count(count or counted or "1") or 0))
+    return resources
 
 
 def count_gres(held: Iterable[Gres], name: str, kind: str | None = None, *, untyped: bool = False) -> int:
@@ -277,6 +277,8 @@ def count_gres(held: Iterable[Gres], name: str, kind: str | None = None, *, unty
 
 def lacking(held: Sequence[Gres], wanted: Iterable[str], *, untyped: bool = False) -> list[tuple[str, int]]:
     """Return the requested resources (as --gres takes them) that are insufficient: (as requested, amount available)."""
-    asked = [(text, one) for text in wanted for one in parse_gres(text)]
-    amounts = [(text, one, count_gres(held, one.name, one.type, untyped=untyped)) for text, one in asked]
-    return [(text, there) for text, one, there in amounts if there < one.count]
+    asked = [(text, resource) for text in wanted for resource in parse_gres(text)]
+    amounts = [
+        (text, resource, count_gres(held, resource.name, resource.type, untyped=untyped)) for text, resource in asked
+    ]
+    return [(text, there) for text, resource, there in amounts if there < resource.count]

@@ -143,10 +143,10 @@ def from_rules(blocks: Mapping[str, Mapping[str, str]]) -> ClusterLimits:
 def limits(slurm: Slurm) -> ClusterLimits:
     """Read the limits of the cluster with one command. Raises `SlurmUnavailable` if slurmctld does not answer."""
     result = slurm.call("sinfo", "--noheader", "--all", f"--format={parse.sinfo_format(SINFO_CODES)}")
-    found, warnings = parse_limits(result.stdout)
+    cluster_limits, warnings = parse_limits(result.stdout)
     for warning in warnings:
         slurm.note(f"sinfo: {warning}")
-    return found
+    return cluster_limits
 
 
 def clock(seconds: int) -> str:

@@ -320,8 +320,8 @@ def path_of(name: str) -> str:
 
 def explain(reason: str) -> Reason:
     """Explain Slurm's reason for a pending or ended job. Unknown codes are returned unchanged."""
-    found = _explain(reason)
-    return replace(found, remedy=_OPTION.sub(lambda match: path_of(match[1]), found.remedy))
+    explanation = _explain(reason)
+    return replace(explanation, remedy=_OPTION.sub(lambda match: path_of(match[1]), explanation.remedy))
 
 
 def _explain(reason: str) -> Reason:

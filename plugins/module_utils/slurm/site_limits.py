@@ -128,13 +128,13 @@ def ask(slurm: Slurm, user: str) -> Knowledge:
     config = parse.parse_config(answer("settings", "scontrol", "show", "config") or "")
     # --all includes partitions of other groups, which scontrol hides otherwise.
     shown = answer("who may use a partition", "scontrol", "--all", "--oneliner", "show", "partition") or ""
-    found = accounts(slurm, user, config)
+    charged = accounts(slurm, user, config)
     return Knowledge(
         settings={name: config[name] for name in SETTINGS if name in config},
         partitions=parse_partitions(shown),
-        associations=found.associations,
-        qos=found.qos,
-        unknown=(*answer.unknown, *found.unknown),
+        associations=charged.associations,
+        qos=charged.qos,
+        unknown=(*answer.unknown, *charged.unknown),
     )
 
 
@@ -146,8 +146,14 @@ def accounts(slurm: Slurm, user: str, config: Mapping[str, str]) -> Knowledge:
         return Knowledge()
     answer = _Asking(slurm)
     table = ("--noheader", "--parsable2", "show")
-    mine = ("user", user, "withassoc", f"cluster={config.get('ClusterName', '')}", f"format={','.join(ASSOCIATION)}")
-    rows = answer(f"accounts of {user}", "sacctmgr", *table, *mine)
+    selection = (
+        "user",
+        user,
+        "withassoc",
+        f"cluster={config.get('ClusterName', '')}",
+        f"format={','.join(ASSOCIATION)}",
+    )
+    rows = answer(f"accounts of {user}", "sacctmgr", *table, *selection)
     # A user without an association on this cluster has one row with empty fields.
     associations = None if rows is None else tuple(row for row in parse_table(rows, ASSOCIATION) if row["Account"])
     rows = answer("limits of each QOS", "sacctmgr", *table, "qos", f"format={','.join(QOS)}")

@@ -84,8 +84,8 @@ def in_words(size: int) -> str:
 
 def size_of(text: str) -> int | None:
     """Return the bytes in 305612K, 300M or 4Gn; None if nothing was sampled. A bare number is in bytes."""
-    found = _SIZE.fullmatch(text.strip())
-    return round(float(found[1]) * 1024 ** _POWERS[found[2]]) if found and float(found[1]) else None
+    match = _SIZE.fullmatch(text.strip())
+    return round(float(match[1]) * 1024 ** _POWERS[match[2]]) if match and float(match[1]) else None
 
 
 def from_row(row: dict[str, str]) -> StepEnd:

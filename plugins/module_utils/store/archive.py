@@ -44,10 +44,10 @@ def unpack(archive: str, target: str, expected: str, base: str | None = None, ke
     with fresh_folder(target) as folder:
         written = untar(archive, folder)
         entries = written + (_take_over(base, kept, folder) if base else [])
-        found = digest(entries)
-        if found != expected:
+        tree = digest(entries)
+        if tree != expected:
             raise RankzeroError(
-                f"digest: the archive contains the tree {found[:16]}, but {expected[:16]} was announced. "
+                f"digest: the archive contains the tree {tree[:16]}, but {expected[:16]} was announced. "
                 "A file changed while it was packed, or the transfer was damaged: run again."
             )
         # In a second pass: by now most data is written, and one wait for the disk serves many files.
@@ -62,19 +62,19 @@ def unpack(archive: str, target: str, expected: str, base: str | None = None, ke
 def untar(archive: str, folder: str) -> list[Entry]:
     """Unpack files and links of the tar `archive` (compressed or not) into `folder`. Raises RankzeroError, OSError."""
     with said_of(f"archive: {archive}", "Run again to transfer it again."):
-        found = extraction.untar(archive, folder, _ANY)
-    return [Entry(one.name, _kind(one), one.sha256, one.size) for one in found]
+        members = extraction.untar(archive, folder, _ANY)
+    return [Entry(member.name, _kind(member), member.sha256, member.size) for member in members]
 
 
 def unzip(archive: str, folder: str, only: str | None = None) -> None:
     """Unpack the files of a zip (or the file `only`) into an empty folder. Raises Refused, Damaged and OSError."""
     try:
         with extraction.damage(), zipfile.ZipFile(archive) as packed:
-            found = [one for one in packed.infolist() if only in (None, one.filename)]
-            if only and not found:
+            items = [item for item in packed.infolist() if only in (None, item.filename)]
+            if only and not items:
                 raise extraction.Damaged(f"it has no {only!a}")
             size, free = os.path.getsize(archive), shutil.disk_usage(folder).free
-            members = extraction.check(map(_zipped, found), extraction.Rules(), size, free)
+            members = extraction.check(map(_zipped, items), extraction.Rules(), size, free)
             extraction.write(members, folder, lambda member: packed.open(member.source), extraction.Rules())
     except zipfile.BadZipFile as error:
         raise extraction.Damaged(str(error)) from error
@@ -136,7 +136,9 @@ def _take_over(base: str, kept: Sequence[Entry], folder: str) -> list[Entry]:
 
 def contents(base: str) -> dict[tuple[str, str], Entry]:
     """The entries of a tree by kind and sha256; `path` is absolute. Raises OSError."""
-    return {(one.kind, one.sha256): replace(one, path=os.path.join(base, one.path)) for one in read_tree(base)}
+    return {
+        (entry.kind, entry.sha256): replace(entry, path=os.path.join(base, entry.path)) for entry in read_tree(base)
+    }
 
 
 def _sync(path: str) -> None:

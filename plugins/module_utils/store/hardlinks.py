@@ -31,8 +31,8 @@ def share(target: str, known: str) -> None:
 def drop_unshared(folder: str) -> list[str]:
     """Remove this user's files in `folder` that have no other hard link; returns their paths. Others' files stay."""
     dropped = []
-    with contextlib.suppress(OSError), os.scandir(folder) as found:
-        for item in found:
+    with contextlib.suppress(OSError), os.scandir(folder) as items:
+        for item in items:
             status = os.lstat(item.path)  # DirEntry.stat() gives no link count on some systems
             if item.is_file(follow_symlinks=False) and status.st_nlink == 1 and status.st_uid == os.geteuid():
                 os.unlink(item.path)

@@ -69,7 +69,7 @@ def _context(certificates: str | None, trusted: bool) -> ssl.SSLContext:
 def login_of(host: str, environment: Mapping[str, str]) -> tuple[str, str] | None:
     """User and password for a host from ~/.netrc (or $NETRC); None without an entry."""
     try:
-        found = netrc.netrc(environment.get("NETRC")).authenticators(host)
+        login = netrc.netrc(environment.get("NETRC")).authenticators(host)
     except (OSError, netrc.NetrcParseError):
         return None
-    return (found[0], found[2] or "") if found else None
+    return (login[0], login[2] or "") if login else None

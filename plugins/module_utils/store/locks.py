@@ -118,17 +118,17 @@ def _same(own: str, path: str) -> bool:
 
 def _break_stale(path: str) -> None:
     """Remove the lock of a dead owner. Only the winner of a second lock, named after that owner, may do so."""
-    found = _read(path)
-    if not _stale(path, found):
+    content = _read(path)
+    if not _stale(path, content):
         return
-    breaker = f"{path}.break-{hashlib.sha256(found).hexdigest()[:16]}"
+    breaker = f"{path}.break-{hashlib.sha256(content).hexdigest()[:16]}"
     own = _own_file(path)
     try:
         if _link(own, breaker):
             # Meanwhile another process may have removed it, and a living owner may hold it.
-            if _read(path) == found:
+            if _read(path) == content:
                 _unlink(path)
-                _unlink(_beside(path, found))
+                _unlink(_beside(path, content))
             _unlink(breaker)
         elif _age(breaker) > STALE_SECONDS:
             _unlink(breaker)

@@ -84,11 +84,11 @@ def look_at(path: str, file: File, *, thorough: bool) -> tuple[File, str | None]
 
     The content is read if its modification time changed, or if `thorough`. Raises OSError.
     """
-    found = os.stat(path)
-    seen = replace(file, seen=found.st_mtime_ns)
-    if found.st_size != file.size:
-        return seen, f"has {found.st_size} bytes instead of {file.size}"
-    if (thorough or found.st_mtime_ns != file.seen) and file_sha256(path) != file.sha256:
+    status = os.stat(path)
+    seen = replace(file, seen=status.st_mtime_ns)
+    if status.st_size != file.size:
+        return seen, f"has {status.st_size} bytes instead of {file.size}"
+    if (thorough or status.st_mtime_ns != file.seen) and file_sha256(path) != file.sha256:
         return seen, "has another content"
     return seen, None
 

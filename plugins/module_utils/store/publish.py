@@ -48,18 +48,18 @@ def read_bundle(directory: str, inner: str = "") -> dict[str, str]:
 
     `inner`: the prefix for the names of the files when a subfolder is read.
     """
-    found = {}
+    texts = {}
     with os.scandir(directory) as items:
         for item in items:
             if not inner and item.is_dir(follow_symlinks=False) and is_own(item.path):
                 inside = read_bundle(item.path, f"{item.name}/")
-                found.update(inside or {item.name: ""})
+                texts.update(inside or {item.name: ""})
                 continue
-            found[inner + item.name] = ""
+            texts[inner + item.name] = ""
             if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_size < _LARGEST:
                 with open(item.path, encoding="utf-8", errors="replace") as stream:
-                    found[inner + item.name] = stream.read()
-    return found
+                    texts[inner + item.name] = stream.read()
+    return texts
 
 
 def _holds(directory: str, files: Mapping[str, str]) -> bool:

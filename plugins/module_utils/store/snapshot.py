@@ -28,14 +28,14 @@ def snapshot_path(store_root: str, digest: str) -> str:
 def newest_base(store_root: str) -> str | None:
     """The key of this user's newest snapshot, whose unchanged files the next one can use. None without one."""
     folder = os.path.dirname(snapshot_path(store_root, ""))
-    found = []
+    snapshots = []
     with contextlib.suppress(OSError), os.scandir(folder) as items:
         for item in items:
             if re.fullmatch(r"[0-9a-f]{64}", item.name) and item.is_dir(follow_symlinks=False):
                 status = item.stat(follow_symlinks=False)
                 if status.st_uid == os.geteuid():
-                    found.append((status.st_mtime, item.name))
-    return max(found)[1] if found else None
+                    snapshots.append((status.st_mtime, item.name))
+    return max(snapshots)[1] if snapshots else None
 
 
 def lacking(store_root: str, base: str, tree: Sequence[Row]) -> list[int]:

@@ -37,10 +37,10 @@ def mksquashfs(wanted: str = "environment.mode: sealed") -> tuple[str, str]:
     done = subprocess.run([path, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     match = re.search(r"version (\d+)\.(\d+)\S*", done.stdout)
     if not match or (int(match[1]), int(match[2])) < MINIMUM:
-        said = match[0] if match else "no version"
+        version = match[0] if match else "no version"
         raise RankzeroError(
             f"{wanted} needs mksquashfs of at least version {'.'.join(map(str, MINIMUM))}; {path} says "
-            f"{said}. {_INSTALL} of a newer release."
+            f"{version}. {_INSTALL} of a newer release."
         )
     return path, match[0].split()[1]
 
@@ -73,18 +73,18 @@ def squash(tree: str, target: str, compression: str, wanted: str = "environment.
 
 def _failure(code: int, output: str, folder: str, section: str) -> RankzeroError:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    said = "\n".join(f"  {line}" for line in lines[-5:]) or f"  (no output, exit code {code})"
+    last_words = "\n".join(f"  {line}" for line in lines[-5:]) or f"  (no output, exit code {code})"
     if re.search(r"No space left on device|Disk quota exceeded", output):
         return RankzeroError(
             f"store_root: no space left below {folder} for the squashfs file. Make room there, or name another storage "
-            f"with launch_cluster.store_root:\n{said}"
+            f"with launch_cluster.store_root:\n{last_words}"
         )
     if re.search(r"Compressor .* is not supported|Invalid compressor|unrecognised compressor", output, re.IGNORECASE):
         return RankzeroError(
             f"{section}.compression: this host's mksquashfs does not know it. {_INSTALL} of a newer release, or "
-            f"choose another compression:\n{said}"
+            f"choose another compression:\n{last_words}"
         )
-    return RankzeroError(f"{section}: mksquashfs failed:\n{said}")
+    return RankzeroError(f"{section}: mksquashfs failed:\n{last_words}")
 
 
 def normalise(tree: str) -> None:

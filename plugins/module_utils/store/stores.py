@@ -76,13 +76,13 @@ def stores_of(options: Parameters) -> list[Store]:
 
 def trusted_stores(options: Parameters) -> list[Store]:
     """The stores of other owners, from `stores`. Raises RankzeroError."""
-    found = []
-    for one in options.get("stores") or ():
-        path, owners = str(one["path"]), tuple(str(name) for name in one["owners"])
-        found.append(
+    stores = []
+    for store in options.get("stores") or ():
+        path, owners = str(store["path"]), tuple(str(name) for name in store["owners"])
+        stores.append(
             Store(os.path.normpath(path), Trust(frozenset(_uid(name, path) for name in owners)), False, owners)
         )
-    return found
+    return stores
 
 
 def _uid(name: str, path: str) -> int:

@@ -128,14 +128,14 @@ def _logs(place: _Place, attempt: int | None, name: str) -> list[str]:
     own = [] if attempt is None else [f"logs/{attempt}"]
     if name:
         return [f"{folder}/{name}" for folder in (*own, "logs")]
-    found = []
+    logs = []
     for folder in own:
         with contextlib.suppress(OSError), place.shown.folder(folder) as descriptor:
             if ".live" in os.listdir(descriptor):
                 live = os.readlink(".live", dir_fd=descriptor)
-                found += [f"{folder}/{live}"] if "/" not in live else []
-        found.append(f"{folder}/rank-0000.log")
-    return found
+                logs += [f"{folder}/{live}"] if "/" not in live else []
+        logs.append(f"{folder}/rank-0000.log")
+    return logs
 
 
 def is_proven(place: _Place, checker: Any) -> bool:

@@ -100,8 +100,8 @@ class Watch:
 
     def target(self) -> Target:
         """What the next poll should read."""
-        whole, looked_for = self.pattern is not None, "" if self.proven else self.artifact
-        return Target(self.run_dir, self.job_id, self._log_attempt, self._offset, self.log, whole, looked_for)
+        all_lines, looked_for = self.pattern is not None, "" if self.proven else self.artifact
+        return Target(self.run_dir, self.job_id, self._log_attempt, self._offset, self.log, all_lines, looked_for)
 
     @property
     def rank(self) -> int:
@@ -255,9 +255,9 @@ class Watch:
         events = self._match([*pieces, self._torn])
         newest: tuple[str, Metrics] | None = None
         for piece in pieces:
-            found = parse_metrics(piece)
-            if found is not None:
-                newest = (piece, found.after(newest[1] if newest else self.metrics))
+            metrics = parse_metrics(piece)
+            if metrics is not None:
+                newest = (piece, metrics.after(newest[1] if newest else self.metrics))
         if newest is None:
             return events
         line, self.metrics = newest

@@ -69,8 +69,8 @@ class Waits:
         events = []
         for index in self.left:
             if index in places or poll.asked or poll.spent:
-                found = self.watches[index].feed(poll, now, places.get(index), wall)
-                events += [(index, event) for event in found]
+                own_events = self.watches[index].feed(poll, now, places.get(index), wall)
+                events += [(index, event) for event in own_events]
         return events
 
     def delay(self, round_trip: float = 0.0) -> float:

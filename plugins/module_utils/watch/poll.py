@@ -138,8 +138,8 @@ def poll_script(
         ids = list(dict.fromkeys(jobs if jobs is not None else [target.job_id for target in targets]))
         lines.append('if [ -n "$over" ]; then printf "%s spent\\n" "$m"; else')
         for kind, given, columns, selection in (
-            ("queue", [one for one in ids if not is_step(one)], SQUEUE_COLUMNS, "--all --states=all --jobs"),
-            ("steps", [one for one in ids if is_step(one)], SQUEUE_STEP_COLUMNS, "--steps"),
+            ("queue", [job_id for job_id in ids if not is_step(job_id)], SQUEUE_COLUMNS, "--all --states=all --jobs"),
+            ("steps", [job_id for job_id in ids if is_step(job_id)], SQUEUE_STEP_COLUMNS, "--steps"),
         ):
             if given:
                 shown = quote(parse.squeue_format(columns))
