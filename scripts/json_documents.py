@@ -116,13 +116,17 @@ DIAGNOSIS = {
     "stall": maybe("object", "Why a running job stands still, as module job_diagnosis returns it."),
 }
 
-MISSING = record(
-    {
-        "kind": of("string", "code, environment or runtime."),
-        "key": of("string", "Key of its inputs."),
-        "path": of("string", "Where it will be stored."),
-    }
-)
+MISSING = {
+    **record(
+        {
+            "kind": of("string", "code, environment or runtime."),
+            "key": of("string", "Key of its inputs."),
+            "path": of("string", "Where it will be stored."),
+        }
+    ),
+    # What else is known of it depends on its kind.
+    "additionalProperties": True,
+}
 
 FILE = record(
     {

@@ -30,7 +30,7 @@ def closed(schema: Any) -> Any:
         part = waiting.pop()
         if isinstance(part, dict):
             if isinstance(part.get("required"), list):
-                part["additionalProperties"] = False
+                part.setdefault("additionalProperties", False)
             waiting += part.values()
         elif isinstance(part, list):
             waiting += part

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -141,12 +142,13 @@ def play(call: Call, *, verbose: int = 0, output: Any = None, listener: Callable
 
 def _attached(argv: Sequence[str], environment: Mapping[str, str], output: Any) -> int:
     """Run in this terminal. The playbook receives the keyboard's signals directly; this process only waits for it."""
-    with subprocess.Popen(argv, env=environment, stdout=output) as process:
-        while True:
-            try:
-                return process.wait()
-            except KeyboardInterrupt:
-                continue
+    # A KeyboardInterrupt during the wait could lose the exit code. The handler is not inherited by the playbook.
+    before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
+    try:
+        with subprocess.Popen(argv, env=environment, stdout=output) as process:
+            return process.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _heard(argv: Sequence[str], environment: Mapping[str, str], listener: Callable[[str], None]) -> int:
@@ -160,8 +162,6 @@ def _heard(argv: Sequence[str], environment: Mapping[str, str], listener: Callab
                 listener(line.rstrip("\n"))
             return process.wait()
         except KeyboardInterrupt:
-            import signal
-
             os.killpg(process.pid, signal.SIGINT)
             process.wait()
             raise
