@@ -75,6 +75,8 @@ SCONTROL_LIMIT = 3
 class JobRecord:
     """What one source reports about a job. Times are epoch seconds, `elapsed` is in seconds, unknown values are None.
 
+    `limit`: when its time limit will end a job that has not ended.
+
     `node_list` is Slurm's compressed list (expand it with client.expand_nodes). `earlier` holds the attempts before a
     requeue, oldest first, as accounting recorded them. `source` is squeue, scontrol or sacct.
     """
@@ -93,6 +95,7 @@ class JobRecord:
     eligible: float | None = None
     start: float | None = None
     end: float | None = None
+    limit: float | None = None
     elapsed: int | None = None
     restarts: int | None = None
     work_dir: str = ""
@@ -199,6 +202,7 @@ def _record(row: Mapping[str, str], names: _Names, source: str) -> JobRecord:
     state = states.state_of(row.get(names.state, ""))
     ended = states.is_final(state)
     exit_code, signal = parse.parse_exit(row.get(names.exit_code, "")) if ended else (None, None)
+    printed = parse.parse_epoch(row.get(names.end, ""))
     return JobRecord(
         job_id=row.get(names.job_id, ""),
         name=row.get(names.name, ""),
@@ -214,7 +218,8 @@ def _record(row: Mapping[str, str], names: _Names, source: str) -> JobRecord:
         eligible=parse.parse_epoch(row.get(names.eligible, "")),
         start=parse.parse_epoch(row.get(names.start, "")),
         # For a job that has not ended, squeue and scontrol print the time at which its limit will end it.
-        end=parse.parse_epoch(row.get(names.end, "")) if ended or source == "sacct" else None,
+        end=printed if ended or source == "sacct" else None,
+        limit=None if ended or source == "sacct" else printed,
         work_dir=_clean(row.get("WorkDir", "")),
         source=source,
         user=row.get(names.user, ""),

@@ -234,7 +234,7 @@ class Watch:
         news = self.pace.news(now) if self.stands else ""
         if not news:
             return []
-        end = self.record.end if self.record is not None else None
+        end = self.record.limit if self.record is not None else None
         limit = f"; its time limit ends it in {duration(end - wall)}" if end is not None and end > wall else ""
         return [Event("stalled", f"{news}: it stands still{limit}")]
 

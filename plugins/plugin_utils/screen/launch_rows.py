@@ -183,7 +183,7 @@ class Waiting:
 
     def _ends(self, watch: Watch) -> float | None:
         """When the time limit ends the job, on this object's clock. Slurm gives it as epoch seconds."""
-        end = watch.record.end if watch.record is not None else None
+        end = watch.record.limit if watch.record is not None else None
         if end is None:
             return None
         if self._limit is None or self._limit[0] != end:

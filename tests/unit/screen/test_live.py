@@ -122,7 +122,7 @@ class Screen:
 
     def limited(self, seconds: float) -> None:
         """Slurm knows when the time limit will end the job."""
-        self.watch.record = JobRecord("2", "gpt", "RUNNING", end=self.now + 1e9 + seconds)
+        self.watch.record = JobRecord("2", "gpt", "RUNNING", limit=self.now + 1e9 + seconds)
 
     def stands(self, seconds: float) -> None:
         for _second in range(round(seconds)):

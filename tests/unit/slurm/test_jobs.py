@@ -25,6 +25,7 @@ def test_one_squeue_for_any_number_of_jobs() -> None:
     assert "--jobs=18,23,28,34,33" in fake.asked[0]
     assert sorted(found) == ["18", "23", "28_1", "28_2", "28_3", "28_4", "28_5", "33", "34"]
     assert found["18"].state == "RUNNING" and found["18"].running and found["18"].active and found["18"].end is None
+    assert found["18"].limit and not found["23"].limit, "when the time limit will end it"
     assert found["18"].node_list == "node[01-02]" and found["18"].nodes == 2
     assert (found["23"].state, found["23"].exit_code, found["23"].final) == ("FAILED", 3, True)
     assert found["23"].reason == "NonZeroExitCode"
