@@ -59,11 +59,9 @@ SACCT_COLUMNS = (
     "WorkDir",
     "JobName",
 )
-# How far back sacct searches for an id, in seconds, if the caller gives no `since` (sacct's default starts at
-# midnight).
+# How far back (seconds) sacct searches for an id if the caller gives no `since`. By itself it starts at midnight.
 DEFAULT_REACH = 90 * 86400
-# Seconds by which the clocks of a login node and the controller may differ. A job must not seem older than the intent
-# to submit it.
+# Seconds by which clocks may differ. A job must not seem older than the intent to submit it.
 CLOCK_SLACK = 300
 # Seconds within which Slurm requeues a job after a node failure or a preemption, if at all.
 REQUEUE_TIME = 30
@@ -75,10 +73,8 @@ SCONTROL_LIMIT = 3
 class JobRecord:
     """What one source reports about a job. Times are epoch seconds, `elapsed` is in seconds, unknown values are None.
 
-    `limit`: when its time limit will end a job that has not ended.
-
-    `node_list` is Slurm's compressed list (expand it with client.expand_nodes). `earlier` holds the attempts before a
-    requeue, oldest first, as accounting recorded them. `source` is squeue, scontrol or sacct.
+    `limit`: when the time limit will end it. `node_list` is Slurm's compressed list (expand it with
+    client.expand_nodes). `earlier`: the attempts before a requeue in accounting, oldest first. `source`: the command.
     """
 
     job_id: str
@@ -202,7 +198,7 @@ def _record(row: Mapping[str, str], names: _Names, source: str) -> JobRecord:
     state = states.state_of(row.get(names.state, ""))
     ended = states.is_final(state)
     exit_code, signal = parse.parse_exit(row.get(names.exit_code, "")) if ended else (None, None)
-    printed = parse.parse_epoch(row.get(names.end, ""))
+    end = parse.parse_epoch(row.get(names.end, ""))
     return JobRecord(
         job_id=row.get(names.job_id, ""),
         name=row.get(names.name, ""),
@@ -217,9 +213,8 @@ def _record(row: Mapping[str, str], names: _Names, source: str) -> JobRecord:
         submit=parse.parse_epoch(row.get(names.submit, "")),
         eligible=parse.parse_epoch(row.get(names.eligible, "")),
         start=parse.parse_epoch(row.get(names.start, "")),
-        # For a job that has not ended, squeue and scontrol print the time at which its limit will end it.
-        end=printed if ended or source == "sacct" else None,
-        limit=None if ended or source == "sacct" else printed,
+        end=end if ended or source == "sacct" else None,
+        limit=None if ended or source == "sacct" else end,
         work_dir=_clean(row.get("WorkDir", "")),
         source=source,
         user=row.get(names.user, ""),
