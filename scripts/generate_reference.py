@@ -54,6 +54,19 @@ that gets the value, and the column *inside a running job* how the value is trea
 """
 
 
+EDITORS = """
+An editor completes and checks job files with [job-spec.schema.json](job-spec.schema.json). The first line of each
+example names it for editors with the YAML language server (VS Code, Neovim, Helix and others); in a JSON file the key
+`$schema` does:
+
+```yaml
+# yaml-language-server: $schema=../../../docs/job-spec.schema.json
+```
+
+In a project of your own, give the path of the file in the installed collection, or of a copy. The schema describes
+one job. It does not check how values depend on each other, which `--check` does.
+"""
+
 # How a field with a Slurm option is treated inside a running job (fields.Sbatch.inside).
 INSIDE = {"ignored": "ignored", "step": "applied to each step", "given": "checked against the job"}
 
@@ -79,23 +92,40 @@ def schema_of(table: type) -> dict[str, Any]:
             entry = {"description": meta["doc"], **meta["type"].schema}
             if meta["example"] is not None:
                 entry["examples"] = [meta["example"]]
-        # null deletes what a lower layer has set.
-        properties[attribute.name] = {"anyOf": [entry, {"type": "null"}], "description": meta["doc"]}
         if meta.get("required"):
             required.append(attribute.name)
-            properties[attribute.name] = entry
+        else:
+            entry = or_null(entry)
+        properties[attribute.name] = entry
     result: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
     if required:
         result["required"] = required
     return result
 
 
+def or_null(entry: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a value that may also be null, which deletes what a lower layer has set.
+
+    It is one schema with a list of types, not `anyOf`: with alternatives an editor cannot say which one was meant, and
+    underlines the whole section instead of the wrong key.
+    """
+    if "enum" in entry:
+        return {**entry, "enum": [*entry["enum"], None]}
+    types = entry["type"]
+    return {**entry, "type": [*([types] if isinstance(types, str) else types), "null"]}
+
+
 def schema() -> str:
     document = {
         "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": "urn:rankzero:slurm:job-spec",
         "title": "rankzero.slurm job spec",
         "$comment": NOTICE,
         **schema_of(LaunchSpec),
+    }
+    document["properties"] = {
+        "$schema": {"description": "The JSON Schema of this file, for editors. Ignored by a launch.", "type": "string"},
+        **document["properties"],
     }
     return json.dumps(document, indent=1) + "\n"
 
@@ -131,7 +161,7 @@ def reference() -> str:
         "",
         *INTRODUCTION.strip().splitlines(),
         "",
-        "An editor completes job files with [job-spec.schema.json](job-spec.schema.json).",
+        *EDITORS.strip().splitlines(),
         "",
         "## At the top",
         "",

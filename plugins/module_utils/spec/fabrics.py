@@ -183,7 +183,7 @@ def _parse_setting(value: object) -> dict[str, str]:
 _SETTINGS = t.mapped(
     r"[A-Za-z_][A-Za-z0-9_]*",
     "the name of an environment variable",
-    t.Type("text, or {value, reason, version, expires}", _parse_setting, {"type": ["string", "integer", "object"]}),
+    t.Type("text, or {value, reason, version, expires}", _parse_setting, {"type": [*t.SCALARS, "object"]}),
 )
 
 

@@ -156,7 +156,7 @@ class LaunchSpec:
         instead_of=("wrap",),
     )
     shell: str | None = option(
-        t.text(r"(?s).+", "a shell line"),
+        t.text(r"[\s\S]+", "a shell line"),
         "A line for bash, run by every rank, instead of `command`.",
         example="python train.py --out $RANKZERO_RUN_DIR | tee log",
     )

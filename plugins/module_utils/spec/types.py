@@ -24,6 +24,10 @@ Option = tuple[str, "str | bool"]
 Options = tuple[Option, ...]
 
 
+# A job file is read as text, so a scalar of any kind may stand where text is expected.
+SCALARS = ("string", "number", "boolean")
+
+
 class Invalid(ValueError):
     """A value is wrong. The message is the end of a sentence that starts with the value's path ("must be ...")."""
 
@@ -79,9 +83,10 @@ def text(pattern: str | None = None, allowed: str = "text", lines: bool = True) 
             raise Invalid(f"must be {allowed}, not {shown(result)}")
         return result
 
-    schema: dict[str, Any] = {"type": ["string", "integer"]}
+    schema: dict[str, Any] = {"type": list(SCALARS)}
     if pattern:
-        schema = {"type": "string", "pattern": f"^(?:{pattern})$"}
+        # A pattern of JSON Schema applies to strings only: an editor does not check `name: 7`.
+        schema["pattern"] = f"^(?:{pattern})$"
     return Type(allowed, parse, schema)
 
 
@@ -111,7 +116,8 @@ def auto_or(other: Type) -> Type:
     def parse(value: object) -> object:
         return None if value == "auto" else other.parse(value)
 
-    return Type(f"`auto` or a {other.title}", parse, {"anyOf": [{"const": "auto"}, dict(other.schema)]})
+    pattern = f"^auto$|{other.schema['pattern']}"
+    return Type(f"`auto` or a {other.title}", parse, {**other.schema, "pattern": pattern})
 
 
 _TRUE = ("true", "yes", "on", "1")
@@ -129,7 +135,7 @@ def _parse_boolean(value: object) -> bool:
     raise Invalid(f"must be true or false, not {shown(value)}")
 
 
-BOOLEAN = Type("true or false", _parse_boolean, {"enum": [True, False, "true", "false", "yes", "no", "on", "off"]})
+BOOLEAN = Type("true or false", _parse_boolean, {"enum": [True, False, *_TRUE, *_FALSE]})
 
 
 def choice(*names: str) -> Type:
@@ -175,7 +181,11 @@ def _parse_time(value: object) -> str:
     return value
 
 
-TIME = Type("Slurm time", _parse_time, {"type": "string", "pattern": r"^[0-9]{1,9}(-[0-9]{1,9})?(:[0-9]{1,9}){0,2}$"})
+TIME = Type(
+    "Slurm time",
+    _parse_time,
+    {"type": ["string", "integer"], "pattern": r"^[0-9]{1,9}(-[0-9]{1,9})?(:[0-9]{1,9}){0,2}$"},
+)
 
 
 def memory_mib(text: str | None) -> int | None:
@@ -253,7 +263,7 @@ def _parse_option(value: object) -> str | bool:
     return result
 
 
-OPTION = Type("option value: text, or true for a switch", _parse_option, {"type": ["string", "integer", "boolean"]})
+OPTION = Type("option value: text, or true for a switch", _parse_option, {"type": list(SCALARS)})
 
 
 def nearest(word: str, names: Sequence[str], likeness: float = 0.5) -> str | None:

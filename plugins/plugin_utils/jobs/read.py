@@ -52,6 +52,9 @@ def parse_job_text(text: str, name: str) -> Layer:
         raise RankzeroError(
             f"job: {name} must hold a map with at least `name` and `command`, not {type(data).__name__}"
         )
+    # Editors read the schema's address from this key. It says nothing about the job.
+    if isinstance(data.get("$schema"), str):
+        data = {key: value for key, value in data.items() if key != "$schema"}
     return Layer(name, data, lines)
 
 

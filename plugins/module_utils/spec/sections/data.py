@@ -96,19 +96,17 @@ DATA = t.mapped(
         "dataset",
         _parse,
         {
-            "anyOf": [
-                {"type": "string", "pattern": "^/"},
-                {
-                    "type": "object",
-                    "properties": {
-                        "path": {"type": "string", "pattern": "^/"},
-                        "digest": {"type": ["string", "null"]},
-                        "packed": {"type": "boolean"},
-                        "local_copy": {"enum": list(COPIES)},
-                    },
-                    "required": ["path"],
-                },
-            ]
+            "type": ["string", "object"],
+            "pattern": "^/",
+            "properties": {
+                "path": {"type": "string", "pattern": "^/"},
+                "digest": {"type": ["string", "null"]},
+                "packed": dict(t.BOOLEAN.schema),
+                "local_copy": {"enum": list(COPIES)},
+                **{name: {} for name in _OF_A_REF},
+            },
+            "required": ["path"],
+            "additionalProperties": False,
         },
     ),
 )

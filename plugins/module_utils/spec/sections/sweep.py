@@ -83,20 +83,17 @@ VALUES = t.Type(
     "list of values, or a range {min, max, scale, whole}",
     _values,
     {
-        "anyOf": [
-            {"type": "array", "items": {"type": ["string", "integer"]}, "minItems": 1},
-            {
-                "type": "object",
-                "properties": {
-                    "min": {"type": ["number", "string"]},
-                    "max": {"type": ["number", "string"]},
-                    "scale": {"enum": ["linear", "log"]},
-                    "whole": dict(t.BOOLEAN.schema),
-                },
-                "required": ["min", "max"],
-                "additionalProperties": False,
-            },
-        ]
+        "type": ["array", "object"],
+        "items": dict(t.text().schema),
+        "minItems": 1,
+        "properties": {
+            "min": {"type": ["number", "string"]},
+            "max": {"type": ["number", "string"]},
+            "scale": {"enum": ["linear", "log"]},
+            "whole": dict(t.BOOLEAN.schema),
+        },
+        "required": ["min", "max"],
+        "additionalProperties": False,
     },
 )
 _NAMED = "a name of letters, digits and _"
