@@ -53,7 +53,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
-DOWNLOADS = ("auto", "head", "controller")
 # How long (seconds) a builder waits for another builder of the same environment. A large one takes minutes on a slow
 # file system.
 _WAIT = 1800.0

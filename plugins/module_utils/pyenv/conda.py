@@ -52,7 +52,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
-FORMS = ("yml", "explicit", "archive")
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
 _TOOLS = ("micromamba", "mamba", "conda")
 _USUAL = (

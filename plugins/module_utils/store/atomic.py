@@ -129,15 +129,6 @@ def group_writes(folder: str) -> int:
     return os.stat(folder or ".").st_mode & stat.S_IWGRP
 
 
-def make_folders(path: str) -> None:
-    """Make a folder and its parents; retries, as a prune may remove empty parents at any time. Raises OSError."""
-    for _turn in range(5):
-        with contextlib.suppress(FileNotFoundError):
-            os.makedirs(path)
-            return
-    os.makedirs(path)
-
-
 def set_aside(path: str) -> str | None:
     """Rename a path to a temporary name, which a later sweep removes in any case. None if it did not exist."""
     parent, name = os.path.split(path)

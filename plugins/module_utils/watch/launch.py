@@ -49,8 +49,6 @@ LINE_WIDTH = 200
 # A new expected start is reported when it moved by at least this much (seconds), or a quarter of the time left if that
 # is more.
 MOVED = 300.0
-# The milestones at which a wait may end; all but the last come before the end of the launch.
-UNTIL = ("started", "artifact", "pattern", "finished")
 
 
 @dataclass

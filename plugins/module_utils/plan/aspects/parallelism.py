@@ -22,7 +22,6 @@ BF16_BYTES = 2
 # learns (gradients and activations need the rest). Scaled in proportion for other GPU sizes.
 REFERENCE_GB = 80
 EXPERT_GB = {"load": 60.0, "infer": 40.0, "train": 28.0}
-PURPOSES = tuple(EXPERT_GB)
 # GB of memory by the sites' names for GPU types.
 GPU_GB = {"v100": 32, "a40": 48, "l40s": 48, "a100": 80, "h100": 80, "gh200": 96, "h200": 141, "b200": 180, "b300": 288}
 
