@@ -131,7 +131,9 @@ class Reader:
         return "run" if offline else "validated" if ours else "parsed"
 
     def _yaml(self, block: Block) -> str:
-        data = next(iter(yaml.safe_load_all(block.text)))
+        data = next(iter(yaml.safe_load_all(block.text)), None)
+        if data is None:
+            return "parsed"  # comments only
         if isinstance(data, list):
             return self._play(block, data)
         keys = set(data)

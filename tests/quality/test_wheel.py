@@ -72,4 +72,4 @@ def test_command_works_without_the_checkout_and_without_a_cluster(rankzero: Path
     assert launch["name"] == "tiny" and launch["world_size"] == 4
     assert "#SBATCH --nodes=4" in launch["script"]
     log = (project / "log").read_text(encoding="utf-8")
-    assert "TASK" in log
+    assert "not compared with a cluster" in log
