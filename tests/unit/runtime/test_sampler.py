@@ -88,7 +88,7 @@ def test_a_sampler_outlives_the_signal_that_its_rank_survives(site: Site) -> Non
     for number in samplers(job):
         if number != process.pid and sampling(Path("/proc") / str(number)):
             if b"sampler.py" in (Path("/proc") / str(number) / "cmdline").read_bytes():
-                wait_for(lambda pid=number: priority(pid) > priority(process.pid), process)
+                wait_for(lambda pid=number: priority(pid) == min(19, priority(process.pid) + 10), process)
                 lowered = True
             os.kill(number, signal.SIGTERM)
     assert lowered
