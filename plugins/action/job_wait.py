@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import p
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import glance, interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import playbook_command
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import PACE, Progress
 
@@ -101,7 +101,8 @@ class ActionModule(Action):
         for index, watch, screen in zip(open_, waits.watches, screens):
             _completed(ends[index], watch, timeout)
             if isinstance(screen, Waiting):
-                screen.end(bool(ends[index]["success"]), _ending(ends[index], watch))
+                goes_on = not ends[index]["completed"] and watch.hopeless is None
+                screen.end(None if goes_on else bool(ends[index]["success"]), _ending(ends[index], watch))
             else:
                 screen.say(_ending(ends[index], watch))
         for record in ends:
@@ -305,7 +306,7 @@ def _lost(host: str, waits: Waits, reason: str, task_vars: Record | None) -> str
     which = f"Job {jobs[0]} is" if len(jobs) == 1 else f"Its {len(jobs)} jobs are"
     by_hand = ""
     if task_vars is not None:
-        by_hand = f", or with: {playbook_command('attach', task_vars, run_dir=waits.watches[0].run_dir)}"
+        by_hand = f", or with: {launch_command('attach', waits.watches[0].run_dir, task_vars)}"
     return (
         f"the connection to {host} was lost, and {reason}. {which} not affected. Attach again by running the same "
         f"command{by_hand}"

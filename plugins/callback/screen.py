@@ -42,11 +42,8 @@ from ansible import constants as C
 from ansible.plugins.callback.default import CallbackModule as Default
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, WARNING, Row
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import LEFT, NOTE, WARNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.session import Session
-
-# The text for a step that was still running when the command was ended.
-LEFT = "no longer watched"
 
 
 class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no types

@@ -63,10 +63,11 @@ def _carry_out(given: Namespace) -> int:
 def _played(given: Namespace) -> int:
     as_json = getattr(given, "json", False)
     # stdout is reserved for the JSON document.
-    played = play(call_of(given), verbose=given.verbose, output=sys.stderr if as_json else None)
+    call = call_of(given)
+    played = play(call, verbose=given.verbose, output=sys.stderr if as_json else None)
     code = played.exit_code()
     if code == errors.INTERRUPTED:
-        print(f"rankzero: interrupted{_way_back(given, played)}", file=sys.stderr)
+        print(f"rankzero: interrupted{_way_back(given, played, call.options)}", file=sys.stderr)
     if as_json:
         import json
 
@@ -76,7 +77,7 @@ def _played(given: Namespace) -> int:
     return code
 
 
-def _way_back(given: Namespace, played: Played) -> str:
+def _way_back(given: Namespace, played: Played, options: Sequence[str]) -> str:
     """The command that follows the job again after Ctrl-C; empty where no job is known."""
     launch = getattr(given, "launch", None) if given.verb in ("attach", "logs") else None
     for made in played.results("job"):
@@ -84,6 +85,4 @@ def _way_back(given: Namespace, played: Played) -> str:
             launch = f"{made['name']}/{made['key'][:16]}/{made['generation']}"
     if launch is None:
         return ""
-    where = [word for place in given.inventory for word in ("-i", place)]
-    where += ["-c", given.cluster] if given.cluster else []
-    return f"; the job continues, follow it with: {shlex.join(['rankzero', 'attach', launch, *where])}"
+    return f"; the job continues, follow it with: {shlex.join(['rankzero', 'attach', launch, *options])}"

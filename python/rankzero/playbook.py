@@ -31,12 +31,15 @@ PLAIN = re.compile(r"[\w./:@%+,~^-]+")
 
 @dataclass(frozen=True)
 class Call:
-    """One run of a playbook. `variables`: its extra variables; `flags`: other arguments of ansible-playbook."""
+    """One run of a playbook. `variables`: its extra variables; `flags`: other arguments of ansible-playbook; `options`:
+    those of `rankzero` that select the cluster, for the commands that the output suggests.
+    """
 
     playbook: str
     variables: Mapping[str, Any] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     inventory: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
 
     def argv(self) -> list[str]:
         """The command line, in the form in which a user could type it."""
@@ -132,6 +135,11 @@ def play(call: Call, *, verbose: int = 0, output: Any = None, listener: Callable
         if verbose:
             print(shlex.join(call.argv()), file=sys.stderr, flush=True)
         environment = surroundings(os.environ, path, verbose=verbose)
+        environment["RANKZERO_OPTIONS"] = shlex.join(call.options)
+        if call.playbook == "lab" and not call.inventory:
+            # The lab needs no inventory. Ansible would warn twice that there is none.
+            environment.setdefault("ANSIBLE_LOCALHOST_WARNING", "false")
+            environment.setdefault("ANSIBLE_INVENTORY_UNPARSED_WARNING", "false")
         rc = _attached(argv, environment, output) if listener is None else _heard(argv, environment, listener)
         with open(path, encoding="utf-8") as stream:
             records = [Record(**json.loads(line)) for line in stream]

@@ -216,4 +216,6 @@ def call_of(given: Namespace) -> Call:
     dry = getattr(given, "check", False)
     flags = ("--check", "--diff") if dry else ("--diff",) if given.verb == "plan" else ()
     inventory = tuple(given.inventory) if given.verb == "lab" else inventory_of(given.inventory)
-    return Call(playbook, variables, flags, inventory)
+    options = [word for place in given.inventory for word in ("-i", place)]
+    options += ["-c", given.cluster] if given.cluster else []
+    return Call(playbook, variables, flags, inventory, tuple(options))

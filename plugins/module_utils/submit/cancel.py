@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
@@ -52,7 +53,7 @@ def cancel(
         "unchanged": [_row(status) for status in others],
         "lines": [
             *(f"{_words(status)}: job {status.job_id} cancelled" for status in active),
-            *(f"{_words(status)}: {status.standing}, nothing to cancel" for status in others),
+            *_rest(others, bool(active)),
         ],
         "slurm_commands": slurm.commands,
     }
@@ -111,6 +112,18 @@ def _row(status: LaunchStatus) -> dict[str, object]:
         "run_dir": status.run.path,
         "standing": status.standing,
     }
+
+
+def _rest(others: list[LaunchStatus], more: bool) -> list[str]:
+    """One line about the launches without an active job. `more`: whether other launches were cancelled."""
+    if not others:
+        return []
+    if len(others) == 1 and not more:
+        return [f"{_words(others[0])}: {others[0].standing}, nothing to cancel"]
+    counts = Counter(status.standing for status in others)
+    counted = ", ".join(f"{count} {standing}" for standing, count in counts.items())
+    launches = f"{len(others)} {'other ' if more else ''}launch{'' if len(others) == 1 else 'es'}"
+    return [f"{launches}: {counted}, nothing to cancel"]
 
 
 def _words(status: LaunchStatus) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import TaskVariables
 
@@ -21,3 +22,15 @@ def playbook_command(playbook: str, task_vars: TaskVariables, **variables: str) 
     for name, value in variables.items():
         words += ["-e", f"{name}={value}"]
     return shlex.join(words)
+
+
+def launch_command(
+    verb: str, run_dir: str, task_vars: TaskVariables | None = None, environment: Mapping[str, str] = os.environ
+) -> str:
+    """The command line for one launch, with `verb` attach or cancel: of `rankzero` if it started this run, otherwise of
+    ansible-playbook.
+    """
+    if "RANKZERO_RECORDS" not in environment:
+        return playbook_command(verb, task_vars or {}, run_dir=run_dir)
+    launch = "/".join(run_dir.rstrip("/").split("/")[-3:])
+    return f"{shlex.join(['rankzero', verb, launch])} {environment.get('RANKZERO_OPTIONS', '')}".rstrip()

@@ -17,6 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import (
     FAILED,
     HEAD,
+    LEFT,
     NOTE,
     OK,
     RUNNING,
@@ -190,16 +191,18 @@ class Waiting:
             self._limit = end, self._clock() + end - self._wall()
         return self._limit[1]
 
-    def end(self, ok: bool, text: str) -> None:
-        """End the wait. The last step stays on the screen. `text`: the outcome, for a job without steps."""
-        state = OK if ok else FAILED
+    def end(self, ok: bool | None, text: str) -> None:
+        """End the wait. The last step stays on the screen. `ok`: whether the launch succeeded, None if its job
+        continues. `text`: the outcome, for a job without steps.
+        """
+        state = WARNING if ok is None else OK if ok else FAILED
         if self._step is not None:
-            shown = self._step.text if self._step.detail or self._step.fraction is not None else "no steps in its log"
-            self._show(
-                replace(
-                    self._step, state=state, text=shown, ends=None, heard=None, limit=None, fraction=None, stands=""
-                )
-            )
+            step = replace(self._step, state=state, ends=None, heard=None, limit=None, fraction=None, stands="")
+            if ok is None:
+                step = replace(step, detail="  ".join(part for part in (step.detail, LEFT) if part))
+            elif not self._step.detail and self._step.fraction is None:
+                step = replace(step, text="no steps in its log")
+            self._show(step)
         elif self._setup:
             self._show(Row(self._host, state, "preflight", text))
         else:

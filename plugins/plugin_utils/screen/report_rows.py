@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import last_words, shown_value, verdict
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import whole
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, GOOD, NOTE, WARNING, Row
 
@@ -35,7 +35,7 @@ def report(host: str, launch: Parameters, result: Parameters, logs: Parameters, 
     elif became == "failed":
         rows = _failed(host, launch, result, logs, why.get("diagnosis") or {})
     else:
-        text = f"{launch.get('name')}: not finished, job {launch.get('job_id')} goes on. {_said(result)}".rstrip()
+        text = f"{launch.get('name')}: not finished, job {launch.get('job_id')} continues. {_said(result)}".rstrip()
         rows = [Row(host, WARNING, text=text)]
     rows += [Row(host, WARNING, text=f"{node} is not fit: {reason}") for node, reason in _unfit(result).items()]
     rows += [Row(host, NOTE, text=str(line)) for line in launch.get("explain") or []]
@@ -47,9 +47,8 @@ def report(host: str, launch: Parameters, result: Parameters, logs: Parameters, 
 
 def hints(launch: Parameters) -> str:
     """How to attach to a launch that is still running, and how to stop it."""
-    which = f"-e run_dir={shlex.quote(str(launch.get('run_dir')))}"
-    playbook = "ansible-playbook rankzero.slurm."
-    return f"again: {playbook}attach {which}   stop: {playbook}cancel {which}"
+    run_dir = str(launch.get("run_dir"))
+    return f"again: {launch_command('attach', run_dir)}   stop: {launch_command('cancel', run_dir)}"
 
 
 def _proven(host: str, launch: Parameters, result: Parameters) -> Row:

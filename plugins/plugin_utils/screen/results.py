@@ -34,9 +34,12 @@ DOING = {
     "logs": "fetching",
     "diagnosis": "reading the logs",
 }
-#: Actions that show everything important themselves.
+#: Actions that show everything important themselves, or whose playbook shows their result.
 OWN = frozenset(
-    {"job", "job_wait", "job_report", "job_sweep", "job_sweep_info", "job_pipeline", "reconcile", "job_shell"}
+    {
+        *("job", "job_wait", "job_report", "job_sweep", "job_sweep_info", "job_pipeline", "reconcile", "job_shell"),
+        *("job_cancel", "job_info", "extra_variables"),
+    }
 )
 #: Actions that use the terminal themselves while they run, so nothing may be drawn.
 AT_TERMINAL = frozenset({"rankzero.slurm.job_shell", "pause", "ansible.builtin.pause"})

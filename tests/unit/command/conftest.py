@@ -17,8 +17,7 @@ import pytest
 PROGRAM = """#!{python}
 import json, os, sys
 with open({calls!r}, "a", encoding="utf-8") as stream:
-    kept = ("ANSIBLE_CALLBACKS_ENABLED", "ANSIBLE_COLLECTIONS_PATH", "ANSIBLE_STDOUT_CALLBACK")
-    given = {{name: os.environ.get(name) for name in kept}}
+    given = {{name: value for name, value in os.environ.items() if name.startswith(("ANSIBLE_", "RANKZERO_"))}}
     stream.write(json.dumps({{"argv": sys.argv[1:], "env": given}}) + "\\n")
 answer = json.load(open({answer!r}, encoding="utf-8"))
 with open(os.environ["RANKZERO_RECORDS"], "a", encoding="utf-8") as stream:

@@ -162,7 +162,7 @@ def test_settings_of_the_user_stay(
     rankzero("ls")
     assert ansible.calls()[-1]["env"]["ANSIBLE_CALLBACKS_ENABLED"] == "timer,rankzero.slurm.records"
     # In a checkout the collection is found by the environment of the checkout.
-    assert ansible.calls()[-1]["env"]["ANSIBLE_COLLECTIONS_PATH"] is None
+    assert ansible.calls()[-1]["env"].get("ANSIBLE_COLLECTIONS_PATH") is None
     Path("ansible.cfg").write_text("[defaults]\ncollections_path = mine:/usr/share/x\n", encoding="utf-8")
     monkeypatch.setattr("rankzero.playbook.collection_root", lambda: "/site")
     rankzero("ls")
@@ -173,7 +173,7 @@ def test_output_is_the_screen_unless_the_user_has_chosen_another(
     rankzero: Callable[..., int], ansible: Ansible, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def callback() -> str | None:
-        chosen: str | None = ansible.calls()[-1]["env"]["ANSIBLE_STDOUT_CALLBACK"]
+        chosen: str | None = ansible.calls()[-1]["env"].get("ANSIBLE_STDOUT_CALLBACK")
         return chosen
 
     rankzero("ls")
@@ -188,6 +188,18 @@ def test_output_is_the_screen_unless_the_user_has_chosen_another(
     monkeypatch.setenv("ANSIBLE_STDOUT_CALLBACK", "minimal")
     rankzero("ls")
     assert callback() == "minimal"
+
+
+def test_lab_without_an_inventory_has_no_warnings_about_it(rankzero: Callable[..., int], ansible: Ansible) -> None:
+    silent = {"ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false"}
+    for line, quiet in (("lab", True), ("lab -i hosts.yml", False), ("ls", False)):
+        rankzero(*line.split())
+        assert (silent.items() <= ansible.calls()[-1]["env"].items()) is quiet, line
+
+
+def test_playbook_learns_the_options_of_a_command_it_suggests(rankzero: Callable[..., int], ansible: Ansible) -> None:
+    rankzero("run", "jobs/train.yml", "-d", "-c", "ux", "-i", "my hosts")
+    assert ansible.calls()[-1]["env"]["RANKZERO_OPTIONS"] == "-i 'my hosts' -c ux"
 
 
 def test_verbose_shows_the_line(

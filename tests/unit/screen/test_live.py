@@ -27,6 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows im
     OK,
     RUNNING,
     WARNING,
+    Board,
     Row,
     settings,
 )
@@ -197,6 +198,24 @@ def test_a_terminal_shows_the_rows_that_run_below_the_others() -> None:
         screen.terminal.text
         == f"{HEAD_LINES}\n ok step      30/200  loss 2.7  51k tok/s                                  30 s"
     )
+
+
+def test_a_job_that_continues_after_the_wait_has_not_failed() -> None:
+    screen = Screen(80)
+    screen.submitted()
+    screen.started()
+    screen.waiting.end(None, "started; not waiting for its end")
+    screen.painter.close("")
+    assert shown(screen)[-1].startswith(" !  step      waiting for the first step  no longer watched")
+
+
+def test_a_slow_task_leaves_no_row_that_runs() -> None:
+    board = Board()
+    task = Row("h", RUNNING, text="Read the status of launches")
+    board.begin_task(task, 0.0)
+    assert [running.row for running in board.due(12.0)] == [task]
+    assert board.end_task("h", 13.0) == 13.0
+    assert board.due(90.0) == [] and board.rest() == []
 
 
 def test_a_pipe_gets_each_line_once_and_steps_now_and_then() -> None:

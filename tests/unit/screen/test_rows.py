@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import Channel
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, NOTE, OK, RUNNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
@@ -74,6 +75,8 @@ def test_rows_of_several_processes_arrive_whole() -> None:
          [Row("h", OK, "logs", "5 MB in 2 files", seconds=3.0)]),
         ("rankzero.slurm.job_logs", {"bytes": 500, "files": [1, 2]}, 3.0, []),
         ("rankzero.slurm.job", {"changed": True}, 9.0, []),
+        ("rankzero.slurm.job_info", {}, 9.0, []),
+        ("rankzero.slurm.job_cancel", {"changed": True}, 9.0, []),
         ("ansible.builtin.debug", {"msg": ["one", "two"]}, 0.1,
          [Row("h", NOTE, text="one"), Row("h", NOTE, text="two")]),
         ("ansible.builtin.copy", {"changed": True}, 0.25, [Row("h", OK, text="A task", right="0.2 s")]),
@@ -143,6 +146,15 @@ def test_a_diagnosis_that_names_a_file_elsewhere_reads_nothing_there(tmp_path: P
 
 def test_a_launch_that_goes_on_tells_how_to_come_back() -> None:
     rows = report("h", LAUNCH, {"completed": False}, {}, {})
-    assert "job 7 goes on" in rows[0].text
+    assert "job 7 continues" in rows[0].text
     for playbook in ("attach", "cancel"):
         assert f"rankzero.slurm.{playbook} -e run_dir=/s/runs/gpt/0123456789abcdef/2" in rows[-1].text
+
+
+def test_a_launch_of_the_command_is_followed_by_the_command() -> None:
+    run_dir = LAUNCH["run_dir"]
+    assert launch_command(
+        "attach", str(run_dir), environment={"RANKZERO_RECORDS": "/f", "RANKZERO_OPTIONS": "-c ux"}
+    ) == ("rankzero attach gpt/0123456789abcdef/2 -c ux")
+    by_playbook = launch_command("attach", str(run_dir), {"ansible_inventory_sources": ["my hosts"]}, {})
+    assert by_playbook == f"ansible-playbook -i 'my hosts' rankzero.slurm.attach -e run_dir={run_dir}"

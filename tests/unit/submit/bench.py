@@ -150,7 +150,8 @@ class Cluster:
         return 0, "".join(row + "\n" for row in rows), ""
 
     def _scancel(self, argv: Sequence[str]) -> tuple[int, str, str]:
-        self.jobs[argv[0]]["state"] = "CANCELLED"
+        for number in argv:
+            self.jobs[number]["state"] = "CANCELLED"
         return 0, "", ""
 
     @property

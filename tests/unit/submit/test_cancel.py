@@ -57,6 +57,7 @@ def test_launch_that_has_ended_is_left(bench: Bench) -> None:
     done = asked(bench, name="job")
     assert not done["changed"] and [row["standing"] for row in done["unchanged"]] == ["succeeded"]
     assert "scancel" not in bench.cluster.commands
+    assert len(done["lines"]) == 1 and done["lines"][0].startswith("job/0123456789abcdef/1: succeeded")
 
 
 @pytest.mark.parametrize("options", [{"name": "other"}, {"job_id": "999"}, {}])
@@ -87,6 +88,9 @@ def test_several_jobs_of_a_name_need_a_word_more(bench: Bench) -> None:
     bench.launch()
     done = asked(bench, name="job", all=True)
     assert {row["job_id"] for row in done["cancelled"]} == {"101", "103"}
+    assert len(done["lines"]) == 2
+    (line,) = asked(bench, name="job")["lines"]
+    assert line.startswith("2 launches: 2 failed"), "ended launches are counted, not listed"
 
 
 def test_elements_of_a_sweep_are_one_job(grid: Grid) -> None:

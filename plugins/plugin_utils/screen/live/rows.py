@@ -21,6 +21,8 @@ HEAD, RUNNING, OK, FAILED, WARNING, NOTE, GOOD, BAD = (
     "good",
     "bad",
 )
+#: The text for a step that still runs when the command ends.
+LEFT = "no longer watched"
 # Without a terminal, in seconds: when a running row gets its first line, the shortest time between lines with news, and
 # the time after which a line is printed even without news.
 FIRST_LINE = 2.0
@@ -104,7 +106,13 @@ class Board:
     def end_task(self, host: str, now: float) -> float | None:
         """The host's task has ended. Returns its duration in seconds."""
         task = self._tasks.pop(host, None)
-        return None if task is None else now - task.began
+        if task is None:
+            return None
+        place = host, task.row.name
+        if place in self._running and self._running[place].row is task.row:
+            # Only its duration made it a row: the result decides whether the task is worth a line.
+            del self._running[place]
+        return now - task.began
 
     def end_item(self, host: str, now: float) -> float | None:
         """An item of the host's task has ended, and the next one begins. Returns its duration in seconds."""
