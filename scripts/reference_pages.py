@@ -51,7 +51,7 @@ MEANINGS = {
     "fabric_exclude": "`true` excludes slow nodes from later launches.",
     "cluster": "The host or group of the inventory to work on. Default: `slurm_login`; without it, this machine.",
     "slurm_cluster": "Set for the hosts of one cluster: only the first of them is used.",
-    "launch_variables": "Names of variables of your own that the playbook shall accept.",
+    "launch_variables": "Names of your own variables that the playbook must accept.",
 }
 #: Variables that mean the same as another one of their playbook.
 OTHER_NAMES = ("launch_job", "until")

@@ -162,7 +162,7 @@ def main() -> int:
         if "matrix" in parts:
             rows = matrix(Path(scratch) / "matrix")
             raw["matrix"] = rows
-            lines.append(table.markdown(["tried", "times", "what was seen"], rows))
+            lines.append(table.markdown(["test", "times", "result"], rows))
         if set(parts) & {"times", "operations"}:
             lab = lab_of("bench-environments", options.profile, max(options.nodes, 1))
             cluster.apply(lab, "absent")

@@ -117,7 +117,7 @@ def _damaged(folder: Path, store: str) -> list[list[str]]:
                 path.write_bytes(good)
             harm()
             seen += _refused(file) or present(str(folder)) is None
-        rows.append([what, str(times), f"seen {seen} times"])
+        rows.append([what, str(times), f"detected {seen} times"])
 
     def flip() -> None:
         changed = bytearray(content)

@@ -177,7 +177,7 @@ def report(rows: Sequence[Row], labs: Sequence[str]) -> str:
         of = [row for row in rows if row.kind == kind]
         lines.append([name, *_counts(of, labs), table.spread([value for row in of for value in row.seconds], 0)])
     lines.append(["**all**", *_counts(rows, labs), None])
-    head = ["fault at a random instant", *labs, "launches", "lost", "doubled", "seconds until it is proven"]
+    head = ["fault at a random time", *labs, "launches", "lost", "doubled", "seconds until it is proven"]
     helped = [text for row in rows for text in row.helped]
     told = "".join(f"\n- {text}: {helped.count(text)} times" for text in sorted(set(helped)))
     count = sum(row.injections for row in rows)

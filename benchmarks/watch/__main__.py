@@ -131,7 +131,7 @@ def main() -> int:
         if "cost" in parts:
             raw["rows"] = rows = costs(ground, ways, options.seconds)
             lines.append(f"The first {options.seconds} seconds of each watch.\n")
-            head = ["jobs", "", "commands a minute", "which", "questions to slurmctld a minute", "CPU seconds"]
+            head = ["jobs", "", "commands per minute", "which", "requests to slurmctld per minute", "CPU seconds"]
             lines.append(table.markdown(head, rows))
             loads.append(os.getloadavg()[0])
         if "artifact" in parts:

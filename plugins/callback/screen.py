@@ -1,24 +1,24 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prints what matters of a launch, one row a step, live; Ansible's own output with -v."""
+"""Shows a launch as one row for each step, live; Ansible's own output with -v."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: screen
 type: stdout
-short_description: One row a step of a launch, live at a terminal, plain lines in a pipe
+short_description: Show one row for each step of a launch, live at a terminal, plain lines in a pipe
 version_added: 0.1.0
 description:
-  - Prints what matters of a launch. Each step (code, environment, job, preflight, training) is one row with its
-    duration. Steps that run are shown live with their progress. The end is the proven result, or why it failed.
+  - Shows a launch. Each step (code, environment, job, preflight, training) is one row with its duration. Running steps
+    are shown live with their progress. The last rows show the proven result, or the cause of the failure.
   - In a pipe or a file, with the environment variable E(CI) set, or with E(TERM) being V(dumb), every line is printed
-    once, when it happens.
+    once, as soon as it is known.
   - Colours are Ansible's setting (C(NO_COLOR), C(ANSIBLE_NOCOLOR), C(ANSIBLE_FORCE_COLOR)). Without a terminal
     there are none, unless they are forced.
   - With C(-v) the output is that of P(ansible.builtin.default#callback).
-  - Tasks of other collections are shown where they change something, take longer than five seconds, or fail.
+  - Tasks of other collections are shown if they change something, take longer than five seconds, or fail.
 extends_documentation_fragment:
   - default_callback
   - result_format_callback

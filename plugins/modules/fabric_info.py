@@ -136,7 +136,7 @@ suggestions:
   sample:
     looks_like: "this cluster looks like: 2 partitions, 8 GPUs a node (h100)"
     fabrics: [{fabric: infiniband_h100, reason: GPUs h100; if its network is InfiniBand}]
-    look_at: ["the nodes' networks are known only to them: ..."]
+    look_at: ["the networks of the nodes, which a login node cannot see: ..."]
 known:
   description: Names of all fabrics that a job can choose.
   returned: success

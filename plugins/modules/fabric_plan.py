@@ -42,7 +42,7 @@ options:
     default: auto
   all_reduce_perf:
     description:
-      - Path of C(all_reduce_perf) on the nodes, built with MPI. By default it is searched in the job's C(PATH).
+      - Path of C(all_reduce_perf) on the nodes, built with MPI. By default it is looked up in the job's C(PATH).
     type: str
     default: ""
   mpi:

@@ -57,7 +57,7 @@ options:
     default: true
   merge:
     description:
-      - Write C(merged.log) beside the folder of the logs, with every line of the newest attempt, prefixed with its
+      - Write C(merged.log) next to the folder of the logs, with every line of the newest attempt, prefixed with its
         rank and ordered by the times in the lines. A line without a time follows the line before it.
     type: bool
     default: false

@@ -39,7 +39,7 @@ options:
   dest:
     description:
       - Folder on the controller, relative to the current directory. The files are stored below it, in
-        C(<name>/<key>/<generation>/work), beside the logs from M(rankzero.slurm.job_logs).
+        C(<name>/<key>/<generation>/work), next to the logs from M(rankzero.slurm.job_logs).
     type: path
     default: runs
   reconnect_timeout:

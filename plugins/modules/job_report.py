@@ -12,11 +12,11 @@ version_added: 0.1.0
 author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
-  - Shows a summary of a launch, with job, state, nodes, wall time, the artifact's values and the path of the logs,
-    and fails unless the result is valid.
-  - From the fetched logs the summary shows how many ranks started and with which world size, the network that NCCL
+  - Shows the result card of a launch, with job, state, nodes, wall time, the artifact's values and the path of the
+    logs, and fails unless the result is valid.
+  - From the fetched logs the card shows how many ranks started and with which world size, the network that NCCL
     used, and the last losses.
-  - If the job has failed, its O(diagnosis) is shown too, or without one the end of the log with the cause.
+  - If the job has failed, its O(diagnosis) is shown too, or without one the end of the log that contains the cause.
   - Runs on the controller only.
 extends_documentation_fragment:
   - rankzero.slurm.attributes.looks

@@ -71,7 +71,7 @@ options:
     description:
       - What to do if a spec has changed so that it is another launch while its earlier job is active.
       - V(wait) launches the new content once that job has ended, at a later reconciliation. V(replace) cancels the job,
-        waits until it has left its nodes, and launches the new content. V(keep) launches it beside that job.
+        waits until it has left its nodes, and launches the new content. V(keep) launches it while that job runs.
       - For a sweep only removed elements count. New elements are launched at once.
     type: str
     choices: [wait, replace, keep]

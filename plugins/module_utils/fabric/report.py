@@ -141,5 +141,5 @@ def suggestions(suggested: Suggested) -> Sequence[str]:
     return [
         suggested["looks_like"],
         *(f"  fabric {one['fabric']} fits: {one['reason']}" for one in suggested["fabrics"]),
-        *(f"  look at {one}" for one in suggested["look_at"]),
+        *(f"  check {one}" for one in suggested["look_at"]),
     ]

@@ -112,7 +112,7 @@ class Artifact:
         example="metadata.json",
     )
     require: dict[str, Any] = option(
-        t.mapped(r".+", "a key of the result (dots go down)", CONDITIONS),
+        t.mapped(r".+", "a key of the result (dots separate levels)", CONDITIONS),
         "Requirements: key -> {lt, le, gt, ge, eq, ne: value}. An empty map requires only that the key exists.",
         {},
         example={"loss": {"lt": 4.0}},

@@ -42,7 +42,7 @@ def _parse(value: object) -> SecretSource:
 
 
 SECRET_SOURCE = t.Type(
-    "where a value is",
+    "the source of a value",
     _parse,
     {
         "type": "object",

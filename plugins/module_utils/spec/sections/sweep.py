@@ -135,7 +135,7 @@ class Sweep:
     )
     seed: int = option(t.whole(0, 2**32 - 1), "With `random`: seed of the drawn values.", 0, key=False)
     metric: str | None = option(
-        t.text(r".+", "a key of the artifact (dots go down)"),
+        t.text(r".+", "a key of the artifact (dots separate levels)"),
         "The number in the artifact by which the elements are compared.",
         key=False,
         example="loss",
