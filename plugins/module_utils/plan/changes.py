@@ -64,11 +64,11 @@ def _counts(before: Sequence[str], after: Sequence[str]) -> str:
 
 def spec_changes(before: LaunchSpec, after: LaunchSpec) -> list[str]:
     """Return the changed values that are part of the launch key, as words: `command --steps 100 -> 200`."""
-    found: list[str] = []
+    changes: list[str] = []
     for path, keyed, old, new in _fields(before, after):
         if keyed and old != new:
-            found += _value_changes(path, old, new)
-    return found
+            changes += _value_changes(path, old, new)
+    return changes
 
 
 def input_changes(before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]) -> list[str]:
@@ -108,12 +108,12 @@ def spec_lines(spec: LaunchSpec) -> list[str]:
     return [f"{path}: {_json(value)}" for path, _keyed, value, usual in _fields(spec, default) if value != usual]
 
 
-def _fields(one: LaunchSpec, other: LaunchSpec) -> Iterator[tuple[str, bool, Any, Any]]:
-    """(path, part of the launch key, value in `one`, value in `other`) of each field."""
+def _fields(before: LaunchSpec, after: LaunchSpec) -> Iterator[tuple[str, bool, Any, Any]]:
+    """(path, part of the launch key, value before, value after) of each field."""
     for info in fields_of(LaunchSpec):
         # Data and secrets are part of the key in another form.
         keyed = bool(info.meta["key"]) or info.path.split(".")[0] in ("data", "secrets")
-        yield info.path, keyed, _value(one, info.path, info.default), _value(other, info.path, info.default)
+        yield info.path, keyed, _value(before, info.path, info.default), _value(after, info.path, info.default)
 
 
 def _value(spec: LaunchSpec, path: str, default: object) -> Any:
@@ -138,17 +138,17 @@ def _value_changes(path: str, old: Any, new: Any) -> list[str]:
 
 def _word_changes(old: Sequence[str], new: Sequence[str]) -> list[str]:
     """The changed words of a command, each with the option before it."""
-    found = []
+    changes = []
     for code, start, end, begin, stop in SequenceMatcher(None, old, new, False).get_opcodes():
         if code == "equal":
             continue
         gone, come = " ".join(old[start:end]), " ".join(new[begin:stop])
         option = f"{old[start - 1]} " if start and old[start - 1].startswith("-") and "=" not in old[start - 1] else ""
         if code == "replace":
-            found.append(f"{option}{_cut(gone)} -> {_cut(come)}")
+            changes.append(f"{option}{_cut(gone)} -> {_cut(come)}")
         else:
-            found.append(f"without {_cut(gone)}" if code == "delete" else f"with {_cut(come)}")
-    return found
+            changes.append(f"without {_cut(gone)}" if code == "delete" else f"with {_cut(come)}")
+    return changes
 
 
 def _short(value: Any) -> str:

@@ -69,7 +69,7 @@ class Entry:
     @property
     def sources(self) -> tuple[str, ...]:
         """The paths on the cluster that are mounted."""
-        return tuple(one.source for one in self.mounts)
+        return tuple(mount.source for mount in self.mounts)
 
 
 def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
@@ -200,11 +200,11 @@ def _image(kind: Runtime, image: str) -> Iterator[tuple[Sequence[str], str]]:
 def _mounts(spec: LaunchSpec, kind: Runtime) -> Iterator[tuple[Sequence[str], str]]:
     seen: dict[str, str] = {}
     for text in spec.container.mounts:
-        one = mount(text)
-        if one.target in seen:
-            yield ["container.mounts"], f"container.mounts: {seen[one.target]} and {text} have one target"
-        seen[one.target] = text
-        foreign = [flag for flag in one.flags if kind.flags is not None and flag not in kind.flags]
+        parsed = mount(text)
+        if parsed.target in seen:
+            yield ["container.mounts"], f"container.mounts: {seen[parsed.target]} and {text} have one target"
+        seen[parsed.target] = text
+        foreign = [flag for flag in parsed.flags if kind.flags is not None and flag not in kind.flags]
         if foreign:
             known = " and ".join(kind.flags or ()) or "none"
             yield (
@@ -284,8 +284,8 @@ def _local(spec: LaunchSpec) -> Iterator[str]:
     """Iterate over the variables with the paths that a job mounts below HIDDEN on its nodes."""
     if spec.environment.mode == "sealed":
         yield "RANKZERO_SEALED"
-    for name, one in sorted(spec.data.items()):
-        if one.file:
+    for name, source in sorted(spec.data.items()):
+        if source.file:
             yield variable(name)
 
 
@@ -295,8 +295,10 @@ def _checkpoints(spec: LaunchSpec, users: Sequence[Mount]) -> list[Mount]:
         return []
     folder = posixpath.normpath(spec.checkpoint.dir)
     shown = any(
-        one.source == one.target and "ro" not in one.flags and posixpath.commonpath([one.target, folder]) == one.target
-        for one in users
+        user_mount.source == user_mount.target
+        and "ro" not in user_mount.flags
+        and posixpath.commonpath([user_mount.target, folder]) == user_mount.target
+        for user_mount in users
     )
     return [] if shown else [Mount(folder, folder)]
 
@@ -313,12 +315,14 @@ def _check_places(kind: Runtime, ours: Sequence[tuple[str, Mount]], users: Seque
             problems.append(f"{root}: {place.source} has a blank, comma, colon or backslash and cannot be mounted")
         if kind.hides_tmp and posixpath.commonpath([place.source, HIDDEN]) == HIDDEN:
             problems.append(f"{root}: {place.source} is in {HIDDEN}, which {kind.used[0]} hides; move it")
-        for one in users:
-            if posixpath.commonpath([one.target, place.target]) == place.target or (
-                one.source != one.target and posixpath.commonpath([one.target, place.target]) == one.target
+        for user_mount in users:
+            if posixpath.commonpath([user_mount.target, place.target]) == place.target or (
+                user_mount.source != user_mount.target
+                and posixpath.commonpath([user_mount.target, place.target]) == user_mount.target
             ):
                 problems.append(
-                    f"container.mounts: {one} overlaps {place.target}, which the job needs there; mount it elsewhere"
+                    f"container.mounts: {user_mount} overlaps {place.target}, which the job needs there; "
+                    "mount it elsewhere"
                 )
     if problems:
         raise SpecError(problems)

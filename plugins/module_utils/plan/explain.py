@@ -37,14 +37,14 @@ def rows(plan: Plan, merged: Merged) -> list[dict[str, str]]:
         given.append(Variable(name, HIDDEN, reason, "secrets", merged.origin(f"secrets.{name}") or "job"))
     return [
         {
-            "name": one.name,
-            "value": one.value,
-            "reason": one.reason,
-            "source": one.source,
-            "set_by": one.set_by,
-            "workaround": one.workaround,
+            "name": item.name,
+            "value": item.value,
+            "reason": item.reason,
+            "source": item.source,
+            "set_by": item.set_by,
+            "workaround": item.workaround,
         }
-        for one in given
+        for item in given
     ]
 
 
@@ -78,14 +78,14 @@ def _on_the_node(plan: Plan, merged: Merged, names: set[str]) -> Iterator[Variab
         yield Variable("CONDA_DEFAULT_ENV", plan.environment_dir, scripts, "environment", "batch script")
 
 
-def table(found: Sequence[Mapping[str, str]]) -> list[str]:
+def table(variables: Sequence[Mapping[str, str]]) -> list[str]:
     """Format the rows as aligned lines: NAME  value  reason (source; set by ...)."""
 
-    values = [printable(row["value"], VALUE_WIDTH) for row in found]
-    wide = max((len(row["name"]) for row in found), default=0)
+    values = [printable(row["value"], VALUE_WIDTH) for row in variables]
+    wide = max((len(row["name"]) for row in variables), default=0)
     across = max((len(value) for value in values), default=0)
     lines = []
-    for row, value in zip(found, values):
+    for row, value in zip(variables, values):
         extra = f"; workaround {row['workaround']}" if row["workaround"] else ""
         origin = f"({row['source']}; set by {row['set_by']}{extra})"
         lines.append(f"{row['name']:<{wide}}  {value:<{across}}  {row['reason']} {origin}")

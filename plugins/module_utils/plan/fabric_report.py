@@ -39,12 +39,12 @@ HARDWARE = {
 
 def parse_conf(text: str) -> dict[str, str]:
     """Parse the lines NAME=VALUE of one file. A # starts a comment."""
-    found = {}
+    settings = {}
     for line in text.splitlines():
         name, equals, value = line.split("#", 1)[0].partition("=")
         if equals and name.strip():
-            found[name.strip()] = value.strip()
-    return found
+            settings[name.strip()] = value.strip()
+    return settings
 
 
 def known(value: object, variable: str = "launch_cluster.fabrics") -> dict[str, tuple[Setting, ...]]:
@@ -58,11 +58,11 @@ def known(value: object, variable: str = "launch_cluster.fabrics") -> dict[str, 
 
 def chosen(name: str, own: Mapping[str, tuple[Setting, ...]]) -> Fabric:
     """Return the fabric with this name. Raises SpecError if it is unknown."""
-    found = fabric(name, own)
-    if found is None:
+    match = fabric(name, own)
+    if match is None:
         listed = names(own)
         raise SpecError([f"fabric: {name} is not known{t.suggestion(name, listed)}; known: {', '.join(listed)}"])
-    return found
+    return match
 
 
 def describe(
@@ -75,7 +75,7 @@ def describe(
 ) -> ModuleResult:
     """Describe one fabric completely. `site`: path of a site's file -> its variables. Raises SpecError."""
     own = known(fabrics)
-    found = chosen(name, own)
+    fabric = chosen(name, own)
     source = f"launch_cluster.fabrics.{name}" if name in own else f"fabric {name}"
     rows = [
         {
@@ -90,9 +90,9 @@ def describe(
                 f"{path} ({values[item.name]})" for path, values in site.items() if item.name in values
             ),
         }
-        for item in found.settings
+        for item in fabric.settings
     ]
-    set_names = {item.name for item in found.settings}
+    set_names = {item.name for item in fabric.settings}
     for path, values in site.items():
         rows += [
             {
@@ -111,14 +111,14 @@ def describe(
     # Expired workarounds of the cluster's other fabrics are listed too, because a job may choose any of them.
     others = [Fabric(other, "the cluster's own", settings) for other, settings in own.items() if other != name]
     return {
-        "fabric": found.name,
-        "title": found.title,
+        "fabric": fabric.name,
+        "title": fabric.title,
         "settings": rows,
         "site_files": {path: dict(values) for path, values in site.items()},
-        "expired": [sentence for one in [found, *others] for sentence in expired(one, today)],
-        "notes": _notes(found, own, gpu_types),
+        "expired": [sentence for candidate in [fabric, *others] for sentence in expired(candidate, today)],
+        "notes": _notes(fabric, own, gpu_types),
         "known": names(own),
-        "table": table(found, rows),
+        "table": table(fabric, rows),
     }
 
 
@@ -138,19 +138,19 @@ def measured(value: object, fabrics: object, in_use: str) -> list[str]:
     return lines
 
 
-def _notes(found: Fabric, own: Mapping[str, tuple[Setting, ...]], gpu_types: Sequence[str]) -> list[str]:
-    wanted = HARDWARE.get(found.name) if found.name not in own else None
+def _notes(fabric: Fabric, own: Mapping[str, tuple[Setting, ...]], gpu_types: Sequence[str]) -> list[str]:
+    wanted = HARDWARE.get(fabric.name) if fabric.name not in own else None
     there = {kind: generation(kind) for kind in gpu_types}
     known_kinds = {kind: made for kind, made in there.items() if made}
     if wanted is None or not known_kinds or wanted in known_kinds.values():
         return []
     kinds = ", ".join(sorted(known_kinds))
-    return [f"fabric {found.name} was written for {wanted} GPUs, and this cluster has {kinds}"]
+    return [f"fabric {fabric.name} was written for {wanted} GPUs, and this cluster has {kinds}"]
 
 
-def table(found: Fabric, rows: Sequence[JsonObject]) -> list[str]:
+def table(fabric: Fabric, rows: Sequence[JsonObject]) -> list[str]:
     """Format the rows as aligned lines: NAME  value  reason (source; workaround ...)."""
-    lines = [f"fabric {found.name}: {found.title}"]
+    lines = [f"fabric {fabric.name}: {fabric.title}"]
     if not rows:
         return [*lines, "  sets nothing; the nodes' own files and plugins decide, and the interface is picked there"]
     wide = max(len(row["name"]) for row in rows)

@@ -65,7 +65,7 @@ class Plan:
 
     def recorded(self) -> list[dict[str, str]]:
         """Return the refs as dicts. Refs of large files include the digest that the nodes compare with."""
-        compared = {one.key for one in self.spec.data.values() if one.file}
+        compared = {source.key for source in self.spec.data.values() if source.file}
         compared |= {
             ref.key for ref in self.refs if ref.kind == "packages" or (ref.kind == "environment" and self.sealed)
         }
@@ -145,8 +145,8 @@ def plan(
 
 def _read(spec: LaunchSpec, inputs: Inputs, refs: Sequence[Ref]) -> list[str]:
     """Return the folders of other launches, stores and datasets that the ranks read."""
-    upstream = [posixpath.dirname(one.path) for one in inputs.after]
-    return upstream + mounted(refs) + [one.folder for one in spec.data.values()]
+    upstream = [posixpath.dirname(artifact.path) for artifact in inputs.after]
+    return upstream + mounted(refs) + [source.folder for source in spec.data.values()]
 
 
 def _path(refs: Sequence[Ref], kind: str) -> str | None:
@@ -154,7 +154,7 @@ def _path(refs: Sequence[Ref], kind: str) -> str | None:
 
 
 def _datasets(spec: LaunchSpec) -> list[Ref]:
-    staged = sorted({(one.key, one.tree) for one in spec.data.values() if one.tree})
+    staged = sorted({(source.key, source.tree) for source in spec.data.values() if source.tree})
     return [Ref("dataset", digest, path) for digest, path in staged if path]
 
 

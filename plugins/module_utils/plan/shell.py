@@ -69,7 +69,7 @@ def container_of(plan: Plan) -> Entry | None:
         built=plan.container.image,
         places=[
             *mounted(plan.refs),
-            *(one.folder for one in plan.spec.data.values()),
+            *(source.folder for source in plan.spec.data.values()),
             *([plan.spec.environment.path] if plan.spec.environment.path else []),
         ],
         variables=plan.container.variables,
@@ -138,29 +138,29 @@ def _option(name: str, value: str | bool) -> str:
 
 def notes(plan: Plan) -> list[str]:
     """Return notes on what the ranks have and the shell does not."""
-    spec, said = plan.spec, []
+    spec, lines = plan.spec, []
     # A file on the cluster may not be visible in a container.
     hidden = [name for name, source in sorted(spec.secrets.items()) if source.kind != "from_file" or plan.container]
     if hidden:
-        said.append(f"not in the shell: the secrets {', '.join(hidden)}, which only a job brings to the cluster")
+        lines.append(f"not in the shell: the secrets {', '.join(hidden)}, which only a job brings to the cluster")
     # Such a runtime enters the container before any line of a script runs.
     entered = plan.container is not None and not plan.container.words
     if entered and (spec.setup.modules or spec.setup.commands):
-        said.append("not in the shell: setup, which is done on the node before the container is entered")
+        lines.append("not in the shell: setup, which is done on the node before the container is entered")
     if entered and plan.sealed:
-        said.append("not in the shell: the environment, which a job mounts before it enters the container")
+        lines.append("not in the shell: the environment, which a job mounts before it enters the container")
     if spec.environment.mode in ON_NODES:
-        said.append(
+        lines.append(
             f"not in the shell: the environment, which each node makes for a job's time (environment.mode "
             f"{spec.environment.mode})"
         )
     if spec.launcher.srun:
-        said.append(
+        lines.append(
             f"not in the shell: launcher.srun ({', '.join(sorted(spec.launcher.srun))}), which is for the ranks' step"
         )
-    return said
+    return lines
 
 
-def described(found: Session) -> dict[str, object]:
+def described(session: Session) -> dict[str, object]:
     """Return a session as module job_shell returns it."""
-    return {**dataclasses.asdict(found), "commands": found.lines}
+    return {**dataclasses.asdict(session), "commands": session.lines}

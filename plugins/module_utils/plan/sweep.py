@@ -49,22 +49,22 @@ def specs(
     """Return (values, layers, spec) of every element. Raises SpecError that names the elements with invalid values."""
     if spec.sweep is None:
         raise SpecError([f"sweep: {spec.name} has none; give it parameters (job spec, section sweep), or launch it"])
-    found, problems = [], []
+    valid, problems = [], []
     for number, point in enumerate(sweep.points(spec.sweep)):
-        one = Merged(sweep.substituted(merged.data, point), merged.origins, [])
+        layers = Merged(sweep.substituted(merged.data, point), merged.origins, [])
         try:
-            found.append((point, one, validated(one, (), fabrics)))
+            valid.append((point, layers, validated(layers, (), fabrics)))
         except SpecError as error:
             problems += [f"element {number} ({sweep.shown(point)}): {text}" for text in error.problems]
     if problems:
         left = len(problems) - _PROBLEMS_SHOWN
         raise SpecError(problems[:_PROBLEMS_SHOWN] + ([f"and {left} more"] if left > 0 else []))
-    return found
+    return valid
 
 
 def elements(
     spec: LaunchSpec,
-    found: Iterable[tuple[dict[str, str], Merged, LaunchSpec]],
+    points: Iterable[tuple[dict[str, str], Merged, LaunchSpec]],
     plan_of: Callable[[LaunchSpec, Merged], Plan],
 ) -> tuple[list[Element], list[str]]:
     """Return the elements and notes about them. Raises SpecError.
@@ -75,8 +75,8 @@ def elements(
     problems: list[str] = []
     folders: dict[str, int] = {}
     doubled = 0
-    for number, (point, merged, one) in enumerate(found):
-        made = plan_of(one, merged)
+    for number, (point, merged, element_spec) in enumerate(points):
+        made = plan_of(element_spec, merged)
         same = kept.get(made.key)
         if same is not None:
             doubled += 1
@@ -85,7 +85,7 @@ def elements(
                 "list must be another one"
             )
             continue
-        folder = one.checkpoint.dir and posixpath.normpath(one.checkpoint.dir)
+        folder = element_spec.checkpoint.dir and posixpath.normpath(element_spec.checkpoint.dir)
         if folder and folders.setdefault(folder, number) != number:
             problems.append(
                 f"checkpoint.dir: elements {folders[folder]} and {number} would share {folder}; let it hold all "
@@ -100,15 +100,15 @@ def elements(
     return list(kept.values()), notes
 
 
-def container_places(state_root: str, name: str, found: Sequence[LaunchSpec]) -> tuple[str, str | None]:
+def container_places(state_root: str, name: str, element_specs: Sequence[LaunchSpec]) -> tuple[str, str | None]:
     """Return what every element's container mounts: the folder of all runs, and the parent of all checkpoints."""
-    folders = [posixpath.normpath(one.checkpoint.dir) for one in found if one.checkpoint.dir]
+    folders = [posixpath.normpath(element.checkpoint.dir) for element in element_specs if element.checkpoint.dir]
     return f"{state_root}/runs/{name}", posixpath.commonpath(folders) if folders else None
 
 
-def sweep_key(found: Sequence[Element]) -> str:
+def sweep_key(elements: Sequence[Element]) -> str:
     """Return the key of all elements together, independent of their order."""
-    text = json.dumps(sorted(element.plan.key for element in found))
+    text = json.dumps(sorted(element.plan.key for element in elements))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -117,13 +117,13 @@ def tasks_token(key: str) -> str:
     return f"TASKS-{key[-24:]}"
 
 
-def array_plan(spec: LaunchSpec, found: Sequence[Element], state_root: str) -> Plan:
+def array_plan(spec: LaunchSpec, elements: Sequence[Element], state_root: str) -> Plan:
     """Return the plan of the array, which all elements share. Their own values are in `lines`."""
-    first, key = found[0].plan, sweep_key(found)
+    first, key = elements[0].plan, sweep_key(elements)
     token = f"GENERATION-{key[-24:]}"
     run_dir = f"{state_root}/runs/{spec.name}/.sweep-{short_key(key)}/{token}"
     job_name = f"{spec.name}.{short_key(key)}.{token}"
-    own = _own_names(found)
+    own = _own_names(elements)
     replaced: dict[str, str | bool] = {
         "job-name": job_name,
         "output": f"{run_dir}/logs/job.%A_%a.log",
@@ -145,22 +145,22 @@ def array_plan(spec: LaunchSpec, found: Sequence[Element], state_root: str) -> P
     )
 
 
-def _own_names(found: Sequence[Element]) -> set[str]:
+def _own_names(elements: Sequence[Element]) -> set[str]:
     """Return the names of the variables whose values differ between elements."""
-    first = found[0].plan
+    first = elements[0].plan
     exports, variables = dict(first.exports), {variable.name: variable.value for variable in first.variables}
     names = set()
-    for element in found[1:]:
+    for element in elements[1:]:
         names |= {name for name, value in element.plan.exports if exports.get(name) != value}
         names |= {each.name for each in element.plan.variables if variables.get(each.name) != each.value}
     return names
 
 
-def lines(found: Sequence[Element]) -> list[str]:
+def lines(elements: Sequence[Element]) -> list[str]:
     """Return the line of each element: variables of the runtime, then functions that job.sbatch calls."""
-    own = _own_names(found)
+    own = _own_names(elements)
     result = []
-    for element in found:
+    for element in elements:
         plan = element.plan
         parts = [f"export {name}={one_line(value)}" for name, value in plan.exports if name in own]
         exported = [f"export {each.name}={one_line(each.value)}" for each in plan.variables if each.name in own]

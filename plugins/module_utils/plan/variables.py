@@ -94,22 +94,24 @@ def connection_rules(spec: LaunchSpec) -> list[Rule]:
 
 def conflicts(spec: LaunchSpec, own: Mapping[str, tuple[Setting, ...]]) -> list[tuple[list[str], str]]:
     """Return conflicting values, each with the paths in the spec and a sentence that names both sides."""
-    found = []
+    conflicts = []
     rules, given = connection_rules(spec), spec.env.get(CONNECTIONS)
     path = f"env.{CONNECTIONS}"
     values = sorted({rule.value for rule in rules if rule.value is not None})
     if given is None and len(values) > 1:
         both = "; ".join(f"{rule.value} because {rule.reason}" for rule in rules)
-        found.append((["parallelism"], f"{CONNECTIONS}: two rules disagree: {both}; set {path} to the one you want"))
+        conflicts.append(
+            (["parallelism"], f"{CONNECTIONS}: two rules disagree: {both}; set {path} to the one you want")
+        )
     for rule in rules:
         if given is not None and len(values) < 2 and (given == rule.forbidden or rule.value not in (None, given)):
             wanted = f"must be {rule.value}" if rule.value else f"may not be {rule.forbidden}"
-            found.append(([path, "parallelism"], f"{path}: {given} conflicts: it {wanted}, because {rule.reason}"))
+            conflicts.append(([path, "parallelism"], f"{path}: {given} conflicts: it {wanted}, because {rule.reason}"))
     if fabric(spec.fabric, own) is None:
         known = names(own)
         hint = suggestion(spec.fabric, known)
-        found.append((["fabric"], f"fabric: {spec.fabric} is not known{hint}; known: {', '.join(known)}"))
-    return found
+        conflicts.append((["fabric"], f"fabric: {spec.fabric} is not known{hint}; known: {', '.join(known)}"))
+    return conflicts
 
 
 # A tool's cache variable -> its folder below the cluster's caches. Caches of compilers (Triton, inductor) are left out:

@@ -28,13 +28,13 @@ def image_name(reference: str) -> str:
 
 def secrets_of(spec: LaunchSpec) -> list[tuple[str, str, str]]:
     """Return (option, kind of the source, name of the source) for each secret that a job requests."""
-    found = [(f"secrets.{name}", source.kind, source.name) for name, source in sorted(spec.secrets.items())]
+    secrets = [(f"secrets.{name}", source.kind, source.name) for name, source in sorted(spec.secrets.items())]
     build = spec.container.build
     if build is not None:
-        found += [
+        secrets += [
             (f"container.build.secrets.{name}", "from_file", path) for name, path in sorted(build.secrets.items())
         ]
-    return found
+    return secrets
 
 
 def images_of(spec: LaunchSpec) -> list[tuple[str, str]]:

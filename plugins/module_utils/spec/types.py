@@ -273,11 +273,11 @@ def nearest(word: str, names: Sequence[str], likeness: float = 0.5) -> str | Non
     # Importing difflib takes 10 ms, and it is needed only for error messages.
     import difflib
 
-    found = difflib.get_close_matches(word, list(names), n=1, cutoff=likeness)
-    return found[0] if found else None
+    matches = difflib.get_close_matches(word, list(names), n=1, cutoff=likeness)
+    return matches[0] if matches else None
 
 
 def suggestion(word: str, names: Sequence[str]) -> str:
     """Return `; did you mean X?` with the most similar name, or ""."""
-    found = nearest(word, names)
-    return f"; did you mean {found}?" if found else ""
+    match = nearest(word, names)
+    return f"; did you mean {match}?" if match else ""

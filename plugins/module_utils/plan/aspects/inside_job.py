@@ -92,10 +92,10 @@ def _text(value: object) -> str:
 
 def ignored(spec: LaunchSpec) -> list[str]:
     """Return the options that only sbatch could request, such as `resources.partition batch`. They have no effect."""
-    found = [
+    options = [
         f"{row.path} {_text(row.given(spec))}" for row in DECLARED if row.sbatch.inside == IGNORED and row.given(spec)
     ]
-    return found + [
+    return options + [
         f"resources.sbatch.{name} {_text(value)}"
         for name, value in sorted(spec.resources.sbatch.items())
         if value is not False

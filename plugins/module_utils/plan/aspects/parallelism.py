@@ -86,8 +86,8 @@ def warnings(spec: LaunchSpec) -> list[str]:
     if memory is None or memory.gigabytes <= memory.limit:
         return []
     wanted = spec.parallelism
-    whole = memory.gigabytes * wanted.expert
-    fitting = [size for size in _divisors(wanted.experts or 1) if whole / size <= memory.limit]
+    gigabytes = memory.gigabytes * wanted.expert
+    fitting = [size for size in _divisors(wanted.experts or 1) if gigabytes / size <= memory.limit]
     sentence = (
         f"{wanted.experts} experts over expert {wanted.expert} are {memory.experts_per_gpu} a GPU,"
         f" {memory.gigabytes:.1f} GB of bf16 weights; more than about {memory.limit:.0f} GB is too much to"

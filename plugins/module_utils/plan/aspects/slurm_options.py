@@ -59,7 +59,7 @@ def _of(
         meant = abbreviated(name, known)
         if meant:
             listed = ", ".join(meant[:5]) + (" and others" if len(meant) > 5 else "")
-            instead = [f"{one} may not be given here, {_instead(one, owned)}" for one in meant if one in owned]
+            instead = [f"{full} may not be given here, {_instead(full, owned)}" for full in meant if full in owned]
             yield [path], f"{path}: abbreviates {listed}; " + ("; ".join(instead[:3]) or "write the full name")
         elif name in owned:
             yield [path], f"{path}: may not be given here; {_instead(name, owned)}"

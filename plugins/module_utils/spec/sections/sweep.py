@@ -62,21 +62,21 @@ def _range(value: Mapping[Any, Any]) -> Range:
             raise t.Invalid(f"{name}: unknown key{t.suggestion(str(name), known)}; known: {', '.join(known)}")
     low, high = _number(value.get("min"), "min"), _number(value.get("max"), "max")
     scale = t.choice("linear", "log").parse(value.get("scale", "linear"))
-    whole = t.BOOLEAN.parse(value.get("whole", False))
+    integers = t.BOOLEAN.parse(value.get("whole", False))
     if low > high:
         raise t.Invalid(f"min {low:g} is above max {high:g}")
     if scale == "log" and low <= 0:
         raise t.Invalid(f"min {low:g} must be above 0 with scale log")
-    if whole and (low != int(low) or high != int(high)):
+    if integers and (low != int(low) or high != int(high)):
         raise t.Invalid(f"min {low:g} and max {high:g} must be whole numbers with whole")
-    return Range(low, high, str(scale), bool(whole))
+    return Range(low, high, str(scale), bool(integers))
 
 
 def _values(value: object) -> tuple[str, ...] | Range:
     if isinstance(value, Mapping):
         return _range(value)
-    found: tuple[str, ...] = t.listed(t.text(), filled=True).parse(value)
-    return found
+    values: tuple[str, ...] = t.listed(t.text(), filled=True).parse(value)
+    return values
 
 
 VALUES = t.Type(
