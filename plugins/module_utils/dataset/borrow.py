@@ -31,7 +31,7 @@ def borrowed(
         if store.own or not os.path.lexists(place.record):
             continue
         names = (place.record, os.path.dirname(place.record), os.path.dirname(place.link), place.link)
-        complaints = [f"{name} {found}" for name in names if (found := flaw(os.lstat(name), store.trust))]
+        complaints = [f"{name} {problem}" for name in names if (problem := flaw(os.lstat(name), store.trust))]
         if complaints:
             notes.append(f"stores: dataset {place.name} is not taken from {store.path}: {complaints[0]}")
             continue

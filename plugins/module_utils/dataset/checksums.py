@@ -14,16 +14,16 @@ _LINE = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
 _BSD = re.compile(r"SHA256 ?\((.+)\) ?= ?([0-9a-fA-F]{64})")
 
 
-def parse(text: str, said: str) -> dict[str, str]:
+def parse(text: str, where: str) -> dict[str, str]:
     """Name -> sha256. Raises RankzeroError for an invalid line, an unsafe name, and two sums of one file."""
-    found: dict[str, str] = {}
+    sums: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
         match, other = _LINE.fullmatch(line), _BSD.fullmatch(line)
         if not match and not other:
             raise RankzeroError(
-                f"checksums: line {number} of {said} is not a sha256sum line: {line[:80]!r}; expected 64 hexadecimal "
+                f"checksums: line {number} of {where} is not a sha256sum line: {line[:80]!r}; expected 64 hexadecimal "
                 "digits, two blanks and a name"
             )
         sha256, name = (match[1], match[2]) if match else (other[2], other[1])  # type: ignore[index]
@@ -32,10 +32,10 @@ def parse(text: str, said: str) -> dict[str, str]:
             plain(name)
         except RankzeroError as error:
             raise RankzeroError(
-                f"checksums: line {number} of {said} names {name!r}, which is outside the folder"
+                f"checksums: line {number} of {where} names {name!r}, which is outside the folder"
             ) from error
-        if found.setdefault(name, sha256.lower()) != sha256.lower():
-            raise RankzeroError(f"checksums: {said} has two sums of {name}; remove the wrong one")
-    if not found:
-        raise RankzeroError(f"checksums: {said} is empty")
-    return found
+        if sums.setdefault(name, sha256.lower()) != sha256.lower():
+            raise RankzeroError(f"checksums: {where} has two sums of {name}; remove the wrong one")
+    if not sums:
+        raise RankzeroError(f"checksums: {where} is empty")
+    return sums

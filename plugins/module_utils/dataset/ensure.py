@@ -266,8 +266,8 @@ class _Run:
     def _lacking(self, wanted: stage.Need) -> list[tuple[str, int]]:
         """The files to transfer, each with the number of its bytes that are already here."""
         begun = {path: part.size for path, part in wanted.found.items()}
-        whole = {path for path, part in wanted.found.items() if part.sha256}
-        return [(item.path, begun.get(item.path, 0)) for item in wanted.lacking if item.path not in whole]
+        complete = {path for path, part in wanted.found.items() if part.sha256}
+        return [(item.path, begun.get(item.path, 0)) for item in wanted.lacking if item.path not in complete]
 
     def _result(self, manifest: Manifest | None, *, changed: bool, present: bool = True) -> dict[str, Any]:
         place = self.place
@@ -349,8 +349,8 @@ def _others(place: Place, digest: str) -> bool:
     folder = os.path.dirname(place.record)
     names = [name[: -len(".json")] for name in os.listdir(folder) if name.endswith(".json")]
     return any(
-        found is not None and found.digest == digest
-        for found in (read_record(replace(place, name=name)) for name in names if name != place.name)
+        record is not None and record.digest == digest
+        for record in (read_record(replace(place, name=name)) for name in names if name != place.name)
     )
 
 

@@ -104,8 +104,8 @@ def read_record(place: Place) -> Record | None:
     """The record of the name; None without a valid one."""
     try:
         with open(place.record, encoding="utf-8") as stream:
-            found = json.load(stream)
-        record = Record(str(found["digest"]), str(found["key"]), dict(found["stamps"]))
+            document = json.load(stream)
+        record = Record(str(document["digest"]), str(document["key"]), dict(document["stamps"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return record if re.fullmatch(r"[0-9a-f]{64}", record.digest) else None
@@ -115,8 +115,8 @@ def read_manifest(place: Place, digest: str) -> Manifest | None:
     """The manifest of a digest; None if it is missing, unreadable or of another digest."""
     try:
         with open(os.path.join(place.tree(digest), MANIFEST), encoding="utf-8") as stream:
-            found = json.load(stream)
-        made = Manifest(tuple(File(**file) for file in found["files"]), found["packed"])
+            document = json.load(stream)
+        made = Manifest(tuple(File(**file) for file in document["files"]), document["packed"])
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return made if made.digest == digest else None

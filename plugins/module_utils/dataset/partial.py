@@ -47,8 +47,8 @@ class Parts:
 
     def stem(self, item: Item) -> str:
         """A name for the item's part that changes when the file changes at the source."""
-        said = f"{item.stamp}|{item.sha256 or ''}"
-        return f"{_short(item.path)}-{_short(said)}"
+        identity = f"{item.stamp}|{item.sha256 or ''}"
+        return f"{_short(item.path)}-{_short(identity)}"
 
     def growing(self, item: Item) -> str:
         """The path that the bytes of an item are written to."""
@@ -61,7 +61,7 @@ class Parts:
         """
         wanted = {self.stem(item): item for item in items}
         names = {stem.partition("-")[0]: item.path for stem, item in wanted.items()}
-        found, changed = {}, set()
+        parts, changed = {}, set()
         with os.scandir(self.folder) as listed:
             for entry in list(listed):
                 stem, _dot, sha256 = entry.name.partition(_WHOLE)
@@ -71,17 +71,17 @@ class Parts:
                         changed.add(names[stem.partition("-")[0]])
                     os.unlink(entry.path)
                     continue
-                found[item.path] = Part(entry.path, entry.stat().st_size, sha256 or None)
-        return found, sorted(changed)
+                parts[item.path] = Part(entry.path, entry.stat().st_size, sha256 or None)
+        return parts, sorted(changed)
 
     def finish(self, item: Item, sha256: str) -> Part:
         """Mark the part of an item as complete, with the sha256 of its content."""
         path = self.growing(item)
         with open(path, "rb") as stream:
             os.fsync(stream.fileno())
-        whole = f"{path}{_WHOLE}{sha256}"
-        os.replace(path, whole)
-        return Part(whole, os.path.getsize(whole), sha256)
+        complete = f"{path}{_WHOLE}{sha256}"
+        os.replace(path, complete)
+        return Part(complete, os.path.getsize(complete), sha256)
 
     def put_aside(self, item: Item, folder: str) -> str:
         """Move the part of an item with wrong content into `folder`; returns its new path."""

@@ -166,30 +166,34 @@ def need(staging: Staging, items: Sequence[Item]) -> Need:
     source, parts, known, repair = staging.source, staging.parts, staging.known, staging.repair
     kept = {item.path: file for item in items for file in [_same(item, known, repair=repair)] if file}
     lacking = tuple(item for item in items if item.path not in kept)
-    found, changed = parts.find(lacking)
+    begun, changed = parts.find(lacking)
     for path in changed:
         staging.meter.note(f"{path} changed at its source since the last run: it starts again")
-    there = {item.path: found[item.path].size if item.path in found else source.begun(item, parts) for item in lacking}
+    there = {item.path: begun[item.path].size if item.path in begun else source.begun(item, parts) for item in lacking}
     left = sum(max((item.size or 0) - there[item.path], 0) for item in lacking)
     require_free(staging.place.home, left, len(lacking), "store_root")
-    return Need(lacking, found, there, kept)
+    return Need(lacking, begun, there, kept)
 
 
 def bring(staging: Staging, wanted: Need) -> tuple[list[File], dict[str, str], dict[str, str]]:
     """Transfer what is needed: (all files, the path of each, stamps). Raises RankzeroError; complete parts are kept."""
     place, parts, known, meter, repair = staging.place, staging.parts, staging.known, staging.meter, staging.repair
-    whole = {path: part for path, part in wanted.found.items() if part.sha256}
+    complete = {path: part for path, part in wanted.found.items() if part.sha256}
     meter.begin(
-        BRINGING, size=wanted.size(), there=sum(wanted.there.values()), files=len(wanted.lacking), files_done=len(whole)
+        BRINGING,
+        size=wanted.size(),
+        there=sum(wanted.there.values()),
+        files=len(wanted.lacking),
+        files_done=len(complete),
     )
-    came = staging.source.bring([item for item in wanted.lacking if item.path not in whole], parts, meter)
+    came = staging.source.bring([item for item in wanted.lacking if item.path not in complete], parts, meter)
     meter.begin("verifying", size=sum(os.path.getsize(parts.growing(item)) for item in came), files=len(came))
     aside = os.path.join(place.partial, "broken")
     for item, part in together(lambda item: (item, _checked(item, parts, aside, repair, meter)), came, _threads()):
-        whole[item.path] = part
+        complete[item.path] = part
     stamps = {item.path: item.stamp for item in [*wanted.lacking, *came]}
-    files = [File(path, str(part.sha256), part.size) for path, part in whole.items()] + list(wanted.kept.values())
-    where = {path: part.path for path, part in whole.items()}
+    files = [File(path, str(part.sha256), part.size) for path, part in complete.items()] + list(wanted.kept.values())
+    where = {path: part.path for path, part in complete.items()}
     if known:
         stamps.update({path: known.stamps.get(path, "") for path in wanted.kept})
         where.update({path: os.path.join(place.data(known.manifest.digest), path) for path in wanted.kept})

@@ -40,8 +40,8 @@ def borrowed(
             continue
         try:
             _check(store, there)
-            found = commit or current(there)
-            manifest = read(there, found) if found else None
+            their_commit = commit or current(there)
+            manifest = read(there, their_commit) if their_commit else None
             if manifest is None or not fits(manifest):
                 continue
             _manifest, wrong = verify(there, manifest, thorough=False)

@@ -133,14 +133,14 @@ def _given(
     """The files of `src`, here or on the controller; None if this host fetches from the hub. Raises RankzeroError."""
     if request.files is not None:
         files = request.files
-        said, here = request.said, None
+        origin, here = request.said, None
     elif options["src"] is not None:
         folder = os.path.expanduser(options["src"])
         if not os.path.isdir(folder):
             raise RankzeroError(f"src: {folder} is not a folder on this host; remote_src requires one")
-        found = {file.path: file for file in read_folder(folder)}
-        files = tuple(found[path] for path in selected(sorted(found), *wanted))
-        said, here = folder, folder
+        files_by_path = {file.path: file for file in read_folder(folder)}
+        files = tuple(files_by_path[path] for path in selected(sorted(files_by_path), *wanted))
+        origin, here = folder, folder
     else:
         return None
     require_files((file.path for file in files), options["require"], where.name)
@@ -150,7 +150,7 @@ def _given(
         raise RankzeroError(
             f"revision: {where.revision} is a commit, but the files are those of {commit}; name a branch or omit it"
         )
-    return Source(commit, files, said, here)
+    return Source(commit, files, origin, here)
 
 
 def _from_store(
@@ -178,10 +178,10 @@ def _from_store(
         return contents == {(file.path, file.sha256) for file in manifest.files}
 
     pinned = source or known
-    found = borrowed(trusted_stores(options), where, pinned.commit if pinned else None, fits, notes)
-    if found is None:
+    match = borrowed(trusted_stores(options), where, pinned.commit if pinned else None, fits, notes)
+    if match is None:
         return None
-    there, manifest = found
+    there, manifest = match
     require_files((file.path for file in manifest.files), options["require"], where.name)
     taken = Source(manifest.commit, manifest.files, there.home, there.snapshot(manifest.commit))
     if check_mode:

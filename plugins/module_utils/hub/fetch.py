@@ -54,8 +54,8 @@ class Hub:
 
     def look(self, repository: Repository) -> tuple[str, list[str]]:
         """(commit, names of all its files) of the revision. Raises RankzeroError."""
-        told = self._ask(repository, None, (), ())
-        return str(told["commit"]), [str(name) for name in told["names"]]
+        answer = self._ask(repository, None, (), ())
+        return str(answer["commit"]), [str(name) for name in answer["names"]]
 
     def download(
         self, repository: Repository, commit: str, folder: str, include: Sequence[str], exclude: Sequence[str]
@@ -89,13 +89,13 @@ class Hub:
         except OSError as error:
             raise RankzeroError(f"python: {self.python} cannot be run: {error.strerror}") from error
         try:
-            told: dict[str, list[str] | str] = json.loads(done.stdout.strip().rsplit("\n", 1)[-1])
+            answer: dict[str, list[str] | str] = json.loads(done.stdout.strip().rsplit("\n", 1)[-1])
         except ValueError:
             last = (done.stderr.strip() or done.stdout.strip() or "it printed nothing").rsplit("\n", 1)[-1]
             raise RankzeroError(f"python: {self.python} ended with {done.returncode}: {last}") from None
-        if "error" in told:
-            raise explained(repository, self.python, list(told["error"]), str(told["text"]), self.otherwise)
-        return told
+        if "error" in answer:
+            raise explained(repository, self.python, list(answer["error"]), str(answer["text"]), self.otherwise)
+        return answer
 
 
 def read_token(file: str | None) -> str | None:

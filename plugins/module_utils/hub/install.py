@@ -30,15 +30,15 @@ _ASIDE = ".broken"
 
 def read_folder(folder: str) -> list[File]:
     """All files below `folder`, links followed, without the library's own data. Raises RankzeroError."""
-    found = []
+    files = []
     try:
         for path in walk(folder, lambda name: name.split("/")[0] in (_CACHE, ".git")):
             full = os.path.join(folder, path)
             if os.path.isfile(full):
-                found.append(File(plain(path), file_sha256(full), os.path.getsize(full)))
+                files.append(File(plain(path), file_sha256(full), os.path.getsize(full)))
     except OSError as error:
         raise RankzeroError(f"src: {error.filename or folder} cannot be read: {error.strerror}") from error
-    return found
+    return files
 
 
 def require_files(names: Iterable[str], wanted: Sequence[str], repo: str) -> None:
@@ -96,10 +96,10 @@ def install(repository: Repository, folder: str, manifest: Manifest, *, ours: bo
         File(file.path, file.sha256, file.size, os.stat(f"{repository.blobs}/{file.sha256}").st_mtime_ns)
         for file in files
     ]
-    found = replace(manifest, files=tuple(sorted(seen, key=lambda file: file.path)))
-    write_manifest(repository, found)
+    installed = replace(manifest, files=tuple(sorted(seen, key=lambda file: file.path)))
+    write_manifest(repository, installed)
     name(repository, commit)
-    return found
+    return installed
 
 
 def _bring(source: str, blob: str, file: File, *, ours: bool) -> None:

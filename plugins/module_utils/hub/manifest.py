@@ -36,10 +36,12 @@ def read(repository: Repository, commit: str) -> Manifest | None:
     """The manifest of a commit; None if it is missing or unreadable."""
     try:
         with open(repository.manifest(commit), encoding="utf-8") as stream:
-            found = json.load(stream)
-        include, exclude = (tuple(patterns) for patterns in found["wanted"])
-        files = tuple(File(**file) for file in found["files"])
-        return Manifest(found["repo"], found["kind"], found["commit"], found["source"], (include, exclude), files)
+            document = json.load(stream)
+        include, exclude = (tuple(patterns) for patterns in document["wanted"])
+        files = tuple(File(**file) for file in document["files"])
+        return Manifest(
+            document["repo"], document["kind"], document["commit"], document["source"], (include, exclude), files
+        )
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -55,10 +57,10 @@ def current(repository: Repository) -> str | None:
         return repository.revision
     try:
         with open(repository.ref, encoding="ascii") as stream:
-            found = stream.read().strip()
+            commit = stream.read().strip()
     except (OSError, ValueError):
         return None
-    return found if COMMIT.fullmatch(found) else None
+    return commit if COMMIT.fullmatch(commit) else None
 
 
 def verify(repository: Repository, manifest: Manifest, *, thorough: bool) -> tuple[Manifest, dict[str, str]]:

@@ -212,8 +212,8 @@ def _work_folder(above: str, key: str) -> Iterator[str]:
     folder = os.path.join(parent, f".{key}.{place()}-{os.getpid()}-{time.time_ns()}.tmp")
     try:
         os.makedirs(parent, mode=0o700, exist_ok=True)
-        found = os.lstat(parent)
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        status = os.lstat(parent)
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             raise RankzeroError(f"work_dir: {parent} belongs to another user; name another folder.")
         sweep(parent)
         os.mkdir(folder, 0o700)

@@ -61,14 +61,14 @@ class Needs:
 def parse(text: str) -> list[Instruction]:
     """The instructions of a Containerfile. Raises RankzeroError that names the line."""
     escape = "\\"
-    found: list[Instruction] = []
+    instructions: list[Instruction] = []
     lines = text.lstrip("\ufeff").splitlines()
     number = 0
     while number < len(lines):
         begin, stripped = number, lines[number].strip()
         number += 1
         directive = re.fullmatch(r"#\s*escape\s*=\s*([\\`])", stripped, re.IGNORECASE)
-        if directive and not found:
+        if directive and not instructions:
             escape = directive[1]
         if not stripped or stripped.startswith("#"):
             continue
@@ -90,14 +90,14 @@ def parse(text: str) -> list[Instruction]:
                 while number < len(lines) and lines[number].strip() != word[1]:
                     number += 1
                 number += 1
-        found.append(Instruction(name.upper(), rest.strip(), begin + 1))
-    first = next((one for one in found if one.name != "ARG"), None)
+        instructions.append(Instruction(name.upper(), rest.strip(), begin + 1))
+    first = next((instruction for instruction in instructions if instruction.name != "ARG"), None)
     if first is None or first.name != "FROM":
         raise _wrong(
             first.line if first else 1,
             "the first instruction of a Containerfile must be FROM (only ARG may precede it)",
         )
-    return found
+    return instructions
 
 
 def needs(text: str, build_args: Mapping[str, str], target: str | None = None) -> Needs:
@@ -110,44 +110,44 @@ def needs(text: str, build_args: Mapping[str, str], target: str | None = None) -
     bases: dict[str, None] = {}
     sources: list[tuple[int, str]] = []
     secrets: dict[str, None] = {}
-    whole = False
-    for one in instructions:
-        if one.name == "ARG":
-            name, _equal, default = one.text.partition("=")
+    whole_context = False
+    for instruction in instructions:
+        if instruction.name == "ARG":
+            name, _equal, default = instruction.text.partition("=")
             name = name.split()[0] if name.split() else ""
             given = build_args.get(name, head.get(name) if stages and not _equal else None)
             value = given if given is not None else _expand(_unquoted(default), values) if _equal else None
             if value is not None:
                 (values if stages else head)[name] = value
-        elif one.name == "FROM":
-            image, alias = _from(one, head)
+        elif instruction.name == "FROM":
+            image, alias = _from(instruction, head)
             if image.lower() not in stages and image != "scratch":
                 bases[image] = None
             stages.append(alias or str(len(stages)))
             values = {}
-        elif one.name == "ENV":
-            values.update(_pairs(one, values))
-        elif one.name in ("COPY", "ADD"):
-            flags, paths = _paths(one)
+        elif instruction.name == "ENV":
+            values.update(_pairs(instruction, values))
+        elif instruction.name in ("COPY", "ADD"):
+            flags, paths = _paths(instruction)
             origin = flags.get("from")
             if origin is not None:
                 if origin.lower() not in stages and not origin.isdigit():
                     bases[_expand(origin, head)] = None
                 continue
             for path in paths[:-1]:
-                if path.startswith("<<") or (one.name == "ADD" and re.match(r"[a-z+]+://|git@", path)):
+                if path.startswith("<<") or (instruction.name == "ADD" and re.match(r"[a-z+]+://|git@", path)):
                     continue
                 source = _expand(path, values)
                 if "$" in source:
-                    whole = True
+                    whole_context = True
                 else:
-                    sources.append((one.line, _inside(one.line, source)))
-        elif one.name == "RUN":
-            for mount in re.findall(r"--mount=(\S+)", one.text):
+                    sources.append((instruction.line, _inside(instruction.line, source)))
+        elif instruction.name == "RUN":
+            for mount in re.findall(r"--mount=(\S+)", instruction.text):
                 fields = dict(part.partition("=")[::2] for part in mount.split(","))
                 kind = fields.get("type", "bind")
                 if kind == "bind" and "from" not in fields:
-                    whole = True
+                    whole_context = True
                 elif kind == "secret":
                     secrets[fields.get("id", posixpath.basename(fields.get("target", "")))] = None
     if target is not None and target.lower() not in stages:
@@ -155,11 +155,15 @@ def needs(text: str, build_args: Mapping[str, str], target: str | None = None) -
         raise RankzeroError(
             f"target: {target!r} is not a stage of the Containerfile{hint}; it has {', '.join(stages)}."
         )
-    return Needs(tuple(bases), tuple(dict.fromkeys(sources)), whole, tuple(secrets))
+    return Needs(tuple(bases), tuple(dict.fromkeys(sources)), whole_context, tuple(secrets))
 
 
 def _check_args(instructions: Iterable[Instruction], build_args: Iterable[str]) -> None:
-    declared = {one.text.split("=", 1)[0].split()[0] for one in instructions if one.name == "ARG" and one.text}
+    declared = {
+        instruction.text.split("=", 1)[0].split()[0]
+        for instruction in instructions
+        if instruction.name == "ARG" and instruction.text
+    }
     for name in build_args:
         if name not in declared | PREDEFINED:
             hint = suggestion(name, sorted(declared))
@@ -189,19 +193,21 @@ def select(wanted: Needs, paths: Iterable[str], ignored: Sequence[str] = ()) -> 
     return sorted(chosen)
 
 
-def _from(one: Instruction, head: Mapping[str, str]) -> tuple[str, str | None]:
-    words = [word for word in one.text.split() if not word.startswith("--")]
+def _from(instruction: Instruction, head: Mapping[str, str]) -> tuple[str, str | None]:
+    words = [word for word in instruction.text.split() if not word.startswith("--")]
     if len(words) not in (1, 3) or (len(words) == 3 and words[1].upper() != "AS"):
-        raise _wrong(one.line, f"FROM IMAGE [AS NAME], not FROM {one.text}")
+        raise _wrong(instruction.line, f"FROM IMAGE [AS NAME], not FROM {instruction.text}")
     image = _expand(words[0], head)
     if "$" in image:
-        raise _wrong(one.line, f"FROM {words[0]}: its ARG has no default and is not given; name it in build_args")
+        raise _wrong(
+            instruction.line, f"FROM {words[0]}: its ARG has no default and is not given; name it in build_args"
+        )
     return image, words[2].lower() if len(words) == 3 else None
 
 
-def _paths(one: Instruction) -> tuple[dict[str, str], list[str]]:
+def _paths(instruction: Instruction) -> tuple[dict[str, str], list[str]]:
     flags: dict[str, str] = {}
-    rest = one.text
+    rest = instruction.text
     while True:
         flag = re.match(r"--([a-z-]+)(?:=(\S+))?\s+", rest)
         if flag is None:
@@ -214,7 +220,7 @@ def _paths(one: Instruction) -> tuple[dict[str, str], list[str]]:
         listed = None
     words = [str(word) for word in listed] if isinstance(listed, list) else rest.split()
     if len(words) < 2:
-        raise _wrong(one.line, f"{one.name} needs a source and a destination")
+        raise _wrong(instruction.line, f"{instruction.name} needs a source and a destination")
     return flags, words
 
 
@@ -225,11 +231,11 @@ def _inside(line: int, path: str) -> str:
     return clean
 
 
-def _pairs(one: Instruction, values: Mapping[str, str]) -> dict[str, str]:
+def _pairs(instruction: Instruction, values: Mapping[str, str]) -> dict[str, str]:
     try:
-        words = shlex.split(one.text)
+        words = shlex.split(instruction.text)
     except ValueError as error:
-        raise _wrong(one.line, f"ENV {one.text}: {error}") from error
+        raise _wrong(instruction.line, f"ENV {instruction.text}: {error}") from error
     if words and "=" not in words[0]:
         return {words[0]: _expand(" ".join(words[1:]), values)}
     return {word.split("=", 1)[0]: _expand(word.split("=", 1)[1], values) for word in words if "=" in word}

@@ -32,15 +32,15 @@ def content_digest(option: str, path: str, memory: str, *, check_mode: bool = Fa
                     f"reference: {path} has neither index.json nor manifest.json: it is not an image layout."
                 )
             return file_sha256(os.path.join(path, index))
-        found = hashlib.sha256("".join(_metadata(path)).encode("utf-8", "surrogateescape")).hexdigest()
+        metadata = hashlib.sha256("".join(_metadata(path)).encode("utf-8", "surrogateescape")).hexdigest()
         place = os.path.join(memory, hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:32])
         known = _known(place)
-        if known.get("metadata") == found:
+        if known.get("metadata") == metadata:
             return str(known["digest"])
         digest = _folder_digest(path) if os.path.isdir(path) else file_sha256(path)
         if not check_mode:
             os.makedirs(memory, exist_ok=True)
-            write_text(place, json.dumps({"metadata": found, "digest": digest}) + "\n")
+            write_text(place, json.dumps({"metadata": metadata, "digest": digest}) + "\n")
     except OSError as error:
         raise RankzeroError(f"{option}: {error.filename or path} cannot be read: {error.strerror}.") from error
     return digest
@@ -59,12 +59,12 @@ def _metadata(path: str) -> Iterator[str]:
     """A line for each name: any change of a file's content changes its ctime."""
     pending = [path]
     while pending:
-        one = pending.pop()
-        found = os.stat(one) if one == path else os.lstat(one)
-        numbers = (found.st_dev, found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-        yield f"{one} {numbers}\n"
-        if os.path.isdir(one) and (one == path or not os.path.islink(one)):
-            pending += sorted(entry.path for entry in os.scandir(one))
+        place = pending.pop()
+        status = os.stat(place) if place == path else os.lstat(place)
+        numbers = (status.st_dev, status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+        yield f"{place} {numbers}\n"
+        if os.path.isdir(place) and (place == path or not os.path.islink(place)):
+            pending += sorted(entry.path for entry in os.scandir(place))
 
 
 def _folder_digest(path: str) -> str:

@@ -61,16 +61,16 @@ class Builder:
         # The transport options of this machine are of no use on a node.
         words.append('--customize-hook=rm -f "$1"/etc/apt/apt.conf.d/99mmdebstrap')
         source = [f"deb {mirror} {made.suite} main"] if mirror else []
-        code, said = self._run([*words, str(made.suite), target, *source])
+        code, output = self._run([*words, str(made.suite), target, *source])
         if code:
-            cause, sentence = debian.why_failed(said)
+            cause, sentence = debian.why_failed(output)
             hint = {
                 "no-suite": "Check the name of the suite, or name an archive that has it with mirror.",
                 "no-package": "Check packages.",
                 "unreachable": "Name an archive that this host reaches (mirror), or provide a root file system "
                 "(rootfs).",
             }.get(cause, "")
-            raise RankzeroError(f"suite: {made.suite}: {sentence}. {hint}\n{_last(said)}")
+            raise RankzeroError(f"suite: {made.suite}: {sentence}. {hint}\n{_last(output)}")
         return target
 
     def build(self, made: Recipe, context: str | None, base: Sequence[str], config: Mapping[str, object]) -> str:
@@ -100,9 +100,9 @@ class Builder:
         words += [f"--secret=id={name},src={self.secrets[name]}" for name in made.secrets]
         empty = os.path.join(self.work, "empty")
         os.makedirs(empty, exist_ok=True)
-        code, said = self._run([*words, context or empty])
+        code, output = self._run([*words, context or empty])
         if code:
-            raise RankzeroError(self._why(said))
+            raise RankzeroError(self._why(output))
         return self._export(engine)
 
     def fetch(self, reference: str) -> str:
@@ -157,10 +157,10 @@ class Builder:
         return done.stdout if done.returncode == 0 else ""
 
     def _must(self, words: Sequence[str], what: str) -> str:
-        code, said = self._run(words)
+        code, output = self._run(words)
         if code:
-            raise RankzeroError(self._why(said, what))
-        return said
+            raise RankzeroError(self._why(output, what))
+        return output
 
     def _run(self, words: Sequence[str]) -> tuple[int, str]:
         """(exit code, complete output), without the contents of the secrets."""
@@ -198,28 +198,28 @@ class Builder:
         environment.pop("BUILDAH_ISOLATION", None)
         return environment
 
-    def _why(self, said: str, what: str = "containerfile") -> str:
+    def _why(self, output: str, what: str = "containerfile") -> str:
         """The cause of an engine's failure, with its last lines."""
-        last = _last(said)
-        short = _SHORT.search(said)
+        last = _last(output)
+        short = _SHORT.search(output)
         if short:
             return (
                 f"{what}: the base image {short[1]} has no registry in its name, and this host has no "
                 f"default registry. Write "
                 f"REGISTRY/NAME:TAG, or FROM {BASE} with suite, rootfs or reference.\n{last}"
             )
-        if _UNREACHABLE.search(said) and _REGISTRY.search(said):
+        if _UNREACHABLE.search(output) and _REGISTRY.search(output):
             return (
                 f"{what}: the registry of a base image cannot be reached from {platform.node()}. Build where it can "
                 f"be, or use FROM {BASE} with suite, rootfs or an OCI layout (reference: oci:FOLDER).\n{last}"
             )
-        if _REFUSED.search(said):
+        if _REFUSED.search(output):
             return f"{what}: the registry refuses; log in on {platform.node()} (skopeo login, podman login).\n{last}"
-        if _UNKNOWN.search(said):
+        if _UNKNOWN.search(output):
             return f"{what}: the registry does not have that image.\n{last}"
-        if "no space left on device" in said.lower():
+        if "no space left on device" in output.lower():
             return f"{what}: no space left in {self.work}; name another folder with work_dir.\n{last}"
-        step = re.findall(r"^STEP .*$", said, re.MULTILINE)
+        step = re.findall(r"^STEP .*$", output, re.MULTILINE)
         return f"{what}: failed" + (f" at {step[-1]}" if step else "") + f". Its last lines:\n{last}"
 
 
@@ -257,13 +257,13 @@ def oci_layout(layers: Sequence[str], config: Mapping[str, object], folder: str)
         "architecture": machine,
         "os": "linux",
         "config": dict(config),
-        "rootfs": {"type": "layers", "diff_ids": [one["digest"] for one in described]},
+        "rootfs": {"type": "layers", "diff_ids": [descriptor["digest"] for descriptor in described]},
     }
     manifest = {
         "schemaVersion": 2,
         "mediaType": f"{prefix}.manifest.v1+json",
         "config": {"mediaType": f"{prefix}.config.v1+json", **put(json.dumps(own).encode())},
-        "layers": [{"mediaType": f"{prefix}.layer.v1.tar", **one} for one in described],
+        "layers": [{"mediaType": f"{prefix}.layer.v1.tar", **descriptor} for descriptor in described],
     }
     listed = {"mediaType": f"{prefix}.manifest.v1+json", **put(json.dumps(manifest).encode())}
     for name, document in (

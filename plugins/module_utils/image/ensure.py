@@ -60,24 +60,24 @@ def ensure_image(
     wish = _wish(options, ImageRequest.of(given), root, check_mode=check_mode)
     if options["state"] == "absent":
         return _absent(root, wish.key, check_mode=check_mode)
-    wanted = [one for one in options.get("formats") or [] if one != "sqsh"]
+    wanted = [form for form in options.get("formats") or [] if form != "sqsh"]
     warnings: list[str] = []
     other = borrowed(stores, "image", wish.key, lambda folder: _has(folder, wanted), warnings)
     if other:
         wish = replace(wish, root=os.path.dirname(os.path.dirname(other)))
         sidecar = present(other)
         borrowed_result = {"changed": False, "ref": _ref(wish, sidecar), "image": sidecar, "name": wish.name}
-        told = {"warnings": warnings} if warnings else {}
-        return {**borrowed_result, "files": _files(other, wanted), "changes": [], **told}
-    found = _use(wish.folder, check_mode=check_mode)
-    lacking = [one for one in wanted if not _derived(wish.folder, one)]
+        notes = {"warnings": warnings} if warnings else {}
+        return {**borrowed_result, "files": _files(other, wanted), "changes": [], **notes}
+    image = _use(wish.folder, check_mode=check_mode)
+    lacking = [form for form in wanted if not _derived(wish.folder, form)]
     before = _last_of(wish)
     result: dict[str, Any] = {"name": wish.name, "files": _files(wish.folder, wanted), "changes": []}
-    if found is not None and not lacking:
+    if image is not None and not lacking:
         if before.get("key") != wish.key and not check_mode:
             _remember(wish)
-        return {"changed": False, "ref": _ref(wish, found), "image": found, **result}
-    if found is None:
+        return {"changed": False, "ref": _ref(wish, image), "image": image, **result}
+    if image is None:
         result["changes"] = changes(before["inputs"], wish.named) if before else []
         text = listing(before["inputs"]) if before else ""
         result["diff"] = {
@@ -92,19 +92,19 @@ def ensure_image(
         ]
     way = choose(probe(wish.work_dir), wish.made, wish.engine)  # check mode must not promise what cannot be built
     if check_mode:
-        return {"changed": True, "ref": _ref(wish, found), "way": way.shown(), **result}
-    if found is None and wish.made.context and wish.context is None:
+        return {"changed": True, "ref": _ref(wish, image), "way": way.shown(), **result}
+    if image is None and wish.made.context and wish.context is None:
         return {"changed": False, "ref": _ref(wish, None), "needs": "context", **result}
     wish = replace(wish, meter=meter or Meter())
     with hold(f"{root}/locks/image-{wish.key}", LOCK_SECONDS):
-        found = present(wish.folder) or build(wish, way)
-        for one in wanted:
-            wish.meter.begin(f"converting to {one}")
-            _derive(wish.folder, one, found)
+        image = present(wish.folder) or build(wish, way)
+        for form in wanted:
+            wish.meter.begin(f"converting to {form}")
+            _derive(wish.folder, form, image)
     _remember(wish)
     with contextlib.suppress(OSError):
         uses.use(wish.folder)
-    return {"changed": True, "ref": _ref(wish, found), "image": found, **result}
+    return {"changed": True, "ref": _ref(wish, image), "image": image, **result}
 
 
 def _wish(options: Parameters, request: ImageRequest, root: str, *, check_mode: bool) -> Wish:
@@ -112,10 +112,10 @@ def _wish(options: Parameters, request: ImageRequest, root: str, *, check_mode: 
     path = made.local_path and os.path.expanduser(os.path.expandvars(made.local_path))
     memory = os.path.join(root, "images", "seen")
     content = content_digest(str(made.base), path, memory, check_mode=check_mode) if path else None
-    secrets = {str(one): os.path.expanduser(str(file)) for one, file in (options.get("secrets") or {}).items()}
-    for one, file in secrets.items():
+    secrets = {str(name): os.path.expanduser(str(file)) for name, file in (options.get("secrets") or {}).items()}
+    for name, file in secrets.items():
         if not os.access(file, os.R_OK) or os.path.isdir(file):
-            raise RankzeroError(f"secrets.{one}: {file} is not a file on {platform.node()} that this user may read.")
+            raise RankzeroError(f"secrets.{name}: {file} is not a file on {platform.node()} that this user may read.")
     context = None
     if made.context:
         entries = [Entry(path, what[0], what[2:], 0) for path, what in made.context]
@@ -135,7 +135,7 @@ def _wish(options: Parameters, request: ImageRequest, root: str, *, check_mode: 
 
 
 def _has(folder: str, wanted: Sequence[str]) -> bool:
-    return present(folder) is not None and all(_derived(folder, one) for one in wanted)
+    return present(folder) is not None and all(_derived(folder, form) for form in wanted)
 
 
 def _derived(folder: str, kind: str) -> str | None:
@@ -159,16 +159,16 @@ def _derive(folder: str, kind: str, sidecar: ImageRecord) -> None:
 
 def _files(folder: str, wanted: Sequence[str]) -> dict[str, str]:
     names = {"sif": SIF, "oci": formats.BUNDLE}
-    return {"sqsh": os.path.join(folder, IMAGE), **{one: os.path.join(folder, names[one]) for one in wanted}}
+    return {"sqsh": os.path.join(folder, IMAGE), **{form: os.path.join(folder, names[form]) for form in wanted}}
 
 
 def _use(folder: str, *, check_mode: bool) -> ImageRecord | None:
-    found = present(folder)
-    if found is not None and not check_mode:
+    sidecar = present(folder)
+    if sidecar is not None and not check_mode:
         with contextlib.suppress(OSError):  # a store of another user, which is read-only for us
             uses.use(folder)
-        found = present(folder)  # a prune may have removed it before the mark
-    return found
+        sidecar = present(folder)  # a prune may have removed it before the mark
+    return sidecar
 
 
 def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
@@ -188,8 +188,8 @@ def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
 
 
 def _ref(wish: Wish, sidecar: ImageRecord | None) -> dict[str, Any]:
-    found = sidecar["digest"] if sidecar else None
-    return {"kind": "image", "key": wish.key, "path": wish.folder, "digest": found, "present": sidecar is not None}
+    digest = sidecar["digest"] if sidecar else None
+    return {"kind": "image", "key": wish.key, "path": wish.folder, "digest": digest, "present": sidecar is not None}
 
 
 def _last_of(wish: Wish) -> dict[str, Any]:

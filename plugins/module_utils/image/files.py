@@ -60,10 +60,10 @@ def present(folder: str) -> ImageRecord | None:
     """The record of the image in `folder`; None if it is missing or incomplete. Does not read the image."""
     record = read_record(folder)
     try:
-        whole = record is not None and os.path.getsize(os.path.join(folder, IMAGE)) == record["bytes"]
+        complete = record is not None and os.path.getsize(os.path.join(folder, IMAGE)) == record["bytes"]
     except OSError:
         return None
-    return record if whole else None
+    return record if complete else None
 
 
 def damage(folder: str, name: str) -> str:

@@ -79,7 +79,7 @@ class Tree:
 
     def layer(self, archive: tarfile.TarFile) -> None:
         """Apply one layer on top of the tree. Raises RankzeroError."""
-        members = [(clean, one) for one in extraction.headers(archive, _ROOT) if (clean := _clean(one.name))]
+        members = [(clean, header) for header in extraction.headers(archive, _ROOT) if (clean := _clean(header.name))]
         gone, emptied = set(), set()
         for path, _member in members:
             parent, name = posixpath.split(path)
@@ -128,23 +128,23 @@ class Tree:
 
     def _real(self, path: str) -> str:
         """Resolve a path whose parents may be links of the image; the result is never outside the image."""
-        parts, found, followed = [part for part in path.split("/") if part], "", 0
+        parts, resolved, followed = [part for part in path.split("/") if part], "", 0
         while len(parts) > 1:
             part = parts.pop(0)
             if part == "..":
-                found = posixpath.dirname(found)
+                resolved = posixpath.dirname(resolved)
                 continue
-            here = f"{found}/{part}" if found else part
+            here = f"{resolved}/{part}" if resolved else part
             node = self.nodes.get(here)
             if node is not None and node.kind == "l":
                 followed += 1
                 if followed > 40:
                     raise RankzeroError(f"image: {path} is a loop of links.")
-                found = "" if node.target.startswith("/") else found
-                parts = [one for one in node.target.split("/") if one not in ("", ".")] + parts
+                resolved = "" if node.target.startswith("/") else resolved
+                parts = [name for name in node.target.split("/") if name not in ("", ".")] + parts
             else:
-                found = here
-        return "/".join(part for part in (found, *parts) if part)
+                resolved = here
+        return "/".join(part for part in (resolved, *parts) if part)
 
 
 def _clean(path: str) -> str:
@@ -167,14 +167,14 @@ def of_folder(root: str) -> Tree:
         for name in [*folders, *files]:
             full = os.path.join(place, name)
             path = os.path.relpath(full, root)
-            found = os.lstat(full)
-            mode = stat.S_IMODE(found.st_mode)
-            if stat.S_ISLNK(found.st_mode):
-                tree.nodes[path] = Node("l", 0o777, found.st_mtime, 0, os.readlink(full))
-            elif stat.S_ISDIR(found.st_mode):
-                tree.nodes[path] = Node("d", mode, found.st_mtime)
-            elif stat.S_ISREG(found.st_mode):
-                tree.nodes[path] = Node("f", mode, found.st_mtime, found.st_size, "", _opener(full))
+            status = os.lstat(full)
+            mode = stat.S_IMODE(status.st_mode)
+            if stat.S_ISLNK(status.st_mode):
+                tree.nodes[path] = Node("l", 0o777, status.st_mtime, 0, os.readlink(full))
+            elif stat.S_ISDIR(status.st_mode):
+                tree.nodes[path] = Node("d", mode, status.st_mtime)
+            elif stat.S_ISREG(status.st_mode):
+                tree.nodes[path] = Node("f", mode, status.st_mtime, status.st_size, "", _opener(full))
             else:
                 tree.skipped += 1
     return tree
@@ -216,9 +216,9 @@ def _plain(path: str, work: str) -> str:
         except BaseException:
             process.kill()
             raise
-        said = cast("IO[bytes]", process.stderr).read().decode("utf-8", "replace")
+        message = cast("IO[bytes]", process.stderr).read().decode("utf-8", "replace")
     if process.returncode:
-        raise RankzeroError(f"image: {path}: {said.strip()}")
+        raise RankzeroError(f"image: {path}: {message.strip()}")
     return target
 
 
@@ -271,15 +271,15 @@ def _parts(folder: str, tag: str | None) -> tuple[list[str], JsonObject]:
     """(layers, the lowest first, and the image's own settings), verified by digest except in a docker archive."""
     if os.path.isfile(os.path.join(folder, "index.json")):
         manifest = _pick(folder, _json(os.path.join(folder, "index.json")), tag)
-        layers = [_blob(folder, one["digest"]) for one in manifest["layers"]]
+        layers = [_blob(folder, layer["digest"]) for layer in manifest["layers"]]
         return layers, _json(_blob(folder, manifest["config"]["digest"])).get("config") or {}
     document = _json(os.path.join(folder, "manifest.json"))
     if isinstance(document, list):
         if len(document) != 1:
             raise RankzeroError(f"reference: {folder} holds {len(document)} images; save only the one to use.")
-        layers = [os.path.join(folder, _clean(one)) for one in document[0]["Layers"]]
+        layers = [os.path.join(folder, _clean(layer)) for layer in document[0]["Layers"]]
         return layers, _json(os.path.join(folder, _clean(document[0]["Config"]))).get("config") or {}
-    layers = [_verified(folder, one["digest"]) for one in document["layers"]]
+    layers = [_verified(folder, layer["digest"]) for layer in document["layers"]]
     return layers, _json(_verified(folder, document["config"]["digest"])).get("config") or {}
 
 
@@ -291,11 +291,13 @@ def _pick(folder: str, index: Any, tag: str | None) -> Any:
             return index
         listed = index.get("manifests", [])
         if tag and depth == 0:
-            listed = [one for one in listed if (one.get("annotations") or {}).get(_REF_NAME) == tag]
-        fitting = [one for one in listed if (one.get("platform") or {}).get("architecture") == wanted]
-        fitting = fitting or [one for one in listed if not (one.get("platform") or {}).get("architecture")]
+            listed = [manifest for manifest in listed if (manifest.get("annotations") or {}).get(_REF_NAME) == tag]
+        fitting = [manifest for manifest in listed if (manifest.get("platform") or {}).get("architecture") == wanted]
+        fitting = fitting or [
+            manifest for manifest in listed if not (manifest.get("platform") or {}).get("architecture")
+        ]
         if len(fitting) != 1:
-            names = [str((one.get("annotations") or {}).get(_REF_NAME)) for one in listed]
+            names = [str((manifest.get("annotations") or {}).get(_REF_NAME)) for manifest in listed]
             raise RankzeroError(
                 f"reference: {folder} holds {len(fitting)} images for {wanted} ({', '.join(names) or 'none at all'}); "
                 "it must hold exactly one."

@@ -109,9 +109,9 @@ def recipe(options: Mapping[str, object], text: str | None, context: Iterable[tu
 def _check(made: Recipe) -> None:
     given = [name for name in SOURCES if getattr(made, name) is not None]
     if len(given) > 1 or (not given and made.text is None):
-        said = f"not {' and '.join(given)}" if given else "none is given"
+        mistake = f"not {' and '.join(given)}" if given else "none is given"
         raise RankzeroError(
-            f"image: give one of containerfile, {', '.join(SOURCES)}; {said}. (With containerfile, one of suite, "
+            f"image: give one of containerfile, {', '.join(SOURCES)}; {mistake}. (With containerfile, one of suite, "
             f"rootfs and reference may be given in addition as its base, FROM {BASE}.)"
         )
     if made.text is not None:
@@ -179,23 +179,23 @@ def layout_path(reference: str) -> str | None:
 
 def inputs(made: Recipe, content: str | None = None) -> dict[str, str]:
     """The hashed inputs by name. `content`: the digest of the file or folder at `local_path`."""
-    found = {"format": str(FORMAT), "compression": made.compression}
+    inputs = {"format": str(FORMAT), "compression": made.compression}
     if made.text is not None:
-        found["containerfile"] = _sha256(made.text)
-        found.update({f"context/{path}": digest for path, digest in made.context})
+        inputs["containerfile"] = _sha256(made.text)
+        inputs.update({f"context/{path}": digest for path, digest in made.context})
     for name in ("suite", "mirror", "target", "reference"):
         value = getattr(made, name)
         if value is not None:
-            found[name] = value
+            inputs[name] = value
     for name in ("packages", "secrets"):
         if getattr(made, name):
-            found[name] = " ".join(getattr(made, name))
-    found.update({f"build_args.{name}": value for name, value in made.build_args})
-    found.update({f"env.{name}": value for name, value in made.env})
+            inputs[name] = " ".join(getattr(made, name))
+    inputs.update({f"build_args.{name}": value for name, value in made.build_args})
+    inputs.update({f"env.{name}": value for name, value in made.env})
     if content is not None and made.base is not None:
         # The content matters, not the path.
-        found[made.base] = content
-    return found
+        inputs[made.base] = content
+    return inputs
 
 
 def key_of(named: Mapping[str, str]) -> str:
@@ -205,21 +205,21 @@ def key_of(named: Mapping[str, str]) -> str:
 
 def changes(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     """The differences between inputs, as sentences."""
-    found = []
+    lines = []
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
         if old == new:
             continue
         if old is None or new is None:
-            found.append(f"{name}: {'added' if old is None else 'removed'}")
+            lines.append(f"{name}: {'added' if old is None else 'removed'}")
         elif name == "packages":
             gone, come = sorted(set(old.split()) - set(new.split())), sorted(set(new.split()) - set(old.split()))
-            found.append(f"packages: {' '.join([*(f'+{one}' for one in come), *(f'-{one}' for one in gone)])}")
+            lines.append(f"packages: {' '.join([*(f'+{word}' for word in come), *(f'-{word}' for word in gone)])}")
         elif re.fullmatch(r"(. )?[0-9a-f]{64}", new):
-            found.append(f"{name}: changed")
+            lines.append(f"{name}: changed")
         else:
-            found.append(f"{name}: {old} -> {new}")
-    return found
+            lines.append(f"{name}: {old} -> {new}")
+    return lines
 
 
 def listing(named: Mapping[str, str]) -> str:
@@ -252,24 +252,24 @@ def _text(options: Mapping[str, object], name: str) -> str | None:
 
 def _list(options: Mapping[str, object], name: str) -> list[str]:
     value = options.get(name) or []
-    return [str(one) for one in value] if isinstance(value, (list, tuple)) else [str(value)]
+    return [str(item) for item in value] if isinstance(value, (list, tuple)) else [str(value)]
 
 
 def _map(options: Mapping[str, object], name: str) -> tuple[tuple[str, str], ...]:
     value = options.get(name) or {}
     if not isinstance(value, Mapping):
         raise RankzeroError(f"{name}: must be a map, not {value!r}.")
-    for key, one in value.items():
-        if not isinstance(one, str):
-            raise RankzeroError(f'{name}.{key}: must be text, not {one!r}; quote it: "{one}".')
-    return tuple(sorted((str(key), one) for key, one in value.items()))
+    for key, text in value.items():
+        if not isinstance(text, str):
+            raise RankzeroError(f'{name}.{key}: must be text, not {text!r}; quote it: "{text}".')
+    return tuple(sorted((str(key), text) for key, text in value.items()))
 
 
 def _keys(options: Mapping[str, object], name: str) -> list[str]:
     value = options.get(name) or {}
     if not isinstance(value, Mapping):
         raise RankzeroError(f"{name}: must be a map of id to file, not {value!r}.")
-    return [str(one) for one in value]
+    return [str(key) for key in value]
 
 
 def _matches(option: str, form: re.Pattern[str], values: Sequence[str], wanted: str) -> None:

@@ -148,10 +148,10 @@ def ensure_conda(
         return {"changed": there, "ref": _ref(made, path, None)}
     warnings: list[str] = []
     other = borrowed(stores, "environment", made.key, lambda path: present(path) is not None, warnings)
-    told = {"warnings": warnings} if warnings else {}
+    notes = {"warnings": warnings} if warnings else {}
     if other:
-        found = present(other)
-        return {"changed": False, "ref": _ref(made, other, found), "environment": found, **told}
+        other_manifest = present(other)
+        return {"changed": False, "ref": _ref(made, other, other_manifest), "environment": other_manifest, **notes}
     if not check_mode:
         with contextlib.suppress(OSError):
             uses.use(path)
@@ -164,7 +164,7 @@ def ensure_conda(
         return {"changed": True, "ref": _ref(made, path, None)}
     archive = None
     if made.form == "archive":
-        archive = next((one for one in (request.sent, made.path) if one and _is(one, made)), None)
+        archive = next((copy for copy in (request.sent, made.path) if copy and _is(copy, made)), None)
         if archive is None:
             return {"changed": False, "ref": _ref(made, path, None), "needs": {"files": [made.path]}}
     # The mark was set before waiting for the lock, so that a prune sees that the environment is in use.
@@ -177,15 +177,15 @@ def ensure_conda(
         manifest = _build(made, path, archive)
     with contextlib.suppress(OSError):
         uses.use(path)
-    return {"changed": True, "ref": _ref(made, path, manifest), "environment": manifest, **told}
+    return {"changed": True, "ref": _ref(made, path, manifest), "environment": manifest, **notes}
 
 
 def find_tool(environ: Mapping[str, str]) -> str:
     """The program that makes conda environments on this host. Raises RankzeroError if there is none."""
     named = [environ[name] for name in ("MAMBA_EXE", "CONDA_EXE") if environ.get(name)]
     folders = os.pathsep.join([environ.get("PATH", ""), *(os.path.expanduser(folder) for folder in _USUAL)])
-    found = [shutil.which(name, path=folders) for name in _TOOLS]
-    for path in [*named, *filter(None, found)]:
+    installed = [shutil.which(name, path=folders) for name in _TOOLS]
+    for path in [*named, *filter(None, installed)]:
         if os.access(path, os.X_OK):
             return path
     raise RankzeroError(
@@ -324,9 +324,9 @@ def _records(path: str) -> Iterator[dict[str, Any]]:
 def _installed(path: str) -> dict[str, str]:
     """Package -> name=version=build=sha256."""
     return {
-        str(one["name"]): "=".join(str(one.get(part, "")) for part in ("name", "version", "build", "sha256"))
-        for one in _records(path)
-        if "name" in one
+        str(record["name"]): "=".join(str(record.get(part, "")) for part in ("name", "version", "build", "sha256"))
+        for record in _records(path)
+        if "name" in record
     }
 
 

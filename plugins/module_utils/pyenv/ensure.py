@@ -53,10 +53,10 @@ def ensure_environment(
         return _absent(root, made.key, check_mode=check_mode)
     warnings: list[str] = []
     other = borrowed(stores, "environment", made.key, lambda path: present(path) is not None, warnings)
-    told = {"warnings": warnings} if warnings else {}
+    notes = {"warnings": warnings} if warnings else {}
     if other:
-        found = present(other)
-        return {"changed": False, "ref": _ref(made.key, other, found), "environment": found, **told}
+        other_manifest = present(other)
+        return {"changed": False, "ref": _ref(made.key, other, other_manifest), "environment": other_manifest, **notes}
     path = environment_path(root, made.key)
     manifest = present(path)
     if manifest is not None and not check_mode:
@@ -64,7 +64,7 @@ def ensure_environment(
             uses.use(path)
         manifest = present(path)  # a prune may have removed it before the mark
     if manifest is not None:
-        return {"changed": False, "ref": _ref(made.key, path, manifest), "environment": manifest, **told}
+        return {"changed": False, "ref": _ref(made.key, path, manifest), "environment": manifest, **notes}
     if check_mode:
         buildable(made, root)  # check mode must not promise what cannot be built
         return {"changed": True, "ref": _ref(made.key, path, None)}
@@ -84,7 +84,7 @@ def ensure_environment(
         return {"changed": False, "ref": _ref(made.key, path, None), "needs": asdict(result)}
     with contextlib.suppress(OSError):
         uses.use(path)
-    return {"changed": True, "ref": _ref(made.key, path, result), "environment": result, **told}
+    return {"changed": True, "ref": _ref(made.key, path, result), "environment": result, **notes}
 
 
 def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:

@@ -69,11 +69,11 @@ def managed(store_root: str, environ: Mapping[str, str]) -> list[str]:
     home = environ.get("HOME") or os.path.expanduser("~")
     data = environ.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
     own = environ.get("UV_PYTHON_INSTALL_DIR") or os.path.join(data, "uv", "python")
-    found = []
+    paths = []
     for folder in dict.fromkeys((own, _fetched(store_root))):
-        found += glob.glob(os.path.join(glob.escape(folder), "cpython-3*", "bin", "python3"))
+        paths += glob.glob(os.path.join(glob.escape(folder), "cpython-3*", "bin", "python3"))
     # A store that others could once write may contain another user's program.
-    return sorted((path for path in found if is_own_below(store_root, path)), reverse=True)
+    return sorted((path for path in paths if is_own_below(store_root, path)), reverse=True)
 
 
 def pick(recipe: Recipe, store_root: str, environ: Mapping[str, str]) -> Python | None:
@@ -132,14 +132,14 @@ def copy(python: Python, tree: str) -> None:
 def trouble(tree: str) -> str | None:
     """Why the copy in `tree` depends on files outside it, or None."""
     try:
-        found = _ask(os.path.join(tree, "bin", "python"), _LOOK)
+        answer = _ask(os.path.join(tree, "bin", "python"), _LOOK)
     except RankzeroError as error:
         return error.message
     real = os.path.realpath(tree)
-    if os.path.realpath(found["prefix"]) != real:
-        return f"it takes {found['prefix']} for its own place"
+    if os.path.realpath(answer["prefix"]) != real:
+        return f"it takes {answer['prefix']} for its own place"
     outside = [
-        path for path in (found["library"], *found["loaded"]) if not os.path.realpath(path).startswith(real + "/")
+        path for path in (answer["library"], *answer["loaded"]) if not os.path.realpath(path).startswith(real + "/")
     ]
     return f"it loads {', '.join(outside)}" if outside else None
 
@@ -165,8 +165,8 @@ def straighten(tree: str) -> str | None:
 
 def compiles(tree: str) -> tuple[bytes, str]:
     """(magic number, tag of .pyc files) of the Python in `tree`. Raises RankzeroError."""
-    found = _ask(os.path.join(tree, "bin", "python"), _BYTE_CODE)
-    return bytes.fromhex(found["magic"]), found["tag"]
+    answer = _ask(os.path.join(tree, "bin", "python"), _BYTE_CODE)
+    return bytes.fromhex(answer["magic"]), answer["tag"]
 
 
 def _copy_library(source: str, target: str) -> None:
@@ -204,8 +204,8 @@ def _ask(python: str, question: str) -> dict[str, str]:
     except OSError as error:
         raise RankzeroError(f"environment.interpreter: {python} does not run: {error.strerror}") from error
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        raise RankzeroError(f"environment.interpreter: {python} does not run: {said[0]}")
+        message = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        raise RankzeroError(f"environment.interpreter: {python} does not run: {message[0]}")
     return dict(json.loads(done.stdout))
 
 

@@ -99,10 +99,10 @@ def present(path: str) -> EnvironmentRecord | None:
     sealed = record.get("sealed")
     if sealed:
         try:
-            whole = os.path.getsize(os.path.join(path, sealed["file"])) == sealed["bytes"]
+            complete = os.path.getsize(os.path.join(path, sealed["file"])) == sealed["bytes"]
         except (OSError, ValueError):
             return None
-        return record if whole else None
+        return record if complete else None
     python = record["python"]["path"]
     there = os.path.realpath(os.path.join(path, "bin", "python")) == python and os.access(python, os.X_OK)
     return record if there else None

@@ -88,8 +88,8 @@ def requires_python(pyproject: str) -> str:
     table = re.search(r"(?ms)^[ \t]*\[[ \t]*project[ \t]*\][ \t]*(?:#[^\n]*)?$(.*?)(?=^[ \t]*\[|\Z)", pyproject)
     if not table:
         return ""
-    found = re.search(r"""(?m)^[ \t]*["']?requires-python["']?[ \t]*=[ \t]*(?:"([^"\n]*)"|'([^'\n]*)')""", table[1])
-    return (found[1] or found[2] or "").strip() if found else ""
+    match = re.search(r"""(?m)^[ \t]*["']?requires-python["']?[ \t]*=[ \t]*(?:"([^"\n]*)"|'([^'\n]*)')""", table[1])
+    return (match[1] or match[2] or "").strip() if match else ""
 
 
 def satisfies(version: Sequence[int], specifiers: str) -> bool:
@@ -97,7 +97,7 @@ def satisfies(version: Sequence[int], specifiers: str) -> bool:
 
     Raises RankzeroError for an invalid specifier.
     """
-    for part in filter(None, (one.strip() for one in specifiers.split(","))):
+    for part in filter(None, (specifier.strip() for specifier in specifiers.split(","))):
         match = re.fullmatch(r"(===?|!=|~=|>=|<=|>|<)\s*(\d+(?:\.\d+)*)(\.\*)?(?:[a-z].*)?", part)
         if not match:
             raise RankzeroError(
@@ -112,7 +112,7 @@ def satisfies(version: Sequence[int], specifiers: str) -> bool:
 
 def _compare(version: tuple[int, ...], operator: str, wanted: tuple[int, ...], wildcard: bool) -> bool:
     length = max(len(version), len(wanted))
-    have, want = (one + (0,) * (length - len(one)) for one in (version, wanted))
+    have, want = (numbers + (0,) * (length - len(numbers)) for numbers in (version, wanted))
     if operator in ("==", "===", "!="):
         same = version[: len(wanted)] == wanted if wildcard else have == want
         return same is (operator != "!=")
@@ -186,8 +186,8 @@ def _installed() -> list[str]:
         # The newest first: 3.10 is newer than 3.9.
         paths += sorted(glob.glob(os.path.expanduser(pattern)), key=_numbers, reverse=True)
     for folder in filter(os.path.isabs, os.environ.get("PATH", "").split(":")):
-        found = [os.path.join(folder, "python3")] + glob.glob(os.path.join(glob.escape(folder), "python3.[0-9]*"))
-        paths += [path for path in sorted(found, key=_numbers, reverse=True) if os.access(path, os.X_OK)]
+        candidates = [os.path.join(folder, "python3")] + glob.glob(os.path.join(glob.escape(folder), "python3.[0-9]*"))
+        paths += [path for path in sorted(candidates, key=_numbers, reverse=True) if os.access(path, os.X_OK)]
     return [path for path in paths if re.fullmatch(r"python3(\.\d+)?", os.path.basename(path))]
 
 

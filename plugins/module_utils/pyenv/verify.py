@@ -118,9 +118,9 @@ def import_probe(python: str, packages: Iterable[Installed]) -> dict[str, str]:
         )
     broken = {module: problem for module, problem in problems.items() if not _DRIVER.search(problem)}
     if broken:
-        said = "; ".join(f"import {module}: {problem}" for module, problem in broken.items())
+        failures = "; ".join(f"import {module}: {problem}" for module, problem in broken.items())
         raise RankzeroError(
-            f"environment: installed, but it does not work on this host: {said}. "
+            f"environment: installed, but it does not work on this host: {failures}. "
             "Install the system package of a missing library (.so); resolve a version conflict in pyproject.toml."
         )
     return problems
@@ -153,11 +153,11 @@ def _package(site: str, folder: str) -> tuple[Installed, list[str]]:
         algorithm, encoded = (*expected.split("=", 1), "")[:2]
         try:
             size += os.stat(path).st_size
-            found = file_sha256(path) if algorithm == "sha256" else ""
+            digest = file_sha256(path) if algorithm == "sha256" else ""
         except OSError:
             problems.append(f"{name} (missing)")
             continue
-        if found != base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).hex():
+        if digest != base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).hex():
             problems.append(f"{name} (changed)")
     name, version = folder[: -len(".dist-info")].rsplit("-", 1)
     return (

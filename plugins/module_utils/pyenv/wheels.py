@@ -43,7 +43,7 @@ class Target:
 
 def platform_options(target: Target, python_version: str) -> tuple[str, ...]:
     """uv's options for another host: its Python ("3.11" or "3.11.2") and its platform."""
-    minor = max((one for one in _GLIBC_MINORS if one <= target.glibc[1]), default=None)
+    minor = max((candidate for candidate in _GLIBC_MINORS if candidate <= target.glibc[1]), default=None)
     name = f"{target.machine}-manylinux2014" if minor is None else f"{target.machine}-manylinux_2_{minor}"
     return ("--python-version", python_version, "--python-platform", name)
 
@@ -88,13 +88,13 @@ def normalised(name: str) -> str:
 def rank(wheel: Wheel, target: Target) -> tuple[int, int] | None:
     """How well a wheel fits (greater is better); None if it cannot be installed."""
     code = _code_rank(wheel, target.python)
-    platforms = [value for value in (_platform_rank(one, target) for one in wheel.platforms) if value is not None]
+    platforms = [value for value in (_platform_rank(tag, target) for tag in wheel.platforms) if value is not None]
     return (code, max(platforms)) if code is not None and platforms else None
 
 
 def best(wheels: Iterable[Wheel], target: Target) -> Wheel | None:
     """The best wheel among those of one version; None if none fits."""
-    fitting = [(found, wheel.filename, wheel) for wheel in wheels if (found := rank(wheel, target)) is not None]
+    fitting = [(place, wheel.filename, wheel) for wheel in wheels if (place := rank(wheel, target)) is not None]
     return max(fitting)[2] if fitting else None
 
 
@@ -103,12 +103,12 @@ def torch_wheel(filenames: Iterable[str], torch: str, target: Target) -> Wheel |
 
     A wheel without a local label may be any build, so it counts as the requested one. None if no wheel fits.
     """
-    found = []
+    candidates = []
     for filename in filenames:
         wheel = parse(filename)
         if wheel and wheel.name == "torch" and rank(wheel, target) and (torch == "auto" or wheel.local in ("", torch)):
-            found.append((_version_key(wheel.version), wheel.filename, wheel))
-    return max(found)[2] if found else None
+            candidates.append((_version_key(wheel.version), wheel.filename, wheel))
+    return max(candidates)[2] if candidates else None
 
 
 def _version_key(version: str) -> tuple[int, ...]:

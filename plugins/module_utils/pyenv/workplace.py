@@ -56,9 +56,9 @@ def _file_system(path: str) -> str:
     try:
         with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as stream:
             for line in stream:
-                point, found = line.split(" ")[1:3]
+                point, mounted_kind = line.split(" ")[1:3]
                 if len(point) >= len(best) and (os.path.realpath(path) + "/").startswith(point.rstrip("/") + "/"):
-                    best, kind = point, found
+                    best, kind = point, mounted_kind
     except OSError:
         return ""
     return kind

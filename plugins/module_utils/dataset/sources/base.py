@@ -125,9 +125,9 @@ def together(work: Callable[[_Given], _Made], items: Iterable[_Given], parallel:
     made, complaints = [], []
     with ThreadPoolExecutor(max_workers=max(1, parallel)) as pool:
         running = [pool.submit(work, item) for item in items]
-        for one in as_completed(running):
+        for future in as_completed(running):
             try:
-                made.append(one.result())
+                made.append(future.result())
             except RankzeroError as error:
                 complaints.append(error.message)
             except BaseException:

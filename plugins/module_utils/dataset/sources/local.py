@@ -39,10 +39,10 @@ class Local(Streams):
 
     def _item(self, name: str) -> Item:
         try:
-            found = os.stat(self.path(name))
+            status = os.stat(self.path(name))
         except OSError as error:
             raise RankzeroError(f"src: {self.path(name)} cannot be read: {error.strerror}") from error
-        return Item(name, found.st_size, None, f"{found.st_mtime_ns}")
+        return Item(name, status.st_size, None, f"{status.st_mtime_ns}")
 
     @contextmanager
     def open(self, item: Item, offset: int) -> Iterator[tuple[int, Iterable[bytes]]]:

@@ -39,13 +39,13 @@ _PLACES = f"{os.environ.get('PATH', os.defpath)}:/usr/local/bin:/usr/bin:/bin"
 
 def program(name: str, source: str) -> str:
     """The path of a program on this host. Raises RankzeroError that names the package."""
-    found = shutil.which(name, path=_PLACES)
-    if found is None:
+    path = shutil.which(name, path=_PLACES)
+    if path is None:
         raise RankzeroError(
             f"source: {source} needs the command {name}, which is not on this host. Install the package {name} (it has "
             "that name in Debian, Ubuntu, Fedora, RHEL and SUSE), or choose another source."
         )
-    return found
+    return path
 
 
 class Folders(Source):
@@ -216,7 +216,7 @@ class Rsync(Folders):
 
     def _failed(self, done: subprocess.CompletedProcess[str]) -> RankzeroError:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        said = next((line for line in lines if not line.startswith("rsync error")), f"exit code {done.returncode}")
+        message = next((line for line in lines if not line.startswith("rsync error")), f"exit code {done.returncode}")
         advice = "The part that was transferred is kept; run again to resume"
         if re.search(r"Permission denied \(|Host key verification|Could not resolve|Connection refused", done.stderr):
             advice = "Log in there once by ssh from this host, as the same user and without a password; then run again"
@@ -224,7 +224,7 @@ class Rsync(Folders):
             advice = "Mend src"
         elif "rsync: command not found" in done.stderr or "rsync: not found" in done.stderr:
             advice = "Install rsync on that host, too"
-        return RankzeroError(f"src: {self.said} cannot be read by rsync ({done.returncode}): {said}. {advice}.")
+        return RankzeroError(f"src: {self.said} cannot be read by rsync ({done.returncode}): {message}. {advice}.")
 
 
 class Objects(Streams):
@@ -243,12 +243,12 @@ class Objects(Streams):
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
         """The objects below `src`, or `src` itself if it is an object."""
-        found = self._json(self.src, "--recursive", "--files-only")
+        entries = self._json(self.src, "--recursive", "--files-only")
         # The listing of a file contains the file itself.
-        self.single = len(found) == 1 and self.src.rsplit(":", 1)[-1].rsplit("/", 1)[-1] == found[0]["Path"]
+        self.single = len(entries) == 1 and self.src.rsplit(":", 1)[-1].rsplit("/", 1)[-1] == entries[0]["Path"]
         if self.single:
             self.single = not self._json(self.src, "--stat").get("IsDir", False)
-        return [_object(entry) for entry in found if wanted(entry["Path"])]
+        return [_object(entry) for entry in entries if wanted(entry["Path"])]
 
     @contextmanager
     def open(self, item: Item, offset: int) -> Iterator[tuple[int, Iterable[bytes]]]:
@@ -264,9 +264,9 @@ class Objects(Streams):
         ) as process:
             try:
                 yield offset, read_blocks(process.stdout)
-                said = process.stderr.read() if process.stderr else b""
+                output = process.stderr.read() if process.stderr else b""
                 if process.wait():
-                    raise OSError(_last(said.decode("utf-8", "replace"), process.returncode))
+                    raise OSError(_last(output.decode("utf-8", "replace"), process.returncode))
             finally:
                 process.kill()
 
@@ -275,7 +275,7 @@ class Objects(Streams):
         done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return json.loads(done.stdout)
-        said = _last(done.stderr, done.returncode)
+        message = _last(done.stderr, done.returncode)
         advice = "Run again; what has come is kept"
         if "didn't find section in config file" in done.stderr:
             advice = "Set it up for this host's user with `rclone config`, or correct src"
@@ -283,7 +283,7 @@ class Objects(Streams):
             advice = "Mend src"
         elif re.search(r"AccessDenied|403|401|Unauthorized", done.stderr):
             advice = "Its settings (`rclone config`) lack the permission to list and read it"
-        raise RankzeroError(f"src: {self.said} cannot be read by rclone: {said}. {advice}.")
+        raise RankzeroError(f"src: {self.said} cannot be read by rclone: {message}. {advice}.")
 
 
 def _object(entry: dict[str, Any]) -> Item:
@@ -293,5 +293,5 @@ def _object(entry: dict[str, Any]) -> Item:
 
 def _last(text: str, code: int) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    said = lines[-1] if lines else f"exit code {code}"
-    return re.sub(r"^[0-9/]+ [0-9:]+ +(?:(?:ERROR|NOTICE|CRITICAL|INFO) *: *)?", "", said)
+    message = lines[-1] if lines else f"exit code {code}"
+    return re.sub(r"^[0-9/]+ [0-9:]+ +(?:(?:ERROR|NOTICE|CRITICAL|INFO) *: *)?", "", message)

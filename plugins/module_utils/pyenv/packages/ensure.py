@@ -100,8 +100,8 @@ def ensure_packages(
     warnings: list[str] = []
     other = borrowed(stores, "packages", wanted.key, lambda path: not _look(path, verify=True)[1], warnings)
     if other:
-        found = _result(wanted, other, read_manifest(other), changed=False)
-        return {**found, **({"warnings": warnings} if warnings else {})}
+        result = _result(wanted, other, read_manifest(other), changed=False)
+        return {**result, **({"warnings": warnings} if warnings else {})}
     path = packages_path(root, wanted.key)
     if not check_mode:
         with contextlib.suppress(OSError):  # a store of another user, which is read-only for us
@@ -325,6 +325,6 @@ def _result(
         result["packages"] = dict(manifest)
     if changed:
         lines = "".join(f"{name} {version}\n" for name, version in sorted((manifest or {}).get("packages", {}).items()))
-        before = "".join(f"damaged: {one}\n" for one in damaged or [])
+        before = "".join(f"damaged: {damaged_name}\n" for damaged_name in damaged or [])
         result["diff"] = {"before_header": path, "after_header": path, "before": before, "after": lines or path + "\n"}
     return result

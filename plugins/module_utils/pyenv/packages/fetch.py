@@ -69,24 +69,25 @@ def download(files: Iterable[Chosen], environment: Mapping[str, str], folder: st
     """
     wanted = list(files)
     with ThreadPoolExecutor(max_workers=8) as pool:
-        answers = list(pool.map(lambda one: _attempted(one.file, environment, folder), wanted))
-    errors = [(one, answer) for one, answer in zip(wanted, answers) if isinstance(answer, RankzeroError)]
+        answers = list(pool.map(lambda chosen: _attempted(chosen.file, environment, folder), wanted))
+    errors = [(chosen, answer) for chosen, answer in zip(wanted, answers) if isinstance(answer, RankzeroError)]
     if errors:
-        # Another machine may reach a source that this one does not.
-        reached = not any(isinstance(error, Unreachable) for _one, error in errors)
+        # Another machine may reach a source that this chosen does not.
+        reached = not any(isinstance(error, Unreachable) for _chosen, error in errors)
         raise (RankzeroError if reached else Unreachable)(
-            "\n".join(error.message for _one, error in errors), missing=[one.file.filename for one, _error in errors]
+            "\n".join(error.message for _chosen, error in errors),
+            missing=[chosen.file.filename for chosen, _error in errors],
         )
     return [
         {
-            "name": one.name,
-            "version": one.version,
-            "filename": one.file.filename,
-            "sha256": one.file.sha256,
+            "name": chosen.name,
+            "version": chosen.version,
+            "filename": chosen.file.filename,
+            "sha256": chosen.file.sha256,
             "size": os.path.getsize(str(path)),
             "path": str(path),
         }
-        for one, path in zip(wanted, answers)
+        for chosen, path in zip(wanted, answers)
     ]
 
 
@@ -130,8 +131,8 @@ def _fetched(file: LockedFile, environment: Mapping[str, str], folder: str | Non
             answered = isinstance(error, urllib.error.HTTPError)
             gone = isinstance(error, urllib.error.HTTPError) and error.code in (401, 403, 404)
             if gone or attempt + 1 == _ATTEMPTS:
-                said = f"environment: {pip_settings.redact(file.url)} cannot be downloaded: {error}"
-                raise (RankzeroError if answered else Unreachable)(said) from error
+                message = f"environment: {pip_settings.redact(file.url)} cannot be downloaded: {error}"
+                raise (RankzeroError if answered else Unreachable)(message) from error
         except RankzeroError:  # the content differs: perhaps the connection broke
             if attempt + 1 == _ATTEMPTS:
                 raise

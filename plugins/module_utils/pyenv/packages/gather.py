@@ -148,11 +148,11 @@ def gather(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace, means: Means
         chosen = _carried(chosen, carried)
     if wanted.kind == "cache":
         _no_folders(chosen)
-    own = [one for one in chosen if wanted.kind == "wheelhouse" or one.file.local]
+    own = [package for package in chosen if wanted.kind == "wheelhouse" or package.file.local]
     _wheels(own, tool, folder)
-    fetched = [one.name for one in chosen if one not in own]
-    _write(os.path.join(folder, "pylock.toml"), only(text, fetched or [one.name for one in own]))
-    _write(os.path.join(folder, "requirements.txt"), requirement_lines([_pin(one) for one in own]))
+    fetched = [package.name for package in chosen if package not in own]
+    _write(os.path.join(folder, "pylock.toml"), only(text, fetched or [package.name for package in own]))
+    _write(os.path.join(folder, "requirements.txt"), requirement_lines([_pin(package) for package in own]))
     if wanted.kind == "cache":
         _fill_cache(tool, aim, folder, work)
         if wanted.recipe.lock is not None:
@@ -160,8 +160,8 @@ def gather(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace, means: Means
                 shutil.copyfile(os.path.join(work, name), os.path.join(folder, name))
     _put_uv(tool, aim, folder, work)
     _prove(own, tool, aim, folder, work)
-    installed = [one for name in ("cached", "proof") for one in _files(os.path.join(work, name))]
-    packages = [{"name": one.name, "version": one.version, "sha256": one.file.sha256} for one in chosen]
+    installed = [size for name in ("cached", "proof") for size in _files(os.path.join(work, name))]
+    packages = [{"name": package.name, "version": package.version, "sha256": package.file.sha256} for package in chosen]
     return {
         "format": 1,
         "kind": wanted.kind,
@@ -171,8 +171,8 @@ def gather(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace, means: Means
         "extras": list(wanted.recipe.extras),
         "python": {"minor": aim.minor, "path": aim.path},
         "platform": {"machine": aim.target.machine, "glibc": ".".join(map(str, aim.target.glibc))},
-        "packages": {one.name: one.version for one in chosen},
-        "wheels": sorted(one.name for one in own),
+        "packages": {package.name: package.version for package in chosen},
+        "wheels": sorted(package.name for package in own),
         "uv": tool.version,
         "installed": {"bytes": sum(installed), "files": len(installed)},
         "files": listing(folder),
@@ -200,13 +200,13 @@ def _applying(text: str, tool: uv.Uv, aim: Aim, work: str) -> list[LockedPackage
     """The packages of a lock that the platform needs. uv evaluates the markers: these are what it would install."""
     lock = os.path.join(work, "pylock.asked.toml")
     _write(lock, text)
-    said = tool.told(
+    output = tool.told(
         ["pip", "install", "--dry-run", "--offline", "--no-deps", "--python", sys.executable, "-r", lock]
         + ["--target", os.path.join(work, "nothing"), "--cache-dir", os.path.join(work, "empty"), *aim.options],
         work,
         "reading the lock",
     )
-    names = set(re.findall(r"(?m)^ \+ ([a-z0-9-]+)(?:==| @ )", said))
+    names = set(re.findall(r"(?m)^ \+ ([a-z0-9-]+)(?:==| @ )", output))
     return [package for package in parse_lock(text) if package.name in names]
 
 
@@ -224,8 +224,11 @@ def _wheels(own: Sequence[Chosen], tool: uv.Uv, folder: str) -> None:
 
 def _carried(chosen: Sequence[Chosen], folder: str) -> list[Chosen]:
     """The same wheels in a directory. Raises RankzeroError that names all missing ones."""
-    there = [replace(one, file=replace(one.file, url=os.path.join(folder, one.file.filename))) for one in chosen]
-    missing = [one.file.filename for one in there if not os.path.isfile(one.file.url)]
+    there = [
+        replace(package, file=replace(package.file, url=os.path.join(folder, package.file.filename)))
+        for package in chosen
+    ]
+    missing = [package.file.filename for package in there if not os.path.isfile(package.file.url)]
     if missing:
         raise RankzeroError(
             f"source: {folder} lacks {len(missing)} of {len(there)} wheels in uv.lock: {', '.join(missing)}"
@@ -240,7 +243,7 @@ def _no_folders(chosen: Sequence[Chosen]) -> None:
 
     Wheels from find-links are stored next to the cache.
     """
-    if all(one.file.local for one in chosen) and chosen:
+    if all(package.file.local for package in chosen) and chosen:
         raise RankzeroError(
             "kind: cache needs packages from an index, and every package of this project is in a directory of this "
             "host (pip's find-links). Use wheelhouse."
@@ -305,8 +308,8 @@ def _files(folder: str) -> list[int]:
     return [os.path.getsize(os.path.join(place, name)) for place, _folders, names in os.walk(folder) for name in names]
 
 
-def _pin(one: Chosen) -> tuple[str, str, str]:
-    return (one.name, one.version, one.file.sha256)
+def _pin(package: Chosen) -> tuple[str, str, str]:
+    return (package.name, package.version, package.file.sha256)
 
 
 def _site(work: str, name: str, aim: Aim) -> str:

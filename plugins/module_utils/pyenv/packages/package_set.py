@@ -127,8 +127,8 @@ def read_manifest(path: str) -> PackagesRecord | None:
     if not has_fields(manifest, files=dict, key=str, digest=str, inputs=dict):
         return None
     record = cast("PackagesRecord", manifest)
-    whole = all(has_fields(known, bytes=int, sha256=str) for known in record["files"].values())
-    return record if whole else None
+    complete = all(has_fields(known, bytes=int, sha256=str) for known in record["files"].values())
+    return record if complete else None
 
 
 def listing(path: str) -> dict[str, FileRecord]:
@@ -141,7 +141,7 @@ def listing(path: str) -> dict[str, FileRecord]:
 
 def problems(path: str, manifest: PackagesRecord) -> list[str]:
     """The defects of a set's files: each missing, changed or additional file by name. Reads all files."""
-    found = []
+    defects = []
     expected = dict(manifest["files"])
     try:
         there = set(walk(path)) - {MANIFEST}
@@ -151,20 +151,20 @@ def problems(path: str, manifest: PackagesRecord) -> list[str]:
         full = os.path.join(path, name)
         try:
             if not stat.S_ISREG(os.lstat(full).st_mode):
-                found.append(f"{name} (is not a file)")
+                defects.append(f"{name} (is not a file)")
             elif os.path.getsize(full) != known["bytes"] or file_sha256(full) != known["sha256"]:
                 inside = _changed_members(full) if name == CACHE else []
-                found += [f"{name}: {one}" for one in inside] or [f"{name} (changed)"]
+                defects += [f"{name}: {member}" for member in inside] or [f"{name} (changed)"]
         except FileNotFoundError:
-            found.append(f"{name} (missing)")
+            defects.append(f"{name} (missing)")
         except OSError as error:
-            found.append(f"{name} (cannot be read: {error.strerror})")
-    return found + [f"{name} (is not part of it)" for name in sorted(there - set(expected))]
+            defects.append(f"{name} (cannot be read: {error.strerror})")
+    return defects + [f"{name} (is not part of it)" for name in sorted(there - set(expected))]
 
 
-def named(found: list[str]) -> str:
+def named(names: list[str]) -> str:
     """The first few problems as text."""
-    return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def take_over(source: str, folder: str, manifest: PackagesRecord) -> None:
@@ -178,12 +178,12 @@ def take_over(source: str, folder: str, manifest: PackagesRecord) -> None:
         target = os.path.join(folder, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         try:
-            found = _copied(os.path.join(source, name), target)
+            sha256 = _copied(os.path.join(source, name), target)
         except FileNotFoundError:
             raise RankzeroError(f"source: {name} is missing in {source}: copy it here again.", missing=[name]) from None
-        if found != known["sha256"]:
+        if sha256 != known["sha256"]:
             raise RankzeroError(
-                f"source: {name} in {source} differs from the packed file (its sha256 is {found[:16]}, and "
+                f"source: {name} in {source} differs from the packed file (its sha256 is {sha256[:16]}, and "
                 f"{known['sha256'][:16]} was recorded): it was changed, or damaged in transit. Copy it here again.",
                 missing=[name],
             )
@@ -216,8 +216,8 @@ def pack_cache(cache: str, target: str) -> None:
 
 def _below(cache: str, folder: str = "") -> Iterator[str]:
     """Folders, files and links of uv's cache that belong to packages; links are not followed."""
-    with os.scandir(os.path.join(cache, folder)) as found:
-        for item in found:
+    with os.scandir(os.path.join(cache, folder)) as entries:
+        for item in entries:
             name = os.path.join(folder, item.name)
             own = item.name.startswith(("interpreter-", ".")) if not folder else item.name.endswith(".lock")
             if own and not name.startswith("archive-"):
@@ -268,5 +268,5 @@ def _sha256(content: IO[bytes]) -> str:
 
 def content_digest(packages: Sequence[Mapping[str, str]]) -> str:
     """One digest for the contents of a set: names, versions and hashes of the wheels, in any kind of set."""
-    lines = sorted(f"{one['name']} {one['version']} {one['sha256']}\n" for one in packages)
+    lines = sorted(f"{package['name']} {package['version']} {package['sha256']}\n" for package in packages)
     return hashlib.sha256("".join(lines).encode()).hexdigest()

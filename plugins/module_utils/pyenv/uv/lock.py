@@ -95,7 +95,7 @@ def only(text: str, names: Iterable[str]) -> str:
     """The same lock with only these packages, and without markers, which were evaluated already."""
     head, *blocks = re.split(r"(?m)^(?=\[\[packages\]\]$)", text)
     wanted = set(names)
-    kept = [block for block in blocks if any(found.name in wanted for found in parse_lock(head + block))]
+    kept = [block for block in blocks if any(package.name in wanted for package in parse_lock(head + block))]
     return head + re.sub(rf"(?m)^marker = {_TEXT}\n", "", "".join(kept))
 
 

@@ -53,8 +53,8 @@ class PipSettings:
 
     def directories(self) -> list[str]:
         """The local directories in `find_links`, in order."""
-        found = [_local_path(place) for place in self.find_links]
-        return [path for path in found if path is not None]
+        paths = [_local_path(place) for place in self.find_links]
+        return [path for path in paths if path is not None]
 
 
 def parse_pip_settings(files: list[str], environ: Mapping[str, str]) -> PipSettings:
@@ -100,21 +100,26 @@ def read_pip_settings(environ: Mapping[str, str], exists: Callable[[str], bool] 
                 texts.append(stream.read())
         except (OSError, UnicodeDecodeError):
             continue
-    found = parse_pip_settings(texts, environ)
-    certificates = (found.cert, environ.get("REQUESTS_CA_BUNDLE"), environ.get("CURL_CA_BUNDLE"), *_SYSTEM_CERTIFICATES)
-    found = replace(found, cert=next((path for path in certificates if path and exists(path)), None))
+    settings = parse_pip_settings(texts, environ)
+    certificates = (
+        settings.cert,
+        environ.get("REQUESTS_CA_BUNDLE"),
+        environ.get("CURL_CA_BUNDLE"),
+        *_SYSTEM_CERTIFICATES,
+    )
+    settings = replace(settings, cert=next((path for path in certificates if path and exists(path)), None))
     if any(environ.get(name) for name in _UV_PLACES):
         links = tuple(filter(None, environ.get("UV_FIND_LINKS", "").split(",")))
-        return replace(found, index_url=None, extra_index_urls=(), find_links=links, no_index=False)
+        return replace(settings, index_url=None, extra_index_urls=(), find_links=links, no_index=False)
 
     def there(place: str) -> bool:
         path = _local_path(place)
         return path is None or exists(path)
 
     return replace(
-        found,
-        extra_index_urls=tuple(filter(there, found.extra_index_urls)),
-        find_links=tuple(filter(there, found.find_links)),
+        settings,
+        extra_index_urls=tuple(filter(there, settings.extra_index_urls)),
+        find_links=tuple(filter(there, settings.find_links)),
     )
 
 

@@ -66,11 +66,11 @@ def local_torch(recipe: Recipe, pip: pip_settings.PipSettings, target: wheels.Ta
         return None
     for folder in pip.directories():
         try:
-            found = wheels.torch_wheel(os.listdir(folder), recipe.torch, target)
+            wheel = wheels.torch_wheel(os.listdir(folder), recipe.torch, target)
         except OSError:
             continue
-        if found:
-            return found
+        if wheel:
+            return wheel
     return None
 
 

@@ -42,10 +42,10 @@ def bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) ->
                 command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
             )
             if done.returncode != 0:
-                said = pip_settings.redact((done.stderr or done.stdout).strip())[-400:]
+                output = pip_settings.redact((done.stderr or done.stdout).strip())[-400:]
                 raise uv.Unreachable(
                     "uv: this host has none, and it could not be downloaded with pip. Install uv there (or name one "
-                    f"with the option uv), or python3-venv and a package source for pip:\n{said}"
+                    f"with the option uv), or python3-venv and a package source for pip:\n{output}"
                 )
         settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
         fetched = uv.named(f"{house}/bin/uv", settings)

@@ -117,8 +117,8 @@ def named(given: str, environment: Mapping[str, str]) -> Uv:
 def usual_places(environ: Mapping[str, str]) -> list[str]:
     """The usual paths of uv: on the PATH, or where its installers put it."""
     home = environ.get("HOME") or os.path.expanduser("~")
-    found = shutil.which("uv", path=environ.get("PATH"))
-    return ([found] if found else []) + [f"{home}/.local/bin/uv", f"{home}/.cargo/bin/uv"]
+    uv = shutil.which("uv", path=environ.get("PATH"))
+    return ([uv] if uv else []) + [f"{home}/.local/bin/uv", f"{home}/.cargo/bin/uv"]
 
 
 def _version(path: str) -> str | None:
