@@ -76,7 +76,7 @@ def clear(folder: int, keep: Sequence[str] = ()) -> None:
     """Remove everything in an open folder except the names in `keep`. Raises OSError."""
     # Two processes may clear the same folder at once, even on two hosts, so the names must be unique.
     fresh = (f".{os.getpid()}-{time.time_ns()}-{number}" for number in itertools.count())
-    while entries := [one for one in _entries(folder) if one[0] not in keep]:
+    while entries := [entry for entry in _entries(folder) if entry[0] not in keep]:
         for name, is_folder in entries:
             with contextlib.suppress(FileNotFoundError):
                 if is_folder:
@@ -89,14 +89,14 @@ def _dissolve(name: str, top: int, fresh: Iterator[str]) -> None:
     """Remove a subfolder of an open folder: remove its files, and move its folders to fresh names in `top`."""
     inner = _opened(name, top)
     try:
-        for one, is_folder in _entries(inner):
+        for item, is_folder in _entries(inner):
             with contextlib.suppress(FileNotFoundError):
                 if is_folder:
                     # A folder must be writable to be moved, because its `..` entry changes.
-                    os.close(_opened(one, inner))
-                    os.rename(one, next(fresh), src_dir_fd=inner, dst_dir_fd=top)
+                    os.close(_opened(item, inner))
+                    os.rename(item, next(fresh), src_dir_fd=inner, dst_dir_fd=top)
                 else:
-                    os.unlink(one, dir_fd=inner)
+                    os.unlink(item, dir_fd=inner)
     finally:
         os.close(inner)
     os.rmdir(name, dir_fd=top)
@@ -104,8 +104,8 @@ def _dissolve(name: str, top: int, fresh: Iterator[str]) -> None:
 
 def _entries(folder: int) -> list[tuple[str, bool]]:
     """List an open folder as pairs (name, whether it is a folder)."""
-    with os.scandir(folder) as found:
-        return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+    with os.scandir(folder) as entries:
+        return [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
 
 
 def _opened(name: str, above: int) -> int:
@@ -114,10 +114,10 @@ def _opened(name: str, above: int) -> int:
     """
     handle = os.open(name, _HANDLE, dir_fd=above)
     try:
-        found = os.fstat(handle)
-        if found.st_dev != os.fstat(above).st_dev:
+        status = os.fstat(handle)
+        if status.st_dev != os.fstat(above).st_dev:
             raise OSError(errno.EBUSY, "another file system is mounted there", name)
-        if found.st_mode & 0o700 != 0o700:
+        if status.st_mode & 0o700 != 0o700:
             # Use the descriptor, because the name may lead elsewhere by now.
             with contextlib.suppress(PermissionError):
                 os.chmod(f"/proc/self/fd/{handle}", 0o700)

@@ -159,34 +159,34 @@ def headers(packed: tarfile.TarFile, rules: Rules) -> Iterator[tarfile.TarInfo]:
     count = 0
     while packed.offset:  # 0: no first header was found, and next() in Python 3.10 would seek to -1
         with damage():
-            found = packed.next()
-        if found is None:
+            header = packed.next()
+        if header is None:
             return
         # tarfile would keep all headers in memory; callers keep the ones they need.
         cast("Any", packed).members = []
         count += 1
         if count > rules.members:
             raise Refused(f"it has more than {rules.members} members")
-        yield found
+        yield header
 
 
 def of_tar(packed: tarfile.TarFile, rules: Rules) -> Iterator[Member]:
     """Iterate over the members of a tar. Anything but a file, folder or link is OTHER. Raises Refused, Damaged."""
-    for found in headers(packed, rules):
-        kind = next((kind for is_it, kind in _KINDS if is_it(found)), OTHER)
-        yield Member(found.name, kind, found.size if kind == FILE else 0, found.mode, found.linkname, found)
+    for header in headers(packed, rules):
+        kind = next((kind for is_it, kind in _KINDS if is_it(header)), OTHER)
+        yield Member(header.name, kind, header.size if kind == FILE else 0, header.mode, header.linkname, header)
 
 
 def of_listing(text: str, folder: str) -> Iterator[Member]:
     """Iterate over the members in output of `unsquashfs -lln -d FOLDER`. unsquashfs unpacks after the checks."""
     for line in text.removesuffix("\n").split("\n"):
-        found = _LISTED.fullmatch(line)
-        path, arrow, target = found[4].partition(" -> ") if found and found[1] == "l" else (line, "", "")
-        path = path if arrow or not found else found[4]
-        if not found or " -> " in target or not f"{path}/".startswith(f"{folder}/"):
+        match = _LISTED.fullmatch(line)
+        path, arrow, target = match[4].partition(" -> ") if match and match[1] == "l" else (line, "", "")
+        path = path if arrow or not match else match[4]
+        if not match or " -> " in target or not f"{path}/".startswith(f"{folder}/"):
             raise Refused(f"{line[-60:]!a} is not a valid listing line: a name contains a line break or an arrow")
-        kind = {"-": FILE, "d": FOLDER, "l": LINK}.get(found[1], OTHER)
-        yield Member(path[len(folder) + 1 :], kind, int(found[3]) if kind == FILE else 0, 0, target)
+        kind = {"-": FILE, "d": FOLDER, "l": LINK}.get(match[1], OTHER)
+        yield Member(path[len(folder) + 1 :], kind, int(match[3]) if kind == FILE else 0, 0, target)
 
 
 # --- checking
@@ -262,30 +262,30 @@ def _place(name: str, kind: str, kinds: dict[str, str]) -> None:
     kinds[name] = kind
     above = name.rpartition("/")[0]
     while above:
-        found = kinds.setdefault(above, FOLDER)
-        if found != FOLDER:
-            raise Refused(f"{name!a} lies below {above!a}, which is a {found}")
+        above_kind = kinds.setdefault(above, FOLDER)
+        if above_kind != FOLDER:
+            raise Refused(f"{name!a} lies below {above!a}, which is a {above_kind}")
         above = above.rpartition("/")[0]
 
 
 def _stays(name: str, links: Mapping[str, str]) -> None:
     """Raise Refused for a link that leads out of the folder, directly or through other links."""
-    found: list[str] = []
+    resolved: list[str] = []
     left, followed = name.split("/"), 0
     while left:
         part = left.pop(0)
-        if part == ".." and not found:
+        if part == ".." and not resolved:
             raise Refused(f"{name!a} is a link to a path outside of the archive: {links[name]!a}")
         if part == "..":
-            found.pop()
+            resolved.pop()
         elif part not in ("", "."):
-            found.append(part)
-            target = links.get("/".join(found))
+            resolved.append(part)
+            target = links.get("/".join(resolved))
             if target is not None:
                 followed += 1
                 if target.startswith("/") or followed > MOST_LINKS:
                     raise Refused(f"{name!a} is a link out of the archive, or part of a loop: {links[name]!a}")
-                found.pop()
+                resolved.pop()
                 left = target.split("/") + left
 
 

@@ -63,16 +63,16 @@ def tree_flaw(root: str, trust: Trust, *, links: bool = False) -> str:
     """
     inside = f"{os.path.realpath(root)}/"
     for path, status in _everything(root):
-        found = flaw(status, trust)
+        problem = flaw(status, trust)
         kind = status.st_mode
-        if not found and not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISLNK(kind)):
-            found = "is neither a file, nor a folder, nor a link"
-        if not found and links and stat.S_ISLNK(kind):
+        if not problem and not (stat.S_ISREG(kind) or stat.S_ISDIR(kind) or stat.S_ISLNK(kind)):
+            problem = "is neither a file, nor a folder, nor a link"
+        if not problem and links and stat.S_ISLNK(kind):
             target = os.path.realpath(path)
             there = "" if f"{target}/".startswith(inside) else path_flaw(target, trust)
-            found = there and f"leads out, and {there}"
-        if found:
-            return f"{path} {found}"
+            problem = there and f"leads out, and {there}"
+        if problem:
+            return f"{path} {problem}"
     return ""
 
 
@@ -90,9 +90,9 @@ def path_flaw(path: str, trust: Trust) -> str:
         except OSError:
             return f"{place} does not exist, and {above} lets others make it" if _open(above) else ""
         sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX and status.st_uid == 0
-        found = "" if sticky else flaw(status, trust)
-        if found:
-            return f"{place} {found}"
+        problem = "" if sticky else flaw(status, trust)
+        if problem:
+            return f"{place} {problem}"
     return ""
 
 
@@ -174,8 +174,8 @@ def _everything(root: str) -> Iterator[tuple[str, os.stat_result]]:
     yield root, status
     pending = [root] if stat.S_ISDIR(status.st_mode) else []
     while pending:
-        with os.scandir(pending.pop()) as found:
-            for item in found:
+        with os.scandir(pending.pop()) as entries:
+            for item in entries:
                 status = os.lstat(item.path)  # the status cached in a DirEntry may be older
                 yield item.path, status
                 if stat.S_ISDIR(status.st_mode):

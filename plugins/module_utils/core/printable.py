@@ -75,12 +75,12 @@ def printable_result(result: Mapping[str, object]) -> dict[str, object]:
 def _inside(value: object) -> object:
     if isinstance(value, dict):
         return printable_result(value)
-    return [_inside(one) for one in value] if isinstance(value, list) else value
+    return [_inside(element) for element in value] if isinstance(value, list) else value
 
 
 def _texts(value: object) -> object:
     if isinstance(value, str):
         return printable_lines(value)
     if isinstance(value, dict):
-        return {key: _texts(one) for key, one in value.items()}
-    return [_texts(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {key: _texts(item) for key, item in value.items()}
+    return [_texts(item) for item in value] if isinstance(value, (list, tuple)) else value

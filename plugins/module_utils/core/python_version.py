@@ -12,8 +12,8 @@ OLDEST_PYTHON = (3, 9)
 
 def newer_pythons() -> list[str]:
     """Return the Python interpreters on this host's PATH that are new enough, newest first."""
-    found = (shutil.which(f"python3.{minor}") for minor in range(30, OLDEST_PYTHON[1] - 1, -1))
-    return [path for path in found if path]
+    paths = (shutil.which(f"python3.{minor}") for minor in range(30, OLDEST_PYTHON[1] - 1, -1))
+    return [path for path in paths if path]
 
 
 def python_too_old(host: str, interpreter: str, version: str, newer: list[str]) -> str:

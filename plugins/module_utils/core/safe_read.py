@@ -131,24 +131,24 @@ class Beneath:
         """Return the names in a folder, sorted; empty if it cannot be read. Raises `Untrusted`."""
         try:
             with self.folder(relative) as folder, os.scandir(folder) as entries:
-                found = []
+                names = []
                 for entry in entries:
-                    found.append(entry.name)
-                    if self.owner is None and len(found) >= MOST_NAMES:
+                    names.append(entry.name)
+                    if self.owner is None and len(names) >= MOST_NAMES:
                         break
-                return sorted(found)
+                return sorted(names)
         except OSError:
             return []
 
     def folders(self, relative: str) -> list[str]:
         """Return the names of the subfolders of a folder, without hidden ones and links."""
-        found = []
+        folders = []
         with contextlib.suppress(OSError), self.folder(relative) as folder:
             for name in self.names(relative):
                 status = os.stat(name, dir_fd=folder, follow_symlinks=False)
                 if stat.S_ISDIR(status.st_mode) and not name.startswith("."):
-                    found.append(name)
-        return found
+                    folders.append(name)
+        return folders
 
     def file(self, relative: str, most: int) -> File | None:
         """Read the first `most` bytes of a regular file, with a digest if that is all of it.
@@ -166,8 +166,8 @@ class Beneath:
 
     def text(self, relative: str, most: int) -> str:
         """Return the first `most` bytes of a file as text; empty if the file cannot be read."""
-        found = self.file(relative, most)
-        return found.text if found else ""
+        file = self.file(relative, most)
+        return file.text if file else ""
 
     def _open(self, folder: int, name: str, flags: int, path: str) -> int:
         try:

@@ -52,15 +52,15 @@ def of(state_root: str) -> Beneath:
 
 def own(state_root: str) -> Beneath:
     """Open a state root that decides what this user launches. Another user's is refused. Raises `Untrusted`."""
-    found = of(state_root)
-    if found.owner != os.geteuid():
+    root = of(state_root)
+    if root.owner != os.geteuid():
         raise Untrusted(
-            f"state_root: {state_root} belongs to {user_name(found.owner or 0)}, whose files would decide what "
+            f"state_root: {state_root} belongs to {user_name(root.owner or 0)}, whose files would decide what "
             f"{user_name(os.geteuid())} launches. Name a folder of your own (launch_cluster.state_root)."
         )
-    with contextlib.suppress(OSError), found.folder():
+    with contextlib.suppress(OSError), root.folder():
         pass
-    return found
+    return root
 
 
 def of_run(run_dir: str) -> tuple[Beneath, str]:
@@ -90,32 +90,32 @@ def _check_links(path: str, owner: int) -> None:
                 )
 
 
-def text(found: Beneath, relative: str, most: int = MOST) -> str:
+def text(root: Beneath, relative: str, most: int = MOST) -> str:
     """Return a file's current text; "" if it cannot be read. Raises `Untrusted`."""
     try:
-        return found.whole(relative, most).decode("utf-8", "replace")
+        return root.whole(relative, most).decode("utf-8", "replace")
     except OSError:
         return ""
 
 
-def document(found: Beneath, relative: str) -> JsonObject | None:
+def document(root: Beneath, relative: str) -> JsonObject | None:
     """Return a file's JSON object; None if there is none. Raises `Untrusted`."""
-    return json_object(text(found, relative))
+    return json_object(text(root, relative))
 
 
 def record_of_sweep(folder: str) -> JsonObject | None:
     """Return the record of a sweep's elements from its folder (STATE_ROOT/runs/NAME/.sweep-KEY), or None."""
-    found, place = of_run(os.path.join(folder, "1"))
-    return document(found, os.path.join(os.path.dirname(place), SWEEP_RECORD))
+    root, place = of_run(os.path.join(folder, "1"))
+    return document(root, os.path.join(os.path.dirname(place), SWEEP_RECORD))
 
 
 def json_object(content: str) -> JsonObject | None:
     """Parse a JSON object; None for anything else (half written, truncated in transfer, foreign, malicious)."""
     try:
-        found = json.loads(content, parse_int=_integer)
+        value = json.loads(content, parse_int=_integer)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _integer(digits: str) -> int:

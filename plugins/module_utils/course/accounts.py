@@ -69,7 +69,7 @@ def _planned(
         )
         return False
     cluster = settings["ClusterName"]
-    there = look(slurm, wanted.course, wanted.students, cluster, whole=state == "absent")
+    there = look(slurm, wanted.course, wanted.students, cluster, with_former=state == "absent")
     if state == "absent":
         done.commands = limits.removals(wanted.course, there, cluster=cluster)
     else:
@@ -84,36 +84,36 @@ def _planned(
     return True
 
 
-def look(slurm: Slurm, course: str, class_: Sequence[Student], cluster: str, *, whole: bool) -> limits.Rows:
-    """What accounting knows of the class; `whole`: including former students.
+def look(slurm: Slurm, course: str, class_: Sequence[Student], cluster: str, *, with_former: bool) -> limits.Rows:
+    """What accounting knows of the class; `with_former`: including former students.
 
     Raises `RankzeroError` if an account of the site already has a name that the class would use.
     """
 
     def table(what: str, columns: Sequence[str], *selection: str) -> list[dict[str, str]]:
-        said = slurm.call(
+        answer = slurm.call(
             "sacctmgr", "--noheader", "--parsable2", "show", what, f"format={','.join(columns)}", "where", *selection
         )
-        rows = [line.split("|") for line in said.stdout.splitlines() if line.strip()]
+        rows = [line.split("|") for line in answer.stdout.splitlines() if line.strip()]
         return [dict(zip(columns, row)) for row in rows if len(row) == len(columns)]
 
     named = [course, *(student.account for student in class_)]
     here = f"cluster={cluster}"
-    if whole:
+    if with_former:
         below = table("assoc", limits.PLACES, f"parent={course}", here)
         named = list(dict.fromkeys([*named, *(row["Account"] for row in below)]))
     these = f"account={','.join(named)}"
-    found = limits.rows_of(
+    rows_there = limits.rows_of(
         cluster,
         places=table("assoc", limits.PLACES, these, here),
         own=table("assoc", limits.COLUMNS, these, here, "WOPInfo"),
         marks=table("account", limits.MARKS, these),
-        clusters=table("assoc", limits.CLUSTERS, these) if whole else [],
+        clusters=table("assoc", limits.CLUSTERS, these) if with_former else [],
     )
-    wrong = [account for account in found.foreign if account == course or account.startswith(f"{course}-")]
+    wrong = [account for account in rows_there.foreign if account == course or account.startswith(f"{course}-")]
     if wrong:
         raise RankzeroError(
             f"name: {course}: the account {', '.join(wrong)} is in Slurm's accounting already and was not made for a "
             "class. It was not changed; choose another name for the course."
         )
-    return found
+    return rows_there

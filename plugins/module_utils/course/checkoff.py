@@ -103,17 +103,17 @@ def check(slurm: Slurm, options: Parameters) -> ModuleResult:
     _check_options(options)
     class_ = _asked(course, options["students"])
     handed_in = {
-        one.id: runs_of(folders.home_of(root, one), options["job"], options["artifact"], options["saved"])
-        for one in class_
+        student.id: runs_of(folders.home_of(root, student), options["job"], options["artifact"], options["saved"])
+        for student in class_
     }
     asked = records.ask(slurm, [run.job_id for runs in handed_in.values() for run in runs if run.job_id])
-    sheets = [_sheet(root, one, handed_in, asked, course, options) for one in class_]
+    sheets = [_sheet(root, student, handed_in, asked, course, options) for student in class_]
     _same_results(sheets, options["artifact"])
-    told = [_as_dict(sheet) for sheet in sheets]
+    students = [_as_dict(sheet) for sheet in sheets]
     return {
         "course": course.name,
         "accounting": asked.accounting,
-        "students": told,
+        "students": students,
         "counts": {word: sum(sheet.result == word for sheet in sheets) for word in (PASSED, FAILED, UNPROVEN)},
         "lines": _table(course, asked, sheets, options),
         "csv": _csv(sheets, options["nodes"]),
@@ -134,14 +134,14 @@ def _check_options(options: Mapping[str, Any]) -> None:
 
 
 def _asked(course: folders.Course, ids: Sequence[str]) -> list[Student]:
-    known = {one.id: one for one in course.everyone}
-    unknown = [one for one in ids if one not in known]
+    known = {student.id: student for student in course.everyone}
+    unknown = [student_id for student_id in ids if student_id not in known]
     if unknown:
         raise RankzeroError(
             f"students: {', '.join(map(shown, unknown))} {'is' if len(unknown) == 1 else 'are'} not in the class "
             f"{course.name}; it has {', '.join(known) or 'no students'}."
         )
-    return [known[one] for one in ids] if ids else list(course.students)
+    return [known[student_id] for student_id in ids] if ids else list(course.students)
 
 
 def _sheet(
@@ -174,11 +174,11 @@ def _sheet(
             others=others,
         )
         words = [(run, _word(asked, run, student)) for run in runs if run.nodes == nodes]
-        found = [Handed(run, word, judge.judge(run, word, expected)) for run, word in words]
-        sheet.handed += found
-        if found:
+        judged = [Handed(run, word, judge.judge(run, word, expected)) for run, word in words]
+        sheet.handed += judged
+        if judged:
             best = options["pick"] == "best"
-            sheet.chosen[nodes] = max(found, key=lambda one: (one.passed if best else 0, one.submitted))
+            sheet.chosen[nodes] = max(judged, key=lambda handed: (handed.passed if best else 0, handed.submitted))
             sheet.verdicts += sheet.chosen[nodes].verdicts
         elif not os.access(home, os.R_OK | os.X_OK):
             why = f"{home} cannot be read: run the check-off as root, or name a group of yours in module course_class"
@@ -186,15 +186,15 @@ def _sheet(
         else:
             sheet.verdicts += judge.missing(nodes, _why_none(nodes, runs, options["job"]), unreadable=False)
     if len(options["nodes"]) > 1:
-        by_nodes = {nodes: (one.run, one.word) for nodes, one in sheet.chosen.items()}
+        by_nodes = {nodes: (handed.run, handed.word) for nodes, handed in sheet.chosen.items()}
         sheet.verdicts.append(
             judge.epoch_time(
                 by_nodes, options["nodes"], options["epoch_time"], options["artifact"], options["clock_slack"]
             )
         )
-    for one in sheet.chosen.values():
-        if one.word.job is not None and one.word.job.active:
-            sheet.notes.append(f"job {one.run.job_id} has not ended ({one.word.job.state}): check again later")
+    for handed in sheet.chosen.values():
+        if handed.word.job is not None and handed.word.job.active:
+            sheet.notes.append(f"job {handed.run.job_id} has not ended ({handed.word.job.state}): check again later")
     return sheet
 
 
@@ -220,19 +220,21 @@ def _same_results(sheets: Sequence[Sheet], artifact: str) -> None:
     """
     owners: dict[str, list[tuple[Sheet, str]]] = {}
     for sheet in sheets:
-        for one in sheet.handed:
-            file = one.run.files.get(f"work/{artifact}")
+        for handed in sheet.handed:
+            file = handed.run.files.get(f"work/{artifact}")
             if file is not None and file.sha256 and file.size:
-                owners.setdefault(file.sha256, []).append((sheet, one.run.job_id))
-    for found in owners.values():
-        for sheet, job_id in found:
-            others = sorted({f"{other.student.id} (job {theirs})" for other, theirs in found if other is not sheet})
+                owners.setdefault(file.sha256, []).append((sheet, handed.run.job_id))
+    for submissions in owners.values():
+        for sheet, job_id in submissions:
+            others = sorted(
+                {f"{other.student.id} (job {theirs})" for other, theirs in submissions if other is not sheet}
+            )
             if others:
                 sheet.notes.append(f"{artifact} of job {job_id} is byte for byte that of {', '.join(others)}")
 
 
 def _as_dict(sheet: Sheet) -> dict[str, Any]:
-    counted = [one.run.path for one in sheet.chosen.values()]
+    counted = [handed.run.path for handed in sheet.chosen.values()]
     return {
         "id": sheet.student.id,
         "result": sheet.result,
@@ -243,23 +245,23 @@ def _as_dict(sheet: Sheet) -> dict[str, Any]:
                 "task": verdict.task,
                 "nodes": verdict.nodes,
                 "result": verdict.result,
-                "evidence": [asdict(one) for one in verdict.evidence],
+                "evidence": [asdict(item) for item in verdict.evidence],
             }
             for verdict in sheet.verdicts
         ],
         "runs": [
             {
-                "run_dir": one.run.path,
-                "nodes": one.run.nodes,
-                "job_id": one.run.job_id,
-                "generation": one.run.generation,
-                "submitted": one.submitted,
-                "state": one.word.job.state if one.word.job else "UNKNOWN",
-                "passed": one.passed,
-                "of": len(one.verdicts),
-                "counts": one.run.path in counted,
+                "run_dir": handed.run.path,
+                "nodes": handed.run.nodes,
+                "job_id": handed.run.job_id,
+                "generation": handed.run.generation,
+                "submitted": handed.submitted,
+                "state": handed.word.job.state if handed.word.job else "UNKNOWN",
+                "passed": handed.passed,
+                "of": len(handed.verdicts),
+                "counts": handed.run.path in counted,
             }
-            for one in sorted(sheet.handed, key=lambda one: one.submitted)
+            for handed in sorted(sheet.handed, key=lambda handed: handed.submitted)
         ],
         "notes": sheet.notes,
         "lines": _details(sheet, every=True),
@@ -293,12 +295,12 @@ def _table(
             job = sheet.chosen[nodes].run.job_id if nodes in sheet.chosen else "-"
             line = f"{sheet.student.id if row == 0 else '':{wide}}  {nodes:<5}  {job or '-':>8}  {cells}"
             if row == 0:
-                epochs = next((MARKS[one.result] for one in sheet.verdicts if one.nodes is None), "")
+                epochs = next((MARKS[epoch.result] for epoch in sheet.verdicts if epoch.nodes is None), "")
                 line += f"  {epochs:6}  {sheet.result} {sheet.passed} of {len(sheet.verdicts)}"
             lines.append(line.rstrip())
     for sheet in sheets:
-        found = _details(sheet, every=False)
-        lines += [f"{sheet.student.id}:", *(f"  {line}" for line in found)] if found else []
+        details = _details(sheet, every=False)
+        lines += [f"{sheet.student.id}:", *(f"  {line}" for line in details)] if details else []
     return lines
 
 
@@ -311,10 +313,10 @@ def _details(sheet: Sheet, *, every: bool) -> list[str]:
             what = f"{verdict.nodes} nodes"
         else:
             what = verdict.task + (f", {verdict.nodes} nodes" if verdict.nodes else "")
-        for one in verdict.evidence:
-            if every or one.ok is not True:
-                result = PASSED if one.ok else UNPROVEN if one.ok is None else FAILED
-                lines.append(f"{MARKS[result]:4}  {what}: {one.text} ({WORDS[one.source]})")
+        for evidence in verdict.evidence:
+            if every or evidence.ok is not True:
+                result = PASSED if evidence.ok else UNPROVEN if evidence.ok is None else FAILED
+                lines.append(f"{MARKS[result]:4}  {what}: {evidence.text} ({WORDS[evidence.source]})")
     return [*dict.fromkeys(lines), *(f"note  {note}" for note in sheet.notes)]
 
 

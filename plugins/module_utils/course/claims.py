@@ -81,12 +81,12 @@ class Claims:
 def runs_of(home: str, job: str, artifact: str, saved: Sequence[str]) -> list[Claims]:
     """Every generation of the launches named `job` in a student's folder, ordered by key and generation."""
     beneath = Beneath(home)
-    found = []
+    runs = []
     for key in beneath.folders(f"state/runs/{job}"):
         generations = [name for name in beneath.folders(f"state/runs/{job}/{key}") if re.fullmatch(r"[0-9]{1,6}", name)]
         for name in sorted(generations, key=int):
-            found.append(claims_of(beneath, job, key, int(name), artifact, saved))
-    return found
+            runs.append(claims_of(beneath, job, key, int(name), artifact, saved))
+    return runs
 
 
 def claims_of(beneath: Beneath, job: str, key: str, generation: int, artifact: str, saved: Sequence[str]) -> Claims:
@@ -95,10 +95,10 @@ def claims_of(beneath: Beneath, job: str, key: str, generation: int, artifact: s
     files: dict[str, File] = {}
 
     def read(name: str, most: int = SMALL) -> str:
-        found = beneath.file(f"{place}/{name}", most)
-        if found is not None:
-            files[name] = found
-        return found.text if found else ""
+        content = beneath.file(f"{place}/{name}", most)
+        if content is not None:
+            files[name] = content
+        return content.text if content else ""
 
     claim = Claim.of(read("claim", 4096))
     started = _object(read("started.json"))

@@ -78,7 +78,7 @@ def change(slurm: Slurm, options: Parameters, *, check_mode: bool) -> ModuleResu
     return {
         **_result(done, changes, made.undone),
         "students": folders.shown(root, course),
-        "former": [one.id for one in course.former],
+        "former": [student.id for student in course.former],
     }
 
 
@@ -94,7 +94,7 @@ def _remove(
     wanted = limits.ClassAccounts(name, everyone, options["parent"])
     done = accounts(slurm, wanted, state="absent", policy=options["accounting"], check_mode=check_mode)
     changes = [*(f"removes {path}" for path in folders.forget(root, check_mode=check_mode)), *_shown(done)]
-    return {**_result(done, changes, []), "students": [], "former": [one.id for one in everyone]}
+    return {**_result(done, changes, []), "students": [], "former": [student.id for student in everyone]}
 
 
 def _shown(done: Accounts) -> list[str]:

@@ -94,8 +94,8 @@ def read(root: str) -> Course | None:
         return Course(
             name=str(document["name"]),
             mode=str(document["mode"]),
-            students=tuple(Student(**one) for one in document["students"]),
-            former=tuple(Student(**one) for one in document["former"]),
+            students=tuple(Student(**student) for student in document["students"]),
+            former=tuple(Student(**student) for student in document["former"]),
             accounts=bool(document["accounts"]),
             store=str(document["store"]),
         )
@@ -226,12 +226,12 @@ def shown(root: str, course: Course) -> list[ModuleResult]:
     """The students in the form that the module returns."""
     return [
         {
-            "id": one.id,
-            "user": one.user,
-            "account": one.account if course.accounts else None,
-            "folder": home_of(root, one),
-            "vars": os.path.join(root, VARS, f"{one.id}.json"),
-            "launch_cluster": cluster_of(root, course, one),
+            "id": student.id,
+            "user": student.user,
+            "account": student.account if course.accounts else None,
+            "folder": home_of(root, student),
+            "vars": os.path.join(root, VARS, f"{student.id}.json"),
+            "launch_cluster": cluster_of(root, course, student),
         }
-        for one in course.students
+        for student in course.students
     ]

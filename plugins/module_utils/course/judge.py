@@ -51,10 +51,10 @@ class Verdict:
     @property
     def result(self) -> str:
         """FAILED if any evidence contradicts the task, UNPROVEN if some is missing, else PASSED."""
-        found = [one.ok for one in self.evidence]
-        if False in found:
+        answers = [evidence.ok for evidence in self.evidence]
+        if False in answers:
             return FAILED
-        return UNPROVEN if None in found or not found else PASSED
+        return UNPROVEN if None in answers or not answers else PASSED
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ def _record(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
         return [Evidence(None, STUDENT, f"job {run.job_id}, only from the student's files: {word.silent}")]
     if job is None:
         return [Evidence(False, SLURM, f"accounting has no job {run.job_id}")]
-    found = [
+    evidence = [
         _named(run, job),
         _same("user", job.user, expected.user),
         *([_same("account", job.account, expected.account)] if expected.account else []),
@@ -134,16 +134,16 @@ def _record(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
     if word.steps:
         widest = max(word.steps, key=lambda step: (step.nodes or 0, step.elapsed or 0))
         text = f"step {widest.job_id} ran on {widest.nodes} nodes for {widest.elapsed} s"
-        found.append(Evidence(widest.nodes == expected.nodes, SLURM, text))
+        evidence.append(Evidence(widest.nodes == expected.nodes, SLURM, text))
     elif job.source == "sacct":
-        found.append(Evidence(False, SLURM, "no step of this job ever ran"))
-    return found
+        evidence.append(Evidence(False, SLURM, "no step of this job ever ran"))
+    return evidence
 
 
-def _same(what: str, told: object, wanted: object) -> Evidence:
-    if told == wanted:
-        return Evidence(True, SLURM, f"{what} {_short(told)}")
-    return Evidence(False, SLURM, f"{what} is {_short(told or 'not known')}, not {_short(wanted)}")
+def _same(what: str, actual: object, wanted: object) -> Evidence:
+    if actual == wanted:
+        return Evidence(True, SLURM, f"{what} {_short(actual)}")
+    return Evidence(False, SLURM, f"{what} is {_short(actual or 'not known')}, not {_short(wanted)}")
 
 
 def _named(run: Claims, job: JobRecord) -> Evidence:
@@ -183,7 +183,7 @@ def _key(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
         key = key_of(run.launch)
     except Unknowable as error:
         return [Evidence(None if error.fair else False, STUDENT, f"launch.json {_short(str(error), 160)}")]
-    found = [
+    evidence = [
         Evidence(
             key.startswith(run.key) and len(run.key) == 16,
             STUDENT,
@@ -191,21 +191,21 @@ def _key(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
         )
     ]
     if word.job is not None:
-        told, where = _key_of_job(word.job), "folder" if word.job.nameless else "name"
-        if told is None:
-            found.append(Evidence(None, SLURM, _LOST))
+        job_key, where = _key_of_job(word.job), "folder" if word.job.nameless else "name"
+        if job_key is None:
+            evidence.append(Evidence(None, SLURM, _LOST))
         else:
-            has = told == key[:16]
+            has = job_key == key[:16]
             text = f"the job's {where} {'has' if has else 'does not have'} the key of the record"
-            found.append(Evidence(has, SLURM, text))
+            evidence.append(Evidence(has, SLURM, text))
     code = code_of(run.launch)
     if expected.code:
         known = code in expected.code
         text = f"code {_short(code[:12])}" + ("" if known else ", which is not the code that was handed out")
-        found.append(Evidence(known, STUDENT, text))
+        evidence.append(Evidence(known, STUDENT, text))
     else:
-        found.append(Evidence(True, STUDENT, f"code {_short(code[:12])}"))
-    return found + _untouched(run, word, ["launch.json"], expected.clock_slack, written_by_job=False)
+        evidence.append(Evidence(True, STUDENT, f"code {_short(code[:12])}"))
+    return evidence + _untouched(run, word, ["launch.json"], expected.clock_slack, written_by_job=False)
 
 
 def _preflight(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
@@ -213,7 +213,7 @@ def _preflight(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
     nodes = _nodes(run, word)
     unfit = [line for line in run.preflight if line.startswith("unfit ") and line.split(" ")[1].rstrip(":") in nodes]
     fit = [node for node in nodes if node in lines and _is_fit(lines[node])]
-    found = [
+    evidence = [
         Evidence(
             bool(nodes) and len(fit) == len(nodes) == expected.nodes and not unfit,
             STUDENT,
@@ -222,7 +222,7 @@ def _preflight(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
             + "".join(f"; {_short(line, 120)}" for line in unfit[:_SHOWN]),
         )
     ]
-    return found + _untouched(run, word, [f"preflight/{run.attempt}/table"], expected.clock_slack)
+    return evidence + _untouched(run, word, [f"preflight/{run.attempt}/table"], expected.clock_slack)
 
 
 def _is_fit(line: str) -> bool:
@@ -243,25 +243,25 @@ def _sanity(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
     text += f"; nothing from {_some(silent)}" if silent else ""
     text += f"; {_some(foreign)} did not belong to the job" if foreign else ""
     text += f"; not {expected.ranks_per_node} ranks on {_some(uneven)}" if uneven else ""
-    whole = len(hosts) == expected.nodes and not (silent or foreign or uneven)
+    complete = len(hosts) == expected.nodes and not (silent or foreign or uneven)
     source = SLURM if word.nodes else STUDENT
-    found = [Evidence(whole, STUDENT, text)]
+    evidence = [Evidence(complete, STUDENT, text)]
     if nodes:
-        found.append(Evidence(len(nodes) == expected.nodes, source, f"the job's nodes: {_some(nodes)}"))
-    return found + _untouched(run, word, [line.file for line in run.sanity], expected.clock_slack)
+        evidence.append(Evidence(len(nodes) == expected.nodes, source, f"the job's nodes: {_some(nodes)}"))
+    return evidence + _untouched(run, word, [line.file for line in run.sanity], expected.clock_slack)
 
 
 def _world_size(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
     world, result = expected.world_size, run.result
-    said = sorted(line.rank for line in run.sanity)
+    ranks = sorted(line.rank for line in run.sanity)
     wrong = sorted({line.world_size for line in run.sanity} - {world})
-    logs = f"the ranks' logs: {len(set(said))} of {world} ranks"
+    logs = f"the ranks' logs: {len(set(ranks))} of {world} ranks"
     logs += (
         f" with WORLD_SIZE {', '.join(map(str, wrong[:_SHOWN]))}, not {world}" if wrong else f" with WORLD_SIZE {world}"
     )
-    found = [Evidence(said == list(range(world)) and not wrong, STUDENT, logs)]
+    evidence = [Evidence(ranks == list(range(world)) and not wrong, STUDENT, logs)]
     if not result:
-        return [*found, Evidence(False, STUDENT, f"{expected.artifact} is missing or is not a JSON object")]
+        return [*evidence, Evidence(False, STUDENT, f"{expected.artifact} is missing or is not a JSON object")]
     proven = (
         _is(result.get("world_size"), world)
         and result.get("ranks") == list(range(world))
@@ -270,29 +270,29 @@ def _world_size(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
     )
     text = f"{expected.artifact}: world_size {_short(result.get('world_size'))}, {_count(result.get('ranks'))} ranks, "
     text += "proven by each, one model" if proven else "not proven by all of them with one model"
-    found.append(Evidence(proven, STUDENT, text))
+    evidence.append(Evidence(proven, STUDENT, text))
     if word.nodes:
         same = sorted(map(str, result.get("hosts", []) if isinstance(result.get("hosts"), list) else [])) == sorted(
             word.nodes
         )
-        found.append(Evidence(same, SLURM, f"its hosts are {'the' if same else 'not the'} nodes of the job"))
+        evidence.append(Evidence(same, SLURM, f"its hosts are {'the' if same else 'not the'} nodes of the job"))
     read = [*(line.file for line in run.sanity), f"work/{expected.artifact}"]
-    return found + _untouched(run, word, read, expected.clock_slack)
+    return evidence + _untouched(run, word, read, expected.clock_slack)
 
 
 def _saved(run: Claims, word: Word, expected: Expected) -> list[Evidence]:
-    found = []
+    evidence = []
     for name in expected.saved:
         file = run.files.get(f"work/{name}")
         size = file.size if file else 0
-        found.append(Evidence(size > 0, STUDENT, f"{name} has {size} bytes" if file else f"{name} is missing"))
-    artifact, told = run.files.get(f"work/{expected.artifact}"), run.outcome.get("artifact")
-    told = told if isinstance(told, dict) else {}
-    same = artifact is not None and bool(artifact.sha256) and artifact.sha256 == told.get("sha256")
+        evidence.append(Evidence(size > 0, STUDENT, f"{name} has {size} bytes" if file else f"{name} is missing"))
+    artifact, recorded = run.files.get(f"work/{expected.artifact}"), run.outcome.get("artifact")
+    recorded = recorded if isinstance(recorded, dict) else {}
+    same = artifact is not None and bool(artifact.sha256) and artifact.sha256 == recorded.get("sha256")
     text = "is what the job found at its end" if same else "is not the file that the job found at its end"
-    found.append(Evidence(same and told.get("valid") is True, STUDENT, f"{expected.artifact} {text}"))
+    evidence.append(Evidence(same and recorded.get("valid") is True, STUDENT, f"{expected.artifact} {text}"))
     files = [f"work/{name}" for name in (*expected.saved, expected.artifact)]
-    return found + _untouched(run, word, [*files, "outcome.json"], expected.clock_slack)
+    return evidence + _untouched(run, word, [*files, "outcome.json"], expected.clock_slack)
 
 
 def _untouched(
@@ -320,38 +320,38 @@ def epoch_time(
     runs: Mapping[int, tuple[Claims, Word]], wanted: Sequence[int], name: str, artifact: str, slack: float
 ) -> Verdict:
     """Compare the time of an epoch on each number of nodes. More nodes need not be faster."""
-    found: list[Evidence] = []
+    evidence: list[Evidence] = []
     times = []
     for nodes in wanted:
         run, word = runs.get(nodes, (None, Word()))
-        found += _untouched(run, word, [f"work/{artifact}"], slack) if run else []
+        evidence += _untouched(run, word, [f"work/{artifact}"], slack) if run else []
         seconds = _number(run.result.get(name)) if run else None
         epochs = _number(run.result.get("epochs")) if run else None
         if seconds is None or seconds <= 0:
-            found.append(Evidence(False, STUDENT, f"{nodes} nodes: no {name}"))
+            evidence.append(Evidence(False, STUDENT, f"{nodes} nodes: no {name}"))
             continue
         times.append(seconds)
-        found.append(Evidence(True, STUDENT, f"{nodes} nodes: {seconds * 1000:.4g} ms"))
+        evidence.append(Evidence(True, STUDENT, f"{nodes} nodes: {seconds * 1000:.4g} ms"))
         if word.job is not None and word.job.elapsed is not None and epochs is not None:
             took = seconds * epochs
             fits = 0 < took <= word.job.elapsed + 1
             how = "fit" if fits else "do not fit"
             text = f"{epochs:.0f} epochs of that {how} into the {word.job.elapsed} s of the job"
-            found.append(Evidence(fits, SLURM, text))
+            evidence.append(Evidence(fits, SLURM, text))
         elif word.job is None and word.silent:
-            found.append(Evidence(None, STUDENT, f"{nodes} nodes: {word.silent}"))
+            evidence.append(Evidence(None, STUDENT, f"{nodes} nodes: {word.silent}"))
     if len(times) == len(wanted):
         text = f"an epoch on {wanted[-1]} nodes takes {times[-1] / times[0]:.3g} times as long as on {wanted[0]}"
-        found.append(Evidence(True, STUDENT, text))
-    return Verdict(EPOCH_TIME, None, tuple(found))
+        evidence.append(Evidence(True, STUDENT, text))
+    return Verdict(EPOCH_TIME, None, tuple(evidence))
 
 
 def _nodes(run: Claims, word: Word) -> list[str]:
     """The job's nodes, from Slurm, or else from the run's own record."""
     if word.nodes:
         return list(word.nodes)
-    told = run.started.get("nodes")
-    return [str(node) for node in told] if isinstance(told, list) else []
+    nodes = run.started.get("nodes")
+    return [str(node) for node in nodes] if isinstance(nodes, list) else []
 
 
 def _number(value: object) -> float | None:

@@ -31,7 +31,7 @@ def key_of(launch: JsonObject) -> str:
     try:
         parsed = parse(Merged(dict(launch["spec"]), {}, []))
         inputs = {INPUTS[ref["kind"]]: str(ref["key"]) for ref in launch["refs"] if ref["kind"] in INPUTS}
-        inputs.update({f"after.{one['name']}": str(one["key"]) for one in launch.get("after", [])})
+        inputs.update({f"after.{upstream['name']}": str(upstream["key"]) for upstream in launch.get("after", [])})
         if parsed.problems:
             raise Unknowable(f"is not a record of a launch: {parsed.problems[0]}", fair=False)
         if parsed.spec.environment.path:

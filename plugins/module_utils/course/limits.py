@@ -72,12 +72,12 @@ def rows_of(
     limits = {row["Account"]: parsed(row) for row in own if not row["User"]}
     foreign = tuple(sorted(row["Account"] for row in marks if row["Descr"] != MARK))
     elsewhere = frozenset(row["Account"] for row in clusters if row["Cluster"] != cluster)
-    return Rows(parents, limits, {name: frozenset(found) for name, found in users.items()}, foreign, elsewhere)
+    return Rows(parents, limits, {name: frozenset(names) for name, names in users.items()}, foreign, elsewhere)
 
 
 def parsed(row: Mapping[str, str]) -> dict[str, str]:
     """The limits of a row under our option names, without those that are not set."""
-    found = {}
+    limits = {}
     for name, (column, resource) in LIMITS.items():
         value = row.get(column, "")
         if resource:
@@ -86,13 +86,13 @@ def parsed(row: Mapping[str, str]) -> dict[str, str]:
             seconds = parse.parse_duration(value)
             value = "" if seconds is None else str(seconds)
         if value:
-            found[name] = value
-    return found
+            limits[name] = value
+    return limits
 
 
 def wanted(limits: Mapping[str, object] | None, option: str) -> dict[str, str]:
     """Limits as a user gave them, in the form of `parsed`. Raises `RankzeroError`."""
-    found = {}
+    values = {}
     for name, value in (limits or {}).items():
         if value is None:
             continue
@@ -102,12 +102,12 @@ def wanted(limits: Mapping[str, object] | None, option: str) -> dict[str, str]:
                 raise RankzeroError(
                     f'{option}.time: {str(value)!r} is not a Slurm time; write it like "00:30:00", in quotes.'
                 )
-            found[name] = str(seconds)
+            values[name] = str(seconds)
         elif int(str(value)) < 0:
             raise RankzeroError(f"{option}.{name}: {value} is negative; give 0 or more, or omit it.")
         else:
-            found[name] = str(value)
-    return found
+            values[name] = str(value)
+    return values
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def settings(limits: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
     columns: dict[str, list[str]] = {}
     for name, (column, _resource) in LIMITS.items():
         columns.setdefault(column, []).append(name)
-    found = []
+    settings = []
     for column, names in columns.items():
         if all(there.get(name) == limits.get(name) for name in names):
             continue
@@ -167,8 +167,8 @@ def settings(limits: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
                 value = clock(int(value))
             resource = LIMITS[name][1]
             values += [f"{resource}={value}" if resource else value] if value else []
-        found.append(f"{SPELLED.get(column, column)}={','.join(values)}")
-    return found
+        settings.append(f"{SPELLED.get(column, column)}={','.join(values)}")
+    return settings
 
 
 def clock(seconds: int) -> str:

@@ -41,40 +41,40 @@ class Records:
 def ask(slurm: Slurm, job_ids: Iterable[str]) -> Records:
     """The jobs of these ids that Slurm knows, with steps and nodes. If Slurm does not answer, `silent` says why."""
     wanted = sorted(set(job_ids), key=int)
-    found = Records()
+    records = Records()
     if not wanted:
-        return found
+        return records
     rows = query_sacct(slurm, ["--allusers", f"--jobs={','.join(wanted)}"], time.time() - REACH, steps=True)
     for row in rows:
         if steps.is_step(row.job_id):
             # Leave out the batch script and the steps that Slurm itself runs.
-            found.steps.setdefault(steps.job_of(row.job_id), []).append(row)
+            records.steps.setdefault(steps.job_of(row.job_id), []).append(row)
         elif row.job_id in wanted:
-            found.jobs[row.job_id] = row
-    found.accounting = slurm.accounting
-    _ask_queue(slurm, found, wanted)
-    found.jobs = {job_id: _whole(job, found.steps.get(job_id, ())) for job_id, job in found.jobs.items()}
+            records.jobs[row.job_id] = row
+    records.accounting = slurm.accounting
+    _ask_queue(slurm, records, wanted)
+    records.jobs = {job_id: _whole(job, records.steps.get(job_id, ())) for job_id, job in records.jobs.items()}
     try:
-        for listed in {job.node_list for job in found.jobs.values()}:
-            found.nodes[listed] = tuple(dict.fromkeys(expand_nodes(slurm, listed)))
+        for listed in {job.node_list for job in records.jobs.values()}:
+            records.nodes[listed] = tuple(dict.fromkeys(expand_nodes(slurm, listed)))
     except SlurmUnavailable as error:
         slurm.note(error.message)
-    found.jobs = {
+    records.jobs = {
         job_id: replace(job, work_dir=os.path.realpath(job.work_dir) if job.work_dir else "")
-        for job_id, job in found.jobs.items()
+        for job_id, job in records.jobs.items()
     }
-    if found.accounting == "disabled":
-        found.silent = "this cluster keeps no accounting, and the queue has forgotten the job"
-    elif found.accounting != "ok":
-        found.silent = "accounting does not answer"
-    return found
+    if records.accounting == "disabled":
+        records.silent = "this cluster keeps no accounting, and the queue has forgotten the job"
+    elif records.accounting != "ok":
+        records.silent = "accounting does not answer"
+    return records
 
 
-def _ask_queue(slurm: Slurm, found: Records, wanted: Sequence[str]) -> None:
+def _ask_queue(slurm: Slurm, records: Records, wanted: Sequence[str]) -> None:
     """Ask the queue, which keeps jobs for some minutes, about jobs that accounting does not know, or not by name."""
-    lost = {job_id: job for job_id, job in found.jobs.items() if job.nameless}
+    lost = {job_id: job for job_id, job in records.jobs.items() if job.nameless}
     # Accounting knows every job that ever started.
-    absent = [] if found.accounting == "ok" else [job_id for job_id in wanted if job_id not in found.jobs]
+    absent = [] if records.accounting == "ok" else [job_id for job_id in wanted if job_id not in records.jobs]
     if not lost and not absent:
         return
     try:
@@ -84,7 +84,7 @@ def _ask_queue(slurm: Slurm, found: Records, wanted: Sequence[str]) -> None:
         return
     for job_id, job in known.items():
         if job_id not in lost or (not job.nameless and job.submit == lost[job_id].submit):
-            found.jobs[job_id] = job
+            records.jobs[job_id] = job
 
 
 def _whole(job: JobRecord, its_steps: Iterable[JobRecord]) -> JobRecord:

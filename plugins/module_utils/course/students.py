@@ -40,17 +40,21 @@ def students(course: str, ids: Sequence[str], *, mode: str, login: str) -> list[
     if not COURSE.fullmatch(course):
         problems.append(f"name: {shown(course)} cannot name a course; begin with a letter, then {ALLOWED}")
     seen: set[str] = set()
-    for one in ids:
-        if not ID.fullmatch(one):
-            problems.append(f"students: {shown(one)} cannot be an id{_proposal(one)}; allowed are {ALLOWED}")
-        elif one in seen:
-            problems.append(f"students: {shown(one)} is named twice")
-        seen.add(one)
+    for student_id in ids:
+        if not ID.fullmatch(student_id):
+            problems.append(
+                f"students: {shown(student_id)} cannot be an id{_proposal(student_id)}; allowed are {ALLOWED}"
+            )
+        elif student_id in seen:
+            problems.append(f"students: {shown(student_id)} is named twice")
+        seen.add(student_id)
     if not ids:
         problems.append("students: name at least one")
     if problems:
         raise RankzeroError("\n".join(problems), problems=problems)
-    return [Student(one, one if mode == "accounts" else login, f"{course}-{one}") for one in ids]
+    return [
+        Student(student_id, student_id if mode == "accounts" else login, f"{course}-{student_id}") for student_id in ids
+    ]
 
 
 def shown(text: str) -> str:

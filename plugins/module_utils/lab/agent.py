@@ -320,7 +320,7 @@ class Agent:
 
 def descendants(pid: int) -> list[int]:
     """The pids of all processes below `pid`, from the kernel's lists of children; parents before their children."""
-    found: list[int] = []
+    pids: list[int] = []
     todo = [pid]
     while todo:
         current = todo.pop()
@@ -329,9 +329,9 @@ def descendants(pid: int) -> list[int]:
                 children = [int(word) for word in stream.read().split()]
         except OSError:
             continue
-        found.extend(children)
+        pids.extend(children)
         todo.extend(children)
-    return found
+    return pids
 
 
 def main(arguments: list[str]) -> int:

@@ -158,17 +158,17 @@ def troubles(lab: Lab, host: Host) -> list[str] | None:
         supervisor = control.agent(host, agents.SUPERVISOR).services()
     except control.AgentGone:
         return None
-    found = [name for name, state in supervisor.items() if state["pid"] is None]
+    problems = [name for name, state in supervisor.items() if state["pid"] is None]
     if lab.realistic:
         for name in ["head", *lab.node_names]:
-            if name not in found:
+            if name not in problems:
                 try:
                     states = control.agent(host, name).services()
                 except control.AgentGone:
-                    found.append(name)
+                    problems.append(name)
                     continue
-                found.extend(f"{service} on {name}" for service, state in states.items() if state["pid"] is None)
-    return found
+                problems.extend(f"{service} on {name}" for service, state in states.items() if state["pid"] is None)
+    return problems
 
 
 # ---- changes ----------------------------------------------------------------------------------------------------
@@ -235,9 +235,9 @@ def _configuration(lab: Lab, host: Host) -> str:
 def condition(lab: Lab) -> str:
     """absent | stopped | running | changed (runs with other options) | broken (only parts of it, or leftovers, run)."""
     known = load(lab.directory)
-    found = troubles(known.lab, known.host) if known is not None and known.ready else None
-    if known is not None and found is not None:
-        if found or not boot.nodes_up(known.lab):
+    problems = troubles(known.lab, known.host) if known is not None and known.ready else None
+    if known is not None and problems is not None:
+        if problems or not boot.nodes_up(known.lab):
             return "broken"
         return "running" if known.lab == lab else "changed"
     if leftovers(lab):
@@ -248,12 +248,12 @@ def condition(lab: Lab) -> str:
 def _change(lab: Lab, state: str, was: str) -> list[str]:
     known = load(lab.directory)
     if state == "present" and was == "broken" and known is not None and known.lab == lab and known.ready:
-        found = troubles(lab, known.host)
+        problems = troubles(lab, known.host)
         # Nothing can be repaired without supervisor or head, nor when the controller is silent while all daemons run.
-        if found and "head" not in found:
+        if problems and "head" not in problems:
             boot.mend(lab, known.host)
             boot.wait_for_nodes(lab, known.host, lab.node_names)
-            return found
+            return problems
     # A root is built before anything is stopped: if it cannot be built, the lab keeps running as before.
     starting = state in ("present", "restarted")
     with roots.held(release.RELEASES[lab.slurm]) if lab.root and starting else contextlib.nullcontext():

@@ -141,11 +141,11 @@ def must(argv: Sequence[str], stdin: str = "", timeout: float = 60.0) -> str:
 
 def ports(pid: int) -> set[int]:
     """TCP ports with a listener in the network namespace of `pid`, over IPv4 or IPv6."""
-    found: set[int] = set()
+    ports: set[int] = set()
     for name in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/net/{name}", encoding="ascii") as stream:
-            found |= processes.listening_ports(stream.read())
-    return found
+            ports |= processes.listening_ports(stream.read())
+    return ports
 
 
 def enter(lab: Lab, where: str) -> list[str]:

@@ -63,8 +63,8 @@ def probe(lab: Lab) -> dict[str, bool | str]:
 
 def _plugin(lab: Lab, name: str) -> str:
     # A separate root has all plugins, but it may not be built yet.
-    found = bool(lab.root) or any(glob.glob(f"{place}/{name}.so") for place in _PLUGINS)
-    return "" if found else f"Slurm's plugin {name} is not installed (package slurm-wlm-basic-plugins)"
+    installed = bool(lab.root) or any(glob.glob(f"{place}/{name}.so") for place in _PLUGINS)
+    return "" if installed else f"Slurm's plugin {name} is not installed (package slurm-wlm-basic-plugins)"
 
 
 def on(features: Features, name: str) -> bool:
@@ -98,11 +98,11 @@ def settings(lab: Lab, features: Features) -> list[tuple[str, object]]:
 
 def files(lab: Lab, features: Features) -> dict[str, str]:
     """Additional files next to slurm.conf, and replacements for files of the friendly profile."""
-    found: dict[str, str] = {}
+    contents: dict[str, str] = {}
     if not lab.site:
-        return found
+        return contents
     if on(features, "cgroups"):
-        found["cgroup.conf"] = (
+        contents["cgroup.conf"] = (
             "CgroupPlugin=cgroup/v1\n"
             + ("" if lab.root else "CgroupAutomount=no\n")
             + f"CgroupMountpoint={cgroups.MOUNT_POINT}\n"
@@ -111,10 +111,10 @@ def files(lab: Lab, features: Features) -> dict[str, str]:
             f"ConstrainDevices={'yes' if lab.gpus else 'no'}\n"
         )
     if on(features, "private_tmp"):
-        found["job_container.conf"] = "AutoBasePath=true\nBasePath=/var/spool/job_container\n"
+        contents["job_container.conf"] = "AutoBasePath=true\nBasePath=/var/spool/job_container\n"
     if on(features, "job_submit"):
-        found["job_submit.lua"] = _LUA
-    return found
+        contents["job_submit.lua"] = _LUA
+    return contents
 
 
 def account_commands(lab: Lab) -> list[list[str]]:

@@ -206,7 +206,7 @@ def _discard(path: str) -> None:
 
 def _mounted() -> set[str]:
     """The lower directories of all overlays that any process sees."""
-    found: set[str] = set()
+    folders: set[str] = set()
     namespaces: set[str] = set()
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -215,8 +215,8 @@ def _mounted() -> set[str]:
                 if namespace not in namespaces:
                     namespaces.add(namespace)
                     with open(f"/proc/{entry}/mountinfo", encoding="utf-8", errors="replace") as stream:
-                        found.update(re.findall(r"[,\s]lowerdir=([^,:\s]+)", stream.read()))
-    return found
+                        folders.update(re.findall(r"[,\s]lowerdir=([^,:\s]+)", stream.read()))
+    return folders
 
 
 # ---- users ------------------------------------------------------------------------------------------------------

@@ -29,13 +29,13 @@ MOUNT_POINT = "/sys/fs/cgroup"
 
 def hierarchies(mountinfo: str) -> dict[str, str]:
     """Controller -> mount point of its version 1 hierarchy, from the text of /proc/PID/mountinfo (proc(5)). Pure."""
-    found = {}
+    paths = {}
     for line in mountinfo.splitlines():
         before, _dash, after = line.partition(" - ")
         fields = after.split(" ")
         if len(fields) > 2 and fields[0] == "cgroup":
-            found.update({word: before.split(" ")[4] for word in fields[2].split(",") if word in CONTROLLERS})
-    return found
+            paths.update({word: before.split(" ")[4] for word in fields[2].split(",") if word in CONTROLLERS})
+    return paths
 
 
 def mounted() -> dict[str, str]:
@@ -44,12 +44,12 @@ def mounted() -> dict[str, str]:
         return hierarchies(stream.read())
 
 
-def obstacle(found: Mapping[str, str]) -> str:
+def obstacle(paths: Mapping[str, str]) -> str:
     """Why limits cannot be enforced with these hierarchies; "" if they can."""
-    missing = [name for name in CONTROLLERS if name not in found]
+    missing = [name for name in CONTROLLERS if name not in paths]
     if missing:
         return f"this machine has no version 1 control groups for {', '.join(missing)}"
-    closed = sorted(path for path in found.values() if not os.access(path, os.W_OK))
+    closed = sorted(path for path in paths.values() if not os.access(path, os.W_OK))
     return f"{', '.join(closed)} cannot be written here" if closed else ""
 
 
@@ -64,11 +64,11 @@ def own_group(text: str, controller: str) -> str:
 
 def join(name: str) -> None:
     """Create group `name` (LAB/NODE) in every hierarchy and move this process into it, as the root that it sees."""
-    found = mounted()
+    paths = mounted()
     with open("/proc/self/cgroup", encoding="utf-8") as stream:
         own = stream.read()
     for controller in CONTROLLERS:
-        group = found[controller] + own_group(own, controller)
+        group = paths[controller] + own_group(own, controller)
         for part in name.split("/"):
             above, group = group, f"{group}/{part}"
             with contextlib.suppress(FileExistsError):
@@ -95,12 +95,12 @@ def mount(root: str) -> None:
 
 def left(lab: str) -> list[str]:
     """Every group of a lab, innermost first."""
-    found = []
+    folders = []
     for path in sorted(set(mounted().values())):
         for folder, _names, _files in os.walk(path, topdown=False):
             if f"/{lab}/" in f"{folder}/":
-                found.append(folder)
-    return found
+                folders.append(folder)
+    return folders
 
 
 def sweep(lab: str, timeout: float = 10.0) -> list[str]:

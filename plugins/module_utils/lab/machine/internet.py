@@ -53,17 +53,17 @@ def target_of(head: bytes) -> tuple[str, int, bytes]:
     return parts.hostname, parts.port or 80, first + b"\r\n".join(fields)
 
 
-def _relay(one: socket.socket, other: socket.socket) -> None:
+def _relay(near: socket.socket, far: socket.socket) -> None:
     """Copy in both directions until both sides have closed, or no data has arrived for ten minutes."""
     with selectors.DefaultSelector() as selector:
-        selector.register(one, selectors.EVENT_READ)
-        selector.register(other, selectors.EVENT_READ)
+        selector.register(near, selectors.EVENT_READ)
+        selector.register(far, selectors.EVENT_READ)
         while selector.get_map():
             ready = selector.select(_IDLE)
             if not ready:
                 return
             for key in [entry[0] for entry in ready]:
-                source, sink = (one, other) if key.fileobj is one else (other, one)
+                source, sink = (near, far) if key.fileobj is near else (far, near)
                 data = source.recv(65536)
                 if data:
                     sink.sendall(data)

@@ -90,13 +90,13 @@ def members(marks: Marks) -> list[Identity]:
                     running[int(entry)] = Identity(int(entry), start)
     by_namespace = {os.readlink("/proc/self/ns/mnt"): False}
     agents = {pid for pid in running if marks.program in _arguments(pid)}
-    found = {pid for pid in running if pid in agents or _marked(pid, marks, by_namespace)}
+    pids = {pid for pid in running if pid in agents or _marked(pid, marks, by_namespace)}
     grown = True
     while grown:
-        children = {pid for pid, parent in parents.items() if parent in found} - found
-        found |= children
+        children = {pid for pid, parent in parents.items() if parent in pids} - pids
+        pids |= children
         grown = bool(children)
-    return [running[pid] for pid in sorted(found, key=lambda pid: (pid in agents, pid))]
+    return [running[pid] for pid in sorted(pids, key=lambda pid: (pid in agents, pid))]
 
 
 def _arguments(pid: int) -> list[str]:
