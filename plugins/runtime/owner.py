@@ -76,8 +76,8 @@ def read(path):
 def numbers_in(place):
     """The numbers that are taken, the highest first."""
     # Listing makes a network file system look again.
-    found = (NUMBERED.fullmatch(name) for name in os.listdir(place))
-    return sorted((int(one[1]) for one in found if one), reverse=True)
+    matches = (NUMBERED.fullmatch(name) for name in os.listdir(place))
+    return sorted((int(match[1]) for match in matches if match), reverse=True)
 
 
 def newest(place):
@@ -103,14 +103,14 @@ def line(text):
 
 
 def described(owner):
-    said = "job {} of {} ({}, attempt {}; {})".format(
+    text = "job {} of {} ({}, attempt {}; {})".format(
         owner.get("job_id"),
         owner.get("user"),
         owner.get("job_name"),
         owner.get("attempt", 0) + 1,
         owner.get("run_dir"),
     )
-    return line(said)
+    return line(text)
 
 
 def is_step(job_id):
@@ -127,9 +127,9 @@ def asked(job_id):
         done = subprocess.run(command, capture_output=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return None, "", f"squeue does not answer: {error}"
-    said = done.stderr.decode("utf-8", "replace").strip()
-    if done.returncode != 0 and "Invalid job id specified" not in said:
-        return None, "", f"squeue does not answer: {said}"
+    message = done.stderr.decode("utf-8", "replace").strip()
+    if done.returncode != 0 and "Invalid job id specified" not in message:
+        return None, "", f"squeue does not answer: {message}"
     state, _bar, name = done.stdout.decode("utf-8", "replace").strip().partition("\n")[0].partition("|")
     return state or None, name, ""
 
@@ -173,7 +173,7 @@ def first_obstacle(place, mine):
     others = [(number, owner_of(place, number)) for number in numbers_in(place)]
     others = [(number, owner) for number, owner in others if not same(owner, mine, SAME_JOB)]
     judged = [(number, owner, *life(owner, mine)) for number, owner in others]
-    return next((one for one in judged if one[2] is not False), judged[0] if judged else None)
+    return next((candidate for candidate in judged if candidate[2] is not False), judged[0] if judged else None)
 
 
 def take(folder):
@@ -207,8 +207,8 @@ def contend(folder, place, temporary, mine):
                     print(f"{folder} belongs to a later attempt of this job ({owner['attempt'] + 1})")
                     return REFUSED_EXIT
                 how = f"stays this job's, from attempt {owner['attempt'] + 1} on"
-            elif (found := first_obstacle(place, mine)) is not None:
-                other, owner, alive, why = found
+            elif (obstacle := first_obstacle(place, mine)) is not None:
+                other, owner, alive, why = obstacle
                 if alive is False and why.startswith("NODE_FAIL"):
                     failed_since = failed_since or time.monotonic()
                     if time.monotonic() - failed_since < REQUEUE_TIME:

@@ -82,10 +82,10 @@ def main():
     except (OSError, ValueError, RecursionError) as error:
         print(f"{path} cannot be read ({error})")
         return UNREADABLE
-    said = proof(outcome, arguments.key, arguments.generation)
-    if not said:
+    proven = proof(outcome, arguments.key, arguments.generation)
+    if not proven:
         return 1
-    print(said)
+    print(proven)
     return 0
 
 

@@ -85,12 +85,12 @@ def plain_yaml(text):
         indent = len(line) - len(line.lstrip(" "))
         if line.lstrip().startswith("- "):
             continue
-        found = re.fullmatch(r" *(\"[^\"]*\"|'[^']*'|[^\s:#'\"\[{&*!|>%@`-][^:#]*|[^\s:]+) *:(?: +(.*))?", line)
-        if found is None:
+        match = re.fullmatch(r" *(\"[^\"]*\"|'[^']*'|[^\s:#'\"\[{&*!|>%@`-][^:#]*|[^\s:]+) *:(?: +(.*))?", line)
+        if match is None:
             raise ValueError(f"cannot be read without PyYAML: line {number} is not `key: value`")
         while levels[-1][0] >= indent:
             levels.pop()
-        key, value = found[1].strip().strip("\"'"), (found[2] or "").strip()
+        key, value = match[1].strip().strip("\"'"), (match[2] or "").strip()
         holder = levels[-1][1]
         if value[:1] in ("'", '"') and value[-1:] == value[:1] and len(value) > 1:
             holder[key] = value[1:-1]

@@ -37,12 +37,12 @@ def descendants(number):
         state = state_of(name)
         if state is not None:
             parents.setdefault(state[0], []).append(int(name))
-    found, open_ends = [], [number]
+    pids, open_ends = [], [number]
     while open_ends:
         children = parents.get(open_ends.pop(), [])
-        found += children
+        pids += children
         open_ends += children
-    return [one for one in found if one != os.getpid()]
+    return [pid for pid in pids if pid != os.getpid()]
 
 
 def gone(number, birth, seconds):
@@ -83,8 +83,8 @@ def post(number, seconds):
     try:
         # First of all the pipes whose end is the word that the job is over (core/held_steps.py).
         os.closerange(3, 4096)
-        for told in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-            signal.signal(told, signal.SIG_IGN)
+        for number_ in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number_, signal.SIG_IGN)
         # Whoever reads the output of this process must not wait for the guard: only the job's log stays open.
         if not os.path.isfile("/dev/stdout"):
             nowhere = os.open(os.devnull, os.O_RDWR)

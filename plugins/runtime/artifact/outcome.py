@@ -61,17 +61,17 @@ def look_up(document, dotted):
 
 def violations(document, require):
     """One sentence for each requirement that a JSON document does not meet."""
-    found = []
+    violations = []
     for key, conditions in sorted(require.items()):
         try:
             value = look_up(document, key)
         except KeyError:
-            found.append(f"{key}: is missing")
+            violations.append(f"{key}: is missing")
             continue
         for name, operand in sorted(conditions.items()):
             if not compare(name, value, operand):
-                found.append(f"{key}: {value!r} is not {name} {operand!r}")
-    return found
+                violations.append(f"{key}: {value!r} is not {name} {operand!r}")
+    return violations
 
 
 def compare(name, value, operand):
@@ -152,10 +152,10 @@ def inspect(run_dir, artifact, path=None):
     """
     kind, path = artifact["format"], path or evidence_of(run_dir, artifact)
     form = formats.FORMATS[kind]
-    whole = os.path.join(run_dir, "work", artifact["path"])
-    report = {"path": whole, "valid": False, "sha256": None, "bytes": None, "values": {}, "errors": []}
+    full_path = os.path.join(run_dir, "work", artifact["path"])
+    report = {"path": full_path, "valid": False, "sha256": None, "bytes": None, "values": {}, "errors": []}
     before = look(path)
-    if form.folder and before is None and os.path.isdir(whole):
+    if form.folder and before is None and os.path.isdir(full_path):
         report["errors"].append(f"is incomplete: it does not contain {artifact['complete']}")
         return report
     try:
@@ -229,12 +229,12 @@ def first_to_end(run_dir, job_id, attempt):
     """
     try:
         with open(os.path.join(run_dir, "logs", f"job.{job_id}.log"), encoding="utf-8", errors="replace") as stream:
-            said = stream.read()
+            log = stream.read()
     except OSError:
         return None, ""
     # The log goes on over requeues.
-    said = said[max(0, said.rfind(f"[rankzero] job {job_id} attempt {attempt} ")) :]
-    first = TASK_ENDED.search(said)
+    log = log[max(0, log.rfind(f"[rankzero] job {job_id} attempt {attempt} ")) :]
+    first = TASK_ENDED.search(log)
     if first is None:
         return None, ""
     code = re.search(r"exit code (\d+)", first["how"])

@@ -27,7 +27,7 @@ def packages(folder):
 
 def shadowed(code):
     """A sentence for each package of the code that would come from elsewhere: an editable install in the image."""
-    found = []
+    lines = []
     for folder in (code, os.path.join(code, "src")):
         for name in packages(folder):
             try:
@@ -36,11 +36,11 @@ def shadowed(code):
                 continue
             origin = os.path.realpath(spec.origin) if spec and spec.origin else ""
             if origin and not origin.startswith(os.path.realpath(code) + os.sep):
-                found.append(
+                lines.append(
                     f"the package {name} comes from {origin}, not from the job's code: uninstall it in the image, or "
                     "set env.PYTHONPATH"
                 )
-    return found
+    return lines
 
 
 def main():

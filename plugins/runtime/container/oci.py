@@ -167,13 +167,13 @@ class Container:
 
     def __init__(self, options):
         standard, self.hold = os.pipe()
-        ready, told = os.pipe()
+        ready, answer_end = os.pipe()
         served = None if options.root else squashfs.Served(options.image)
         self.maker = os.fork()
         if self.maker == 0:
             try:
                 os.dup2(standard, 0)
-                os.dup2(told, 1)
+                os.dup2(answer_end, 1)
                 words = prepare(options, served)
                 os.execve(words[0], words, tool_environment())
             except (Failure, OSError) as error:
@@ -181,7 +181,7 @@ class Container:
             finally:
                 os._exit(FAILED)
         os.close(standard)
-        os.close(told)
+        os.close(answer_end)
         if served:
             served.serve()
         with os.fdopen(ready) as stream:
@@ -257,8 +257,8 @@ def join(place):
                 time.sleep(POLL_SECONDS)
         if not is_own(connection):
             raise Failure("another user answers in the place of this node's first task")
-        said, namespaces, _flags, _address = socket.recv_fds(connection, 1, 2)
-        if not said:
+        message, namespaces, _flags, _address = socket.recv_fds(connection, 1, 2)
+        if not message:
             raise Failure("the container of this node did not start; its first task says why")
         return namespaces
 

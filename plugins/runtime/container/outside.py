@@ -38,11 +38,11 @@ def prepare(job: Job, runtime: str, variables: Sequence[str]) -> None:
         job.drop(name)
     commands = facts(job, runtime, "command")
     if commands:
-        found = [path for path in (shutil.which(name, path=job.get("PATH")) for name in commands) if path]
-        if not found:
+        paths = [path for path in (shutil.which(name, path=job.get("PATH")) for name in commands) if path]
+        if not paths:
             absent, where = facts(job, runtime, "absent")[0], os.uname().nodename
             verdict.refuse(job, 78, f"{absent} in PATH on {where}: name its module in setup.modules")
-        job.export(f"RANKZERO_{runtime.upper()}", found[0])
+        job.export(f"RANKZERO_{runtime.upper()}", paths[0])
     # What a node makes for its container is mounted in the scratch folder, seen by nobody else. The user's home is not
     # there, and the image may be read-only: made here, because the image may lack mkdir.
     for folder in [job.path(name) for name in facts(job, runtime, "scratch")] + [job.path("home", ".cache")]:
@@ -91,7 +91,7 @@ def prove(job: Job) -> None:
     if step.exit_code != 0:
         if not _logged(job):
             step.ended_by = SETUP
-            step.message = f"no rank started in its container: {told(job, log)}"
+            step.message = f"no rank started in its container: {failure(job, log)}"
         return
     for _look in range(job.number("RANKZERO_LOG_LOOKS", LOOKS)):
         if _logged(job) >= ranks:
@@ -104,13 +104,13 @@ def prove(job: Job) -> None:
     )
 
 
-def told(job: Job, log: str) -> str:
+def failure(job: Job, log: str) -> str:
     """What the step's log says of a container that did not start, or where it can be read."""
     try:
         with open(log, encoding="utf-8", errors="replace") as stream:
-            found = reason(stream.read(), facts(job, job.get("RANKZERO_CONTAINER"), "log"))
+            problem = reason(stream.read(), facts(job, job.get("RANKZERO_CONTAINER"), "log"))
     except OSError:
-        found = ""
-    if re.search(_MEMORY, found):
-        found += "; an image that is unpacked into memory counts against the step's: ask for more in resources.memory"
-    return found or f"see {log}"
+        problem = ""
+    if re.search(_MEMORY, problem):
+        problem += "; an image that is unpacked into memory counts against the step's: ask for more in resources.memory"
+    return problem or f"see {log}"

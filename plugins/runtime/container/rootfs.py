@@ -59,21 +59,21 @@ def image_of(folder):
 def nvidia_libraries(listing, machine):
     """{name: path} of the driver's libraries in the output of `ldconfig -p`, for this machine's word size."""
     kind = {"x86_64": "x86-64", "aarch64": "AArch64"}.get(machine, machine)
-    found = {}
+    libraries = {}
     for line in listing.splitlines():
         name, _blank, rest = line.strip().partition(" ")
         described, _arrow, path = rest.partition(" => ")
         if kind in described and path and NVIDIA_LIBRARIES.match(name):
-            found.setdefault(name, path)
-    return found
+            libraries.setdefault(name, path)
+    return libraries
 
 
 def nvidia_binds():
     done = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False, env=tool_environment())
-    found = nvidia_libraries(done.stdout, platform.machine())
-    if not found:
+    libraries = nvidia_libraries(done.stdout, platform.machine())
+    if not libraries:
         say("no library of NVIDIA's driver is known to ldconfig: programs will find no GPU")
-    binds = [f"{path}:{NVIDIA_FOLDER}/{name}:ro" for name, path in sorted(found.items())]
+    binds = [f"{path}:{NVIDIA_FOLDER}/{name}:ro" for name, path in sorted(libraries.items())]
     tool = shutil.which("nvidia-smi", path=tool_environment()["PATH"])
     return binds + ([f"{tool}:/usr/bin/nvidia-smi:ro"] if tool else [])
 
@@ -127,23 +127,23 @@ def own_lines(uid, gid):
 
 def inside(root, path):
     """Where a path of the container lies in its image, links followed: never outside of it."""
-    left, found, links = [part for part in path.split("/") if part], [], 0
+    left, resolved, links = [part for part in path.split("/") if part], [], 0
     while left:
         part = left.pop(0)
         if part in (".", ".."):
-            found = found[: -1 if part == ".." else None]
+            resolved = resolved[: -1 if part == ".." else None]
             continue
-        here = os.path.join(root, *found, part)
+        here = os.path.join(root, *resolved, part)
         if os.path.islink(here):
             links += 1
             if links > MOST_LINKS:
                 raise Failure(f"{path} is in a loop of links of the image {root}")
             target = os.readlink(here)
-            found = [] if target.startswith("/") else found
-            left = [one for one in target.split("/") if one] + left
+            resolved = [] if target.startswith("/") else resolved
+            left = [name for name in target.split("/") if name] + left
         else:
-            found.append(part)
-    return "/" + "/".join(found)
+            resolved.append(part)
+    return "/" + "/".join(resolved)
 
 
 def place_for(root, skeleton, target, is_folder):
@@ -180,10 +180,10 @@ def mounts_of(options, root, skeleton, made, sys_folder):
     if options.home:
         wanted.append("{0}:{0}".format(os.environ["HOME"]))
     mounts = [bind(text) for text in wanted]
-    for one in mounts:
-        one["destination"] = inside(root, one["destination"])
+    for mount in mounts:
+        mount["destination"] = inside(root, mount["destination"])
         # What lies in another mount gets its place there.
-        within = [other for other in mounts if one["destination"].startswith(other["destination"] + "/")]
+        within = [other for other in mounts if mount["destination"].startswith(other["destination"] + "/")]
         if not within:
-            place_for(root, skeleton, one["destination"], os.path.isdir(one["source"]))
+            place_for(root, skeleton, mount["destination"], os.path.isdir(mount["source"]))
     return mounts

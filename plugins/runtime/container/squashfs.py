@@ -64,9 +64,9 @@ class Served:
     def serve(self):
         """In the parent: start the server once the mount is there, as nobody's child."""
         self._there.close()
-        said, devices, _flags, _address = socket.recv_fds(self._here, 1, 1)
+        message, devices, _flags, _address = socket.recv_fds(self._here, 1, 1)
         self._here.close()
-        if said:
+        if message:
             middle = os.fork()
             if middle == 0:
                 try:
@@ -93,13 +93,13 @@ def _which(name):
 
 def variables(root="/"):
     """The environment that an image keeps in /etc/environment, as enroot reads it."""
-    found = {}
+    variables = {}
     try:
         with open(os.path.join(root, "etc/environment"), encoding="utf-8", errors="surrogateescape") as stream:
             for line in stream:
                 name, equal, value = line.strip().partition("=")
                 if equal and name.isidentifier():
-                    found[name] = value
+                    variables[name] = value
     except OSError:
         pass
-    return found
+    return variables

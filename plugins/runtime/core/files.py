@@ -38,8 +38,8 @@ def read(path):
 
 def await_document(path, deadline):
     """The same once it is there, or None at the deadline (time.monotonic)."""
-    found = read(path)
-    while found is None and time.monotonic() < deadline:
+    document = read(path)
+    while document is None and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
-        found = read(path)
-    return found
+        document = read(path)
+    return document

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Steps that hold something on the nodes as long as the job lives: copies, environments, mounts. They end when their
-standard input does, however the job ends; holding.py is their half. Standard library only.
+standard input does, however the job ends; job_end.py is their half. Standard library only.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def tie(job: Job, words: Sequence[str], log: str | None = None) -> Held:
     return made
 
 
-def untie(job: Job, one: Held) -> None:
+def untie(job: Job, step: Held) -> None:
     """Tell a step that the job is over, and wait: until the moment that all of them share, or two minutes."""
-    os.close(one.pipe)
-    job.held.remove(one)
+    os.close(step.pipe)
+    job.held.remove(step)
     left = RELEASE_SECONDS if job.release_deadline is None else job.release_deadline - time.monotonic()
-    processes.wait_or_kill(one.process, max(1.0, left))
+    processes.wait_or_kill(step.process, max(1.0, left))
 
 
 def release(job: Job) -> None:
@@ -52,6 +52,6 @@ def release(job: Job) -> None:
     for undo in reversed(job.before_release):
         undo(job)
     job.before_release.clear()
-    for one in reversed(list(job.held)):
-        untie(job, one)
+    for step in reversed(list(job.held)):
+        untie(job, step)
     job.release_deadline = None

@@ -57,7 +57,7 @@ def pause(seconds: float, *also: int) -> list[int]:
         if reader in ready:
             with contextlib.suppress(BlockingIOError):
                 os.read(reader, 4096)
-    return [one for one in ready if one not in _wakeup]
+    return [descriptor for descriptor in ready if descriptor not in _wakeup]
 
 
 def after(seconds: float) -> float:

@@ -59,9 +59,9 @@ def nodes_left(job: Job, without: str) -> int:
     return len(left) or 999999
 
 
-def have_common_node(job: Job, one: str, other: str) -> bool:
+def have_common_node(job: Job, first: str, second: str) -> bool:
     """Whether two node lists have a node in common."""
-    return bool(set(host_names(job, one)) & set(host_names(job, other)))
+    return bool(set(host_names(job, first)) & set(host_names(job, second)))
 
 
 def preempted(job: Job) -> bool:

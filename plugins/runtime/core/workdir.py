@@ -39,11 +39,11 @@ def relink(work: str, before: str, now: str) -> None:
             if not os.path.islink(path):
                 continue
             target = os.readlink(path)
-            found = view.fullmatch(target)
+            match = view.fullmatch(target)
             if before and target.startswith(f"{before}/"):
                 name = target[len(before) + 1 :]
-            elif found:
-                name = found["name"]
+            elif match:
+                name = match["name"]
             else:
                 continue
             temporary = f"{path}.{os.getpid()}.link"

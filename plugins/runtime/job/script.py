@@ -38,9 +38,9 @@ def request(job: Job, script: Script) -> list[str] | None:
     heeded meanwhile: a site's set-up may take long.
     """
     while True:
-        found = _complete(script.received)
-        if found is not None:
-            words, entries, script.received = found
+        parts = _complete(script.received)
+        if parts is not None:
+            words, entries, script.received = parts
             job.env = parsed(entries)
             surroundings(script.process)
             return words

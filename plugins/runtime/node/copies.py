@@ -30,7 +30,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from core.clearing import remove_tree  # noqa: E402
 from core.files import publish, read  # noqa: E402
-from node import disk, holding, pack  # noqa: E402
+from node import disk, job_end, pack  # noqa: E402
 from node.reports import amend, versions  # noqa: E402
 
 POLL_SECONDS = 0.2
@@ -117,7 +117,7 @@ def plan(stage, arguments):
 
 def hold(stage):
     """Make this node's folders, look for room where a copy is to come, and clean up when the job is over."""
-    end = holding.End()
+    end = job_end.End()
     homes, transfers = [], stage.hear("plan")
     name, waiting, problem = stage.name, [], None
     try:
@@ -138,7 +138,7 @@ def hold(stage):
                     waiting.remove(kind)
                     if not offer["problem"]:
                         stage.say(f"{kind}.{name}.room", problem=room(stage, kind, offer, homes))
-            if end.came(POLL_SECONDS):
+            if end.reached(POLL_SECONDS):
                 return
     finally:
         for home in reversed(homes):
@@ -170,8 +170,8 @@ def send(stage, kind):
                 if pack.file_sha256(archive) != offer["sha256"]:
                     raise disk.Trouble(f"{archive} is not what was packed: remove it, and launch again")
             else:
-                found = pack.measure(pack.members(transfer["path"]))
-                home = disk.Home(disk.choose(stage.places, found["unpacked"], 1, stage.limit))
+                size = pack.measure(pack.members(transfer["path"]))
+                home = disk.Home(disk.choose(stage.places, size["unpacked"], 1, stage.limit))
                 archive = os.path.join(home.path, f"{kind}.{os.getpid()}.tar")
                 offer = pack.pack(transfer["path"], archive)
             stage.say(f"{kind}.offer", problem=None, **offer)
@@ -191,8 +191,8 @@ def send(stage, kind):
         print(shlex.join(command), flush=True)
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-            said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-            problem = f"sbcast on {transfer['source']}: {said[0]}" if done.returncode else None
+            message = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+            problem = f"sbcast on {transfer['source']}: {message[0]}" if done.returncode else None
         except OSError as error:
             problem = f"sbcast on {transfer['source']}: {error.strerror}"
         stage.say(f"{kind}.sent", problem=problem)
@@ -233,8 +233,8 @@ def receive(stage, kind, imports):
         return stage.fail(kind, problem)
     columns = {COLUMNS[kind]: "staged"}
     if kind == "environment":
-        found, torch, problem = versions(os.path.join(stage.view, kind, "bin", "python"), imports.split())
-        columns.update({COLUMNS[kind]: "missing"} if problem else found)
+        node_versions, torch, problem = versions(os.path.join(stage.view, kind, "bin", "python"), imports.split())
+        columns.update({COLUMNS[kind]: "missing"} if problem else node_versions)
         problem = problem and f"environment: {problem}"
         return amend(stage.folder, name, kind, problem, columns, torch)
     return amend(stage.folder, name, kind, problem, columns)
@@ -249,9 +249,9 @@ def unpacked(stage, kind, offer):
         with open(os.path.join(folder, "lock"), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not os.path.isdir(tree):
-                found = pack.file_sha256(archive)
-                if found != offer["sha256"]:
-                    return f"damaged in transfer: {offer['sha256'][:16]} was sent, and {found[:16]} arrived (sha256)"
+                sha256 = pack.file_sha256(archive)
+                if sha256 != offer["sha256"]:
+                    return f"damaged in transfer: {offer['sha256'][:16]} was sent, and {sha256[:16]} arrived (sha256)"
                 pack.unpack(archive, tree + ".new")
                 readdress(tree + ".new", offer["path"], os.path.join(stage.view, kind))
                 os.rename(tree + ".new", tree)

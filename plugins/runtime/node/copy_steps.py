@@ -63,8 +63,8 @@ def _copy(job: Job, kind: str, source: str, holders: str, left: int) -> None:
     say(f"copying the {kind} to the nodes that are to have it, from {source}")
     common = ["--kind", kind, "--seconds", str(left)]
     sender = processes.start(_step(job, left, "send", source, *common), job.env)
-    told = ["--holder", str(holder.process), "--sender", str(sender)]
-    targets = _here(job, left + 30, "targets", folder, holders, *common, *told)
+    ends = ["--holder", str(holder.process), "--sender", str(sender)]
+    targets = _here(job, left + 30, "targets", folder, holders, *common, *ends)
     receiver = 0
     if targets:
         imports = ["--imports", job.get("RANKZERO_PREFLIGHT_IMPORTS")]

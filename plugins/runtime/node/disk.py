@@ -112,9 +112,9 @@ def on_network(path):
 def choose(places, size, files, limit):
     """The first place with room for so many bytes and files; one in memory only where no disk has room. Or Trouble."""
     looked = [(place, *room(place, limit)) for place in places]
-    fits = [one for one in looked if one[1] >= size and not 0 <= one[2] < files]
-    for one in sorted(fits, key=lambda one: "memory" in one[3]):
-        return one[0]
+    fits = [(place, kind) for place, free, left, kind in looked if free >= size and not 0 <= left < files]
+    for place, _kind in sorted(fits, key=lambda fit: "memory" in fit[1]):
+        return place
     has = "; ".join(
         f"{place} ({kind}) has {gigabytes(free)}" + (f" and {left} files" if 0 <= left < files else "")
         for place, free, left, kind in looked
@@ -186,14 +186,14 @@ def link(target, path):
 
 def mounts(folder):
     """(path, file system) of what is mounted below a folder, the innermost first (proc(5), mountinfo)."""
-    found = []
+    points = []
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
         for line in stream:
             before, _dash, after = line.partition(" - ")
             point = before.split(" ")[4].encode("latin-1", "replace").decode("unicode_escape")
             if point.startswith(os.path.realpath(folder) + "/"):
-                found.append((point, after.split(" ")[0]))
-    return found[::-1]
+                points.append((point, after.split(" ")[0]))
+    return points[::-1]
 
 
 def unmount(folder):

@@ -30,7 +30,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from core.files import publish, read  # noqa: E402
-from node import disk, holding, pack  # noqa: E402
+from node import disk, job_end, pack  # noqa: E402
 
 MANIFEST = "packages.json"
 POLL_SECONDS = 0.2
@@ -46,7 +46,7 @@ class Failed(Exception):
 
 def hold(arguments):
     """Make this node's environment, say so, and keep it until the job is over."""
-    end = holding.End()
+    end = job_end.End()
     name = arguments.nodes.split(",")[int(os.environ["SLURM_NODEID"])]
     places = disk.candidates(arguments.local_dir, arguments.slurm_tmp)
     homes, began = [], time.monotonic()
@@ -54,7 +54,7 @@ def hold(arguments):
         try:
             disk.sweep(places)
             homes.append(disk.Home(disk.COMMON))
-            manifest = known(arguments.packages, arguments.sha256)
+            manifest = manifest_of(arguments.packages, arguments.sha256)
             size = int(manifest["installed"]["bytes"] * HEADROOM)
             homes.append(disk.Home(disk.choose(places, size, manifest["installed"]["files"] * 2, arguments.memory)))
             made = once(arguments.packages, manifest, homes[-1].path)
@@ -63,14 +63,14 @@ def hold(arguments):
         except (OSError, disk.Trouble, pack.Damaged, Failed) as error:
             word = {"problem": str(error)}
         publish(os.path.join(arguments.folder, "install", f"{name}.json"), word)
-        while not end.came(POLL_SECONDS):
+        while not end.reached(POLL_SECONDS):
             pass
     finally:
         for home in reversed(homes):
             home.leave()
 
 
-def known(packages, sha256=""):
+def manifest_of(packages, sha256=""):
     """What the set says of itself, in a file with that digest. Raises Failed."""
     path = os.path.join(packages, MANIFEST)
     try:
@@ -155,7 +155,7 @@ def from_cache(packages, manifest, work, environment):
 
 def interpreter(wanted):
     """The Python of this node for the packages: that of the host they were made on, or one of the same version."""
-    minor, found = wanted["minor"], []
+    minor, pythons = wanted["minor"], []
     paths = [wanted["path"], f"/usr/bin/python{minor}", f"/usr/local/bin/python{minor}", shutil.which(f"python{minor}")]
     for path in dict.fromkeys(filter(None, [*paths, "/usr/bin/python3", shutil.which("python3")])):
         try:
@@ -165,9 +165,9 @@ def interpreter(wanted):
             continue
         if answer.stdout.strip() == minor:
             return path
-        found.append(f"{path} ({answer.stdout.strip() or 'does not start'})")
+        pythons.append(f"{path} ({answer.stdout.strip() or 'does not start'})")
     raise Failed(
-        f"no Python {minor} on this node, for which the packages were made; found: {', '.join(found) or 'none'}. Ask "
+        f"no Python {minor} on this node, for which the packages were made; found: {', '.join(pythons) or 'none'}. Ask "
         "for one that all nodes have (environment.python)"
     )
 
@@ -186,13 +186,13 @@ def checked(packages, manifest, name, copy=""):
     """The path of a file of the set, or of a copy, that is what it was when the set was made. Raises Failed."""
     path, wanted = os.path.join(packages, name), manifest["files"][name]
     try:
-        found = pack.file_sha256(copy or path)
+        actual = pack.file_sha256(copy or path)
     except FileNotFoundError:
         raise Failed(f"{path} is missing: build the packages again (uv_cache)") from None
-    if found != wanted["sha256"]:
+    if actual != wanted["sha256"]:
         raise Failed(
-            f"{path} is not what it was: {wanted['sha256'][:16]} was made, and {found[:16]} lies there (sha256). Build "
-            "the packages again (uv_cache)"
+            f"{path} is not what it was: {wanted['sha256'][:16]} was made, and {actual[:16]} lies there (sha256). "
+            "Build the packages again (uv_cache)"
         )
     return copy or path
 
@@ -205,8 +205,8 @@ def run(words, work, environment):
     )  # fmt: skip
     if done.returncode != 0:
         _before, _error, complaint = done.stderr.rpartition("error: ")
-        said = " ".join(complaint.split())[:400]
-        raise Failed(f"uv {words[1]}: {said or f'exit code {done.returncode}'}")
+        message = " ".join(complaint.split())[:400]
+        raise Failed(f"uv {words[1]}: {message or f'exit code {done.returncode}'}")
 
 
 def records(environment):
@@ -221,34 +221,33 @@ def records(environment):
             with_padding = expected[7:] + "=" * (-len(expected[7:]) % 4)
             try:
                 with open(os.path.join(site, name), "rb") as stream:
-                    found = hashlib.sha256(stream.read()).digest()
+                    digest = hashlib.sha256(stream.read()).digest()
             except OSError as error:
                 raise Failed(f"{name}, of {os.path.basename(os.path.dirname(record))}: {error.strerror}") from None
-            if found != base64.urlsafe_b64decode(with_padding):
+            if digest != base64.urlsafe_b64decode(with_padding):
                 raise Failed(f"{name} is not what {os.path.basename(os.path.dirname(record))} says of it")
 
 
 def wait(arguments):
     """Wait for every node's word: a line for each that has no environment, and one for all others."""
     names, deadline = arguments.nodes.split(","), time.monotonic() + arguments.seconds
-    said = {}
+    answers = {}
     while True:
         gone = not os.path.exists(f"/proc/{arguments.holder}")
         for name in names:
-            said[name] = said.get(name) or read(os.path.join(arguments.folder, "install", f"{name}.json"))
-        if all(said.values()) or gone or time.monotonic() > deadline:
+            answers[name] = answers.get(name) or read(os.path.join(arguments.folder, "install", f"{name}.json"))
+        if all(answers.values()) or gone or time.monotonic() > deadline:
             break
         time.sleep(POLL_SECONDS)
     for name in names:
-        if not said[name]:
-            said[name] = {"problem": "it said nothing in time; see install.log beside the reports"}
-            publish(os.path.join(arguments.folder, "install", f"{name}.json"), said[name])
-    slowest = max((word["seconds"] for word in said.values() if not word["problem"]), default=None)
+        if not answers[name]:
+            answers[name] = {"problem": "it said nothing in time; see install.log beside the reports"}
+            publish(os.path.join(arguments.folder, "install", f"{name}.json"), answers[name])
+    made = sum(not word["problem"] for word in answers.values())
+    slowest = max((word["seconds"] for word in answers.values() if not word["problem"]), default=None)
     if slowest is not None:
-        print(
-            f"environment: {sum(not word['problem'] for word in said.values())} nodes made it, the last in {slowest} s"
-        )
-    for name, word in said.items():
+        print(f"environment: {made} nodes made it, the last in {slowest} s")
+    for name, word in answers.items():
         if word["problem"]:
             print(f"problem {name}: environment: {word['problem']}")
 

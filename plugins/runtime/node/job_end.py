@@ -22,23 +22,23 @@ class End:
     """Listens from its making on."""
 
     def __init__(self):
-        self.told = []
+        self.signals = []
         self.seen = False
         # A program may be told to save itself by any of them, and every step hears it. The end comes by TERM or INT.
         for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.told.append(time.monotonic()))
+            signal.signal(number, lambda *_: self.signals.append(time.monotonic()))
 
-    def came(self, seconds):
+    def reached(self, seconds):
         """Waits so long for a word; whether it is over."""
         if select.select([0], [], [], seconds)[0] and not os.read(0, 4096):
             return True
-        if not self.told:
+        if not self.signals:
             return False
         alive = ranks_alive()
         self.seen = self.seen or alive
-        return not alive and (self.seen or time.monotonic() - self.told[0] > RANKS_SECONDS)
+        return not alive and (self.seen or time.monotonic() - self.signals[0] > RANKS_SECONDS)
 
 
 def ranks_alive():
@@ -48,13 +48,13 @@ def ranks_alive():
     for number in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{number}/environ", "rb") as stream:
-                found = dict(one.partition(b"=")[::2] for one in stream.read().split(b"\0"))
+                environment = dict(entry.partition(b"=")[::2] for entry in stream.read().split(b"\0"))
         except OSError:
             continue
         # One that holds something, as we do, is no rank: two of them would wait for each other.
-        if found.get(b"RANKZERO_RUN_DIR", run) != run or b"RANKZERO_HOLDS" in found:
+        if environment.get(b"RANKZERO_RUN_DIR", run) != run or b"RANKZERO_HOLDS" in environment:
             continue
-        if found.get(b"SLURM_JOB_ID") == job.encode() and found.get(b"SLURM_STEP_ID") not in (
+        if environment.get(b"SLURM_JOB_ID") == job.encode() and environment.get(b"SLURM_STEP_ID") not in (
             None,
             os.fsencode(own or ""),
         ):

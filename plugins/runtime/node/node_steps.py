@@ -15,7 +15,7 @@ from core.state import Job
 
 def words(job: Job, nodes: str, cpus: str, log: str, program: Sequence[str], bind: bool = True) -> list[str]:
     """srun and its options. `nodes`: names with commas; `program`: of the runtime, with its options; it ends with the
-    job (holding.py).
+    job (job_end.py).
     """
     count = nodes.count(",") + 1
     made = ["srun", "--overlap", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]

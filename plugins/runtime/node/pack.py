@@ -47,27 +47,27 @@ class Damaged(Exception):
 
 def members(root):
     """Every folder, file and link below `root` as (relative path, status), sorted by the bytes of the path."""
-    found, pending = [], [""]
+    members, pending = [], [""]
     while pending:
         folder = pending.pop()
         for name in os.listdir(os.path.join(root, folder)):
             path = os.path.join(folder, name)
             status = os.lstat(os.path.join(root, path))
-            found.append((path, status))
+            members.append((path, status))
             if stat.S_ISDIR(status.st_mode):
                 pending.append(path)
-    return sorted(found, key=lambda item: os.fsencode(item[0]))
+    return sorted(members, key=lambda item: os.fsencode(item[0]))
 
 
-def measure(found):
+def measure(members):
     """Bytes that the unpacked folder takes on disk at most, and the number of its files and folders."""
-    size = sum(CLUSTER + -(-status.st_size // CLUSTER) * CLUSTER for _path, status in found)
-    return {"unpacked": size, "files": len(found)}
+    size = sum(CLUSTER + -(-status.st_size // CLUSTER) * CLUSTER for _path, status in members)
+    return {"unpacked": size, "files": len(members)}
 
 
-def pays(root, found):
+def pays(root, members):
     """Whether compressing saves enough, judged by the beginnings of some of the files."""
-    files = [path for path, status in found if stat.S_ISREG(status.st_mode) and status.st_size]
+    files = [path for path, status in members if stat.S_ISREG(status.st_mode) and status.st_size]
     before = after = 0
     for path in files[:: max(1, len(files) // SAMPLES)]:
         with open(os.path.join(root, path), "rb") as stream:
@@ -94,8 +94,8 @@ class Hashing:
 
 def pack(root, target, kept=False):
     """Write the archive of a folder; what must be known of it to unpack it. Only a kept one is ever compressed."""
-    found = members(root)
-    compressed = kept and pays(root, found)
+    packed = members(root)
+    compressed = kept and pays(root, packed)
     with open(target, "wb") as stream:
         counted = Hashing(stream)
         with contextlib.ExitStack() as layers:
@@ -103,11 +103,11 @@ def pack(root, target, kept=False):
             if compressed:
                 out = layers.enter_context(gzip.GzipFile("", "wb", 1, counted, mtime=0))
             archive = layers.enter_context(tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT))
-            for path, status in found:
+            for path, status in packed:
                 add(archive, root, path, status)
         stream.flush()
         os.fsync(stream.fileno())
-    return {"sha256": counted.digest.hexdigest(), "bytes": counted.size, "path": root, **measure(found)}
+    return {"sha256": counted.digest.hexdigest(), "bytes": counted.size, "path": root, **measure(packed)}
 
 
 def add(archive, root, path, status):

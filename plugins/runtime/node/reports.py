@@ -33,8 +33,8 @@ def versions(python, imports):
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
         return {}, False, lines[-1]
-    found, torch = json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
-    return found, torch, None
+    columns, torch = json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
+    return columns, torch, None
 
 
 def amend(folder, name, kind, problem=None, columns=None, torch=False):
@@ -42,7 +42,7 @@ def amend(folder, name, kind, problem=None, columns=None, torch=False):
     path = os.path.join(folder, name + ".json")
     report = read(path)
     old = report["lacks"].pop(kind, None)
-    report["problems"] = [one for one in report["problems"] if one != old] + ([problem] if problem else [])
+    report["problems"] = [kept for kept in report["problems"] if kept != old] + ([problem] if problem else [])
     report["columns"].update(columns or {})
     report["torch"] = torch or bool(report.get("torch"))
     publish(path, report)

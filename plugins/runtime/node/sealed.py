@@ -29,8 +29,8 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from core.files import publish, read  # noqa: E402
-from node import disk, holding  # noqa: E402
-from node.sealed_file import Source, find, room_for_copy, verified, whole  # noqa: E402
+from node import disk, job_end  # noqa: E402
+from node.sealed_file import Source, check_length, find, room_for_copy, verified  # noqa: E402
 from node.sealed_mount import mounted, sealed  # noqa: E402
 
 POLL_SECONDS = 0.1
@@ -70,7 +70,7 @@ class Node:
 
 
 def hold(node, arguments):
-    end = holding.End()
+    end = job_end.End()
     homes, daemons, waiting = [], [], False
     try:
         try:
@@ -86,7 +86,7 @@ def hold(node, arguments):
                 node.say(f"{node.name}.json", lacks=True)
         except (OSError, disk.Trouble) as error:
             node.say(f"{node.name}.json", problem=str(error))
-        while not end.came(POLL_SECONDS):
+        while not end.reached(POLL_SECONDS):
             if waiting:
                 waiting = received(node, arguments, homes, daemons)
     finally:
@@ -114,7 +114,7 @@ def provide(node, source, arguments, homes, daemons):
             if node.runs or target:
                 readings = verified(source, target)
             else:
-                whole(source)
+                check_length(source)
             checked = time.monotonic()
             how = mounted(node, target or source.path, source.facts, homes, daemons)
             done = f"copied to {place}" if place else "used where it is"
@@ -130,8 +130,8 @@ def start(python):
     """Why a Python does not run on this node, or None."""
     try:
         done = subprocess.run([python, "-I", "-S", "-c", ""], capture_output=True, text=True, check=False)
-        said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        problem = f"its Python does not run here: {said[0]}" if done.returncode else None
+        message = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        problem = f"its Python does not run here: {message[0]}" if done.returncode else None
     except OSError as error:
         leads = os.path.realpath(python)
         problem = f"its Python does not run here: {leads}: {error.strerror}"
@@ -166,19 +166,19 @@ def received(node, arguments, homes, daemons):
 
 def heard_of_all(node, names, alive, done=lambda word: True):
     """The words of these nodes, waited for as long as the process `alive` lives and there is time."""
-    found = {}
+    answers = {}
     while True:
         with contextlib.suppress(OSError):
             there = set(os.listdir(node.folder))
             for name in names:
-                if f"{name}.json" in there and not (name in found and done(found[name])):
+                if f"{name}.json" in there and not (name in answers and done(answers[name])):
                     word = read(os.path.join(node.folder, f"{name}.json"))
                     if word is not None:
-                        found[name] = word
-        missing = [name for name in names if not (name in found and done(found[name]))]
+                        answers[name] = word
+        missing = [name for name in names if not (name in answers and done(answers[name]))]
         late = time.monotonic() > node.deadline or not os.path.exists(f"/proc/{alive}")
         if not missing or late:
-            return found, missing
+            return answers, missing
         time.sleep(POLL_SECONDS)
 
 
@@ -187,11 +187,11 @@ def await_all(node, arguments):
     if arguments.again:
         _found, missing = heard_of_all(node, node.names, arguments.holder, lambda word: not word.get("lacks"))
     else:
-        found, missing = heard_of_all(node, node.names, arguments.holder)
-        lack = [name for name in node.names if found.get(name, {}).get("lacks")]
-        have = [name for name in node.names if found.get(name, {}).get("how")]
+        answers, missing = heard_of_all(node, node.names, arguments.holder)
+        lack = [name for name in node.names if answers.get(name, {}).get("lacks")]
+        have = [name for name in node.names if answers.get(name, {}).get("how")]
         if lack and have:
-            node.say("offer", facts=found[have[0]]["facts"])
+            node.say("offer", facts=answers[have[0]]["facts"])
             ready = []
             for name in lack:
                 answer = node.wait(f"{name}.room") or {"problem": "no word from this node"}
@@ -225,8 +225,8 @@ def send(node, file):
     print(shlex.join(command), flush=True)
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        said = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        problem = f"sbcast on {node.name}: {said[0]}" if done.returncode else None
+        message = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        problem = f"sbcast on {node.name}: {message[0]}" if done.returncode else None
     except OSError as error:
         problem = f"sbcast on {node.name}: {error.strerror}"
     node.say("sent", problem=problem)

@@ -23,7 +23,7 @@ class Damaged(disk.Trouble):
     """The file is not what was published."""
 
 
-def known(file):
+def facts_of(file):
     """What env.json (of a dataset dataset.json) beside a file says of it; None where this node sees neither."""
     for name in ("env.json", "dataset.json"):
         path = os.path.join(os.path.dirname(file), name)
@@ -58,7 +58,7 @@ class Source:
 
 def find(file, archive):
     """The source of the file on this node: the store, else what was packed for nodes without one. None: neither."""
-    facts = known(file)
+    facts = facts_of(file)
     if facts is not None and os.path.isfile(file):
         return Source(file, facts)
     if not archive or not os.path.isfile(archive):
@@ -89,22 +89,22 @@ def digest_of(source, target=None):
 
 def verified(source, target=None):
     """Read (and copy) the file, twice if the first reading is wrong; how often. Raises Damaged and OSError."""
-    found = ""
+    digest = ""
     for attempt in (1, 2):
         try:
-            found = digest_of(source, target)
+            digest = digest_of(source, target)
         except (tarfile.TarError, EOFError) as error:
-            found = str(error)
-        if found == source.facts["sha256"]:
+            digest = str(error)
+        if digest == source.facts["sha256"]:
             return attempt
         source.forget()
     raise Damaged(
         f"{source.path} is damaged as this node sees it: it was published with sha256 {source.facts['sha256'][:16]}, "
-        f"and has {found[:16]} here (read twice)"
+        f"and has {digest[:16]} here (read twice)"
     )
 
 
-def whole(source):
+def check_length(source):
     """Look at the length of a file that is too large to be read by every node before it is used. Raises Damaged."""
     size = os.path.getsize(source.path)
     if size != source.facts["bytes"]:

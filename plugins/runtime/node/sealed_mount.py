@@ -66,12 +66,12 @@ def by_fuse(file, point, daemons):
             daemons.append(daemon)
             return None
         time.sleep(0.02)
-    said = b""
+    errors = b""
     if daemon.poll() is None:
         daemon.kill()
     with contextlib.suppress(OSError):
-        said = daemon.communicate()[1]
-    return " ".join(said.decode("utf-8", "replace").split())[-200:] or "it did not mount"
+        errors = daemon.communicate()[1]
+    return " ".join(errors.decode("utf-8", "replace").split())[-200:] or "it did not mount"
 
 
 def unpacked(node, file, facts, homes):

@@ -17,12 +17,12 @@ LINE = re.compile(r"^(?:\d+: )?\[binding\] task=(\d+) node=(\S+) cpus=(\S+) onli
 
 def members(text):
     """The numbers of a list as the kernel writes it (0-3,8); empty where it is none."""
-    found = set()
+    cpus = set()
     for part in text.split(","):
         first, _dash, last = part.partition("-")
         if first.isdecimal() and (not last or last.isdecimal()):
-            found.update(range(int(first), int(last or first) + 1))
-    return found
+            cpus.update(range(int(first), int(last or first) + 1))
+    return cpus
 
 
 def compact(numbers):
@@ -41,7 +41,7 @@ def devices(text):
     return [] if text == "none" else [name for name in text.split(",") if name]
 
 
-def shown(names):
+def gpu_names(names):
     return (
         compact({int(name) for name in names}) if all(name.isdecimal() for name in names) else ",".join(names)
     ) or "none"
@@ -84,33 +84,33 @@ def problems(tasks, wanted):
 
     `wanted`: tasks_per_node, cpus_per_task and gpus.
     """
-    found = []
+    problems = []
     for task, cpus, online, gpus in tasks:
         if cpus and len(cpus) < min(wanted.cpus_per_task, len(online)):
-            found.append(
+            problems.append(
                 f"task {task} is bound to {counted(len(cpus), 'CPU')} ({compact(cpus)}) for "
                 f"{wanted.cpus_per_task} that the job asked for (resources.cpus_per_rank, launcher.srun.cpu-bind)"
             )
         if len(gpus) < wanted.gpus:
-            found.append(
-                f"task {task} sees {counted(len(gpus), 'GPU')} ({shown(gpus)}) for {wanted.gpus} that the job "
+            problems.append(
+                f"task {task} sees {counted(len(gpus), 'GPU')} ({gpu_names(gpus)}) for {wanted.gpus} that the job "
                 "asked for (resources.gpus_per_node, launcher.srun.gpu-bind)"
             )
     together = set().union(*(cpus for _task, cpus, _online, _gpus in tasks))
     enough = min(wanted.cpus_per_task * wanted.tasks_per_node, len(tasks[0][2]))
-    if not found and together and len(together) < enough and len(tasks) == wanted.tasks_per_node:
+    if not problems and together and len(together) < enough and len(tasks) == wanted.tasks_per_node:
         few = f"{counted(len(together), 'CPU')} ({compact(together)})"
-        found.append(
+        problems.append(
             f"its {counted(len(tasks), 'task')} share {few} for {enough} that the job asked for "
             "(launcher.srun.cpu-bind)"
         )
-    return found
+    return problems
 
 
 def shortages(nodes, wanted):
     """{node: its problems} of the nodes of `layouts` that have any."""
-    found = {node: problems(tasks, wanted) for node, tasks in nodes.items()}
-    return {node: few for node, few in found.items() if few}
+    problems_of = {node: problems(tasks, wanted) for node, tasks in nodes.items()}
+    return {node: few for node, few in problems_of.items() if few}
 
 
 def bound(nodes, gpus):
@@ -118,7 +118,7 @@ def bound(nodes, gpus):
     alike = {}
     for node, tasks in nodes.items():
         words = [
-            f"{number}:cpus={compact(cpus) or 'unknown'}" + (f",gpus={shown(seen)}" if gpus else "")
+            f"{number}:cpus={compact(cpus) or 'unknown'}" + (f",gpus={gpu_names(seen)}" if gpus else "")
             for number, (_task, cpus, _online, seen) in enumerate(tasks)
         ]
         alike.setdefault(" ".join(words), []).append(node)

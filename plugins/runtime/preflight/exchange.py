@@ -164,7 +164,7 @@ def exchange(arguments):
     plan = read(os.path.join(arguments.folder, "exchange.json"))
     nodes, deadline = plan["nodes"], time.monotonic() + arguments.budget - MARGIN_SECONDS
     place = int(os.environ["SLURM_NODEID"])
-    path, found = os.path.join(arguments.folder, nodes[place] + ".exchange.json"), {}
+    path, speeds = os.path.join(arguments.folder, nodes[place] + ".exchange.json"), {}
     ring = (Torch if plan["torch"] else Neighbours)(plan, place, arguments.folder, deadline)
     for pair in (pair for now in rounds(len(nodes)) for pair in now if place in pair):
         other = pair[0] if pair[1] == place else pair[1]
@@ -173,8 +173,8 @@ def exchange(arguments):
         except (OSError, RuntimeError) as error:
             print(f"with {nodes[other]}: {error}", flush=True)
             speed = 0.0
-        found[nodes[other]] = speed / MEGABYTE
-        publish(path, {"pairs": found})
+        speeds[nodes[other]] = speed / MEGABYTE
+        publish(path, {"pairs": speeds})
     # What torch keeps running must not keep the step.
     sys.stdout.flush()
     os._exit(0)

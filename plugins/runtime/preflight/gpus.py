@@ -96,8 +96,8 @@ def ask(query, fields):
             done = subprocess.run(command, capture_output=True, timeout=ASK_SECONDS, check=False)
         except subprocess.TimeoutExpired:
             raise Silent(f"nvidia-smi did not answer within {ASK_SECONDS} s") from None
-        said = done.stdout.decode("utf-8", "replace").strip()
-        unknown = re.search(r'Field "([^"]+)" is not a valid field', said)
+        output = done.stdout.decode("utf-8", "replace").strip()
+        unknown = re.search(r'Field "([^"]+)" is not a valid field', output)
         field = next((field for field, name in names.items() if unknown and name == unknown[1]), None)
         if done.returncode != 0 and field:
             renamed = field.replace(*RENAMED)
@@ -107,9 +107,9 @@ def ask(query, fields):
                 names[field] = renamed
             continue
         if done.returncode != 0:
-            lines = (said or done.stderr.decode("utf-8", "replace").strip()).splitlines()
+            lines = (output or done.stderr.decode("utf-8", "replace").strip()).splitlines()
             raise Silent(f"nvidia-smi: {lines[0] if lines else f'exit code {done.returncode}'}")
-        rows = csv.reader(said.splitlines(), skipinitialspace=True)
+        rows = csv.reader(output.splitlines(), skipinitialspace=True)
         return [dict(zip(names, row)) for row in rows if len(row) == len(names)]
 
 
@@ -130,30 +130,30 @@ def value(row, field):
 
 def judged(row):
     """(how bad, words) for each trouble of one GPU."""
-    found = []
+    findings = []
     for field, bad, level, words in GPU_RULES + ROW_RULES:
         now = value(row, field)
         with contextlib.suppress(ValueError):
             if now is not None and bad(now):
-                found.append((level, words.format(now)))
+                findings.append((level, words.format(now)))
     busy = value(row, "utilization.gpu") or ""
     loaded = busy.isdigit() and int(busy) > LOADED_PERCENT
     for field, best, level, words in LINK_RULES + (LOADED_RULES if loaded else ()):
         now, most = value(row, field), value(row, best)
         if now and most and now.isdigit() and most.isdigit() and int(now) < int(most):
-            found.append((level, words.format(now, most)))
-    return found
+            findings.append((level, words.format(now, most)))
+    return findings
 
 
 def leftovers(rows):
     """{index of the GPU: its processes} that no helper is."""
     index = {row["uuid"]: row["index"] for row in rows}
-    found = {}
+    processes_of = {}
     for process in ask("compute-apps", ("gpu_uuid", "pid", "process_name")):
         name = os.path.basename(process["process_name"])
         if process["gpu_uuid"] in index and name not in HELPERS:
-            found.setdefault(index[process["gpu_uuid"]], []).append(f"{name} ({process['pid']})")
-    return found
+            processes_of.setdefault(index[process["gpu_uuid"]], []).append(f"{name} ({process['pid']})")
+    return processes_of
 
 
 def xids(path=None, now=None):
@@ -181,7 +181,7 @@ def xids(path=None, now=None):
             text.append(chunk.decode("utf-8", "replace"))
     finally:
         os.close(log)
-    found = {}
+    counts = {}
     for line in "".join(text).splitlines():
         match = XID.search(line)
         stamp = line.split(";", 1)[0].split(",")
@@ -189,8 +189,8 @@ def xids(path=None, now=None):
             if now - int(stamp[2]) / 1e6 > RECENT_SECONDS:
                 continue
             words = f"Xid {match['number']} ({XIDS[int(match['number'])]}) on {match['device']}"
-            found[words] = found.get(words, 0) + 1
-    return [words + (f", {count} times" if count > 1 else "") for words, count in found.items()]
+            counts[words] = counts.get(words, 0) + 1
+    return [words + (f", {count} times" if count > 1 else "") for words, count in counts.items()]
 
 
 def remapped(rows):
@@ -211,12 +211,12 @@ def health():
     try:
         rows = ours(ask("gpu", FIELDS))
         remapped(rows)
-        found = [(level, f"GPU {row['index']}: {words}") for row in rows for level, words in judged(row)]
+        findings = [(level, f"GPU {row['index']}: {words}") for row in rows for level, words in judged(row)]
         for index, processes in leftovers(rows).items():
-            found.append((WARN, f"GPU {index}: in use by {', '.join(processes[:4])}"))
+            findings.append((WARN, f"GPU {index}: in use by {', '.join(processes[:4])}"))
     except Silent as silence:
         return "silent", [(FAIL, str(silence))]
     log = xids()
-    found += [(FAIL, words) for words in log or []]
-    shown = "bad" if any(level == FAIL for level, _words in found) else "warn" if found else "ok"
-    return shown + ("(no_kernel_log)" if log is None else ""), found
+    findings += [(FAIL, words) for words in log or []]
+    shown = "bad" if any(level == FAIL for level, _words in findings) else "warn" if findings else "ok"
+    return shown + ("(no_kernel_log)" if log is None else ""), findings

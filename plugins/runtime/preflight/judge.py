@@ -34,14 +34,14 @@ def reports_of(folder, names):
 
 def problems_of(folder, names, reports, budget, short):
     """{node: its problems} of the nodes that are not fit. `short`: binding.shortages."""
-    found = {}
+    problems = {}
     for name in names:
         if reports[name] is None:
             words = last_words(folder, name)
-            found[name] = [f"no report: {words}" if words else f"no report within {budget} s"]
+            problems[name] = [f"no report: {words}" if words else f"no report within {budget} s"]
         elif reports[name]["problems"] or name in short:
-            found[name] = [*reports[name]["problems"], *short.get(name, ())]
-    return found
+            problems[name] = [*reports[name]["problems"], *short.get(name, ())]
+    return problems
 
 
 def own_problems(names, reports, unfit, common=()):
@@ -67,7 +67,7 @@ def common_interfaces(nodes, reports):
     common = None
     for name in nodes:
         reachable = reports[name]["usable"].get(nodes[0], [])
-        common = list(reachable) if common is None else [one for one in common if one in reachable]
+        common = list(reachable) if common is None else [interface for interface in common if interface in reachable]
     return common or []
 
 
@@ -104,18 +104,18 @@ def bandwidths(folder, names):
     plan = read(os.path.join(folder, "exchange.json"))
     if plan is None:
         return {}, ""
-    told = {
+    pairs_of = {
         name: (read(os.path.join(folder, name + ".exchange.json")) or {}).get("pairs", {}) for name in plan["nodes"]
     }
     # Each says what came in from the other; a pair is as fast as its slower direction.
-    found = {
-        name: max((min(speed, told[other].get(name, 0.0)) for other, speed in pairs.items()), default=0.0)
-        for name, pairs in told.items()
+    best = {
+        name: max((min(speed, pairs_of[other].get(name, 0.0)) for other, speed in pairs.items()), default=0.0)
+        for name, pairs in pairs_of.items()
     }
-    return {name: found[name] for name in names if name in found}, plan["words"]
+    return {name: best[name] for name in names if name in best}, plan["words"]
 
 
-def shown(speed):
+def speed_text(speed):
     return f"{speed:.0f} MB/s" if speed >= 10 else f"{speed:.1f} MB/s"
 
 
@@ -125,12 +125,12 @@ def rounds(count):
         return []
     if count == 2:
         return [[(0, 1)]]
-    found = [[(place, place + 1) for place in range(start, count - 1, 2)] for start in (0, 1)]
+    rounds = [[(place, place + 1) for place in range(start, count - 1, 2)] for start in (0, 1)]
     last = (count - 1, 0)
     if count % 2:
-        return [*found, [last]]
-    found[1].append(last)
-    return found
+        return [*rounds, [last]]
+    rounds[1].append(last)
+    return rounds
 
 
 def median_of(speeds):
@@ -146,7 +146,9 @@ def slow_links(speeds):
         return {}
     median = median_of(speeds)
     return {
-        name: f"{shown(speed)}, less than half of the median {shown(median)}" if speed else "no result in the exchange"
+        name: f"{speed_text(speed)}, less than half of the median {speed_text(median)}"
+        if speed
+        else "no result in the exchange"
         for name, speed in speeds.items()
         if speed < SLOW_SHARE * median
     }
@@ -210,14 +212,16 @@ def judge(arguments):
     if arguments.slow == "fail":
         unfit.update({name: [why] for name, why in slow.items()})
     # Where every node is bound to too little it is the job's options that do it.
-    common = [problem for found in short.values() for problem in found] if len(short) == len(bound) else []
+    common = (
+        [problem for node_problems in short.values() for problem in node_problems] if len(short) == len(bound) else []
+    )
     blamed = own_problems(names, reports, unfit, common)
     action, chosen, message = decide(names, arguments.wanted, arguments.policy, unfit, blamed, slow)
     interfaces = common_interfaces(chosen, reports) if chosen else []
     for name in names:
         columns = dict(reports[name]["columns"]) if reports[name] else {}
         if name in speeds:
-            columns["net"] = shown(speeds[name]).replace(" ", "")
+            columns["net"] = speed_text(speeds[name]).replace(" ", "")
         line = " ".join([name] + ["{}={}".format(*column) for column in columns.items()])
         print(line if columns else f"{name} {unfit[name][0]}")
     # What the ranks have; where there will be none, what they would have had.
@@ -226,7 +230,7 @@ def judge(arguments):
     if speeds:
         slowest = min(speeds, key=speeds.get)
         median = median_of(speeds)
-        print(f"slowest {slowest} {shown(speeds[slowest])}, median {shown(median)}: {measured}")
+        print(f"slowest {slowest} {speed_text(speeds[slowest])}, median {speed_text(median)}: {measured}")
     for name, why in slow.items():
         print(f"slow {name}: {why}")
     for name in names:

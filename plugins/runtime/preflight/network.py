@@ -33,14 +33,14 @@ def ask_kernel(request, interface):
 
 def interfaces():
     """{name: IPv4 address} of what is up, has a cable and an address; the loop-back is none."""
-    found = {}
+    addresses = {}
     for _index, name in socket.if_nameindex():
         flags, address = ask_kernel(SIOCGIFFLAGS, name), ask_kernel(SIOCGIFADDR, name)
         if flags is None or address is None or name == "lo":
             continue
         if struct.unpack("H", flags[16:18])[0] & UP_AND_RUNNING == UP_AND_RUNNING:
-            found[name] = socket.inet_ntoa(address[20:24])
-    return found
+            addresses[name] = socket.inet_ntoa(address[20:24])
+    return addresses
 
 
 def fast(name):
@@ -82,14 +82,16 @@ def usable(own, own_name, heads, folder):
     """{first node: own interfaces that reach it, the fast ones first} for each node that may become the first one."""
     names = fastest_first(own)
     deadline = time.monotonic() + HEAD_SECONDS
-    found = {}
+    interfaces_of = {}
     for head in heads:
         if head == own_name:
-            found[head] = names
+            interfaces_of[head] = names
             continue
         addresses = await_document(os.path.join(folder, head + ".addresses"), deadline) or {}
-        found[head] = [name for name in names if name in addresses and carries(name, own[name], addresses[name])]
-    return found
+        interfaces_of[head] = [
+            name for name in names if name in addresses and carries(name, own[name], addresses[name])
+        ]
+    return interfaces_of
 
 
 def free_port(job):

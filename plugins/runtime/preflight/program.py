@@ -56,11 +56,11 @@ def probed(python, imports, path):
     known = read(path) if path and asked else None
     if known and known["asked"] == asked:
         return known["versions"], known["torch"], None, True
-    found, torch, trouble = versions(python, imports)
+    columns, torch, trouble = versions(python, imports)
     if path and asked and trouble is None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        publish(path, {"asked": asked, "versions": found, "torch": torch})
-    return found, torch, trouble, False
+        publish(path, {"asked": asked, "versions": columns, "torch": torch})
+    return columns, torch, trouble, False
 
 
 def images_of(runtime):
@@ -101,12 +101,12 @@ def contained(enter, imports):
         return {}, [f"{words[0]}: {error.strerror}"]
     lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
     try:
-        found = json.loads(lines[-1])
-        return found["columns"], [f"the container: {problem}" for problem in found["problems"]]
+        answer = json.loads(lines[-1])
+        return answer["columns"], [f"the container: {problem}" for problem in answer["problems"]]
     except (IndexError, ValueError, KeyError, TypeError):
-        said = [*lines, *done.stderr.decode("utf-8", "replace").strip().splitlines()]
+        output = [*lines, *done.stderr.decode("utf-8", "replace").strip().splitlines()]
         # The last line is the outermost command's, which adds little to the one that failed.
-        why = "; ".join(line.replace("[rankzero] ", "") for line in said[-2:]) or f"exit code {done.returncode}"
+        why = "; ".join(line.replace("[rankzero] ", "") for line in output[-2:]) or f"exit code {done.returncode}"
         return {}, [f"the container does not start: {why}"]
 
 

@@ -169,10 +169,10 @@ def choose(job: Job, nodes: Sequence[str]) -> None:
 
 def meet(job: Job) -> None:
     """Let the ranks meet on the first node."""
-    found = rendezvous.master_address(job, job.nodes)
-    if not found:
+    address = rendezvous.master_address(job, job.nodes)
+    if not address:
         verdict.refuse(job, 71, f"the first node {job.nodes[0]} has no address")
-    job.export("RANKZERO_MASTER_ADDR", found)
+    job.export("RANKZERO_MASTER_ADDR", address)
 
 
 def master(job: Job) -> str:

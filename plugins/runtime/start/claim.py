@@ -53,11 +53,11 @@ def _disown(path: str, kind: str) -> None:
     """End the script because of a path that should be another kind of file, or somebody else's."""
     try:
         status = os.lstat(path)
-        found = f"{_kind(status.st_mode)} of {_user(status.st_uid)} (uid {status.st_uid})"
+        kind_there = f"{_kind(status.st_mode)} of {_user(status.st_uid)} (uid {status.st_uid})"
     except OSError as error:
-        found = f"file that cannot be examined ({error.strerror})"
+        kind_there = f"file that cannot be examined ({error.strerror})"
     own = os.geteuid()
-    say(f"{path} is a {found}, and not a {kind} of {_user(own)} (uid {own}) or root: nothing is run")
+    say(f"{path} is a {kind_there}, and not a {kind} of {_user(own)} (uid {own}) or root: nothing is run")
     raise Ended(77)
 
 

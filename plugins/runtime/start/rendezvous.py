@@ -29,9 +29,9 @@ def master_address(job: Job, nodes: Sequence[str]) -> str:
         return slurm.field(slurm.ask(job, "scontrol", "show", "node", first)[1], "NodeAddr")
     if len(nodes) > 1 and _ipv4(job, first).startswith("127."):
         text = slurm.ask(job, "ip", "-o", "-4", "route", "get", _ipv4(job, nodes[1]), seconds=30)[1]
-        found = re.search(r" src (\S+)", text)
-        if found:
-            return found[1]
+        match = re.search(r" src (\S+)", text)
+        if match:
+            return match[1]
     return first
 
 
@@ -40,9 +40,9 @@ def used_ports() -> set[int]:
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as stream:
             for line in stream:
-                found = re.match(r" *\d+: [0-9A-F]*:([0-9A-F]+) ", line)
-                if found:
-                    used.add(int(found[1], 16))
+                match = re.match(r" *\d+: [0-9A-F]*:([0-9A-F]+) ", line)
+                if match:
+                    used.add(int(match[1], 16))
     return used
 
 

@@ -15,7 +15,7 @@ import pytest
 from tests.unit.runtime.harness import Site, runtime_parts
 
 PARTS = (
-    "node.disk", "node.holding", "node.pack", "preflight.program", "node.copies", "node.sealed_file",
+    "node.disk", "node.job_end", "node.pack", "preflight.program", "node.copies", "node.sealed_file",
     "node.sealed_mount", "node.sealed",
 )  # fmt: skip
 

@@ -29,7 +29,7 @@ PROGRAMS = (
     "core/ownership.py",
     "node/__init__.py",
     "node/disk.py",
-    "node/holding.py",
+    "node/job_end.py",
     "node/sealed.py",
     "node/sealed_file.py",
     "node/sealed_mount.py",
