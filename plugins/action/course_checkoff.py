@@ -30,8 +30,8 @@ class ActionModule(Action):
             return result
         host = (task_vars or {}).get("inventory_hostname", "localhost")
         lines = list(result["lines"])
-        for one in result["students"] if options["evidence"] else []:
-            lines += [f"{one['id']}, all evidence:", *(f"  {line}" for line in one["lines"])]
+        for student in result["students"] if options["evidence"] else []:
+            lines += [f"{student['id']}, all evidence:", *(f"  {line}" for line in student["lines"])]
         result["files"] = {}
         if options["dest"] and not self._task.check_mode:
             try:
@@ -47,10 +47,14 @@ class ActionModule(Action):
 def _write(result: dict[str, Any], dest: str, pick: str) -> dict[str, str]:
     """Write DEST/<course>.csv and .json and return their paths. A new folder is private to the teacher."""
     os.makedirs(dest, mode=0o700, exist_ok=True)
-    students = [{name: value for name, value in one.items() if name != "lines"} for one in result["students"]]
-    told = {**{name: result[name] for name in ("course", "accounting", "counts")}, "pick": pick, "students": students}
+    students = [{name: value for name, value in student.items() if name != "lines"} for student in result["students"]]
+    document = {
+        **{name: result[name] for name in ("course", "accounting", "counts")},
+        "pick": pick,
+        "students": students,
+    }
     files = {}
-    for kind, text in (("csv", result["csv"]), ("json", json.dumps(told, indent=1) + "\n")):
+    for kind, text in (("csv", result["csv"]), ("json", json.dumps(document, indent=1) + "\n")):
         files[kind] = os.path.join(dest, f"{result['course']}.{kind}")
         write_text(files[kind], text)
     return files

@@ -26,30 +26,30 @@ class ActionModule(Producer):
             result = self.make(options, {})
             if "needs" not in result:
                 return result
-            found = hub.downloaded(options, result["needs"])
-            result = self._bring(options, found)
+            download = hub.downloaded(options, result["needs"])
+            result = self._bring(options, download)
             if not result.get("failed"):
-                hub.forget(found)
+                hub.forget(download)
             return result
         self.roots.check("src", options["src"])
-        with hub.opened(options["src"], options["include"], options["exclude"]) as found:
+        with hub.opened(options["src"], options["include"], options["exclude"]) as download:
             if os.path.isdir(os.path.expanduser(options["src"])):
                 # The hub's own cache consists of links. They are followed, so each target must be checked.
-                for file in found.files:
-                    self.roots.check("src", os.path.join(found.folder, file.path))
-            return self._bring(options, found)
+                for file in download.files:
+                    self.roots.check("src", os.path.join(download.folder, file.path))
+            return self._bring(options, download)
 
-    def _bring(self, options: dict[str, Any], found: hub.Found) -> dict[str, Any]:
+    def _bring(self, options: dict[str, Any], download: hub.Found) -> dict[str, Any]:
         """Ask what the host lacks, send it, and have the host install it."""
         given = {**options, "src": None}
-        result = self.make(given, found.request())
+        result = self.make(given, download.request())
         if "lacking" not in result:
             return result
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             archive = os.path.join(folder, "files.tar")
-            hub.pack(found, result["lacking"], archive)
+            hub.pack(download, result["lacking"], archive)
             size = os.path.getsize(archive)
             remote = self._connection._shell.join_path(self.send([archive]), "files.tar")
-        sent = {**self.make(given, found.request(remote)), "sent": size}
+        sent = {**self.make(given, download.request(remote)), "sent": size}
         # Damaged files have been moved aside by now, so they only count as missing.
         return {**sent, **({"repaired": result["repaired"]} if result["repaired"] else {})}

@@ -39,18 +39,18 @@ class ActionModule(Action):
                 display.display(f"{host}: {line}", color="green" if result.get("success") else None)
         outcome = verdict(result)
         # Ansible's own callback prints a failed result as JSON, so it does not contain the card that was just shown.
-        told = {"changed": False, "verdict": outcome}
+        report_result = {"changed": False, "verdict": outcome}
         if outcome == "succeeded":
             lost = logs.get("connection_lost") or logs.get("unreachable")
             # A lost connection says nothing about the launch; any other reason for missing logs is an error.
             if logs.get("msg") and not logs.get("dest") and not lost:
-                return {**told, "failed": True, "msg": f"{launch.get('name')}: its logs: {logs['msg']}"}
-            return {**told, "card": lines}
+                return {**report_result, "failed": True, "msg": f"{launch.get('name')}: its logs: {logs['msg']}"}
+            return {**report_result, "card": lines}
         if outcome == "failed":
             message = f"{launch.get('name')} failed: {result.get('message') or result.get('msg') or 'see the card'}"
-            return {**told, "failed": True, "msg": message}
+            return {**report_result, "failed": True, "msg": message}
         message = (
             f"{launch.get('name')}: the wait ended before job {launch.get('job_id')}; the job continues. "
             f"{result.get('msg') or ''} Run the same command again to re-attach."
         )
-        return {**told, "failed": True, "msg": message}
+        return {**report_result, "failed": True, "msg": message}

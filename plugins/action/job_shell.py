@@ -74,28 +74,28 @@ class ActionModule(LaunchAction):
         result.pop("invocation", None)
         if result.get("failed"):
             return result
-        found = session(plan, result["nodes"])
-        result.update(described(found), notes=notes(plan), **self.producers(result, prepared, job))
+        shell_session = session(plan, result["nodes"])
+        result.update(described(shell_session), notes=notes(plan), **self.producers(result, prepared, job))
         if not job.settings.store_shared:
             result["notes"].append(
                 "not on the nodes: code and environment, which only a job copies there (store_shared)"
             )
         host = task_vars.get("inventory_hostname", "localhost")
-        for line in _told(found, result):
+        for line in _lines(shell_session, result):
             display.display(f"{host}: {line}")
         if not wanted or result["missing"] or self._task.check_mode:
             return result
-        return {**result, "changed": True, "exit_code": self._open(found, task_vars)}
+        return {**result, "changed": True, "exit_code": self._open(shell_session, task_vars)}
 
-    def _open(self, found: Session, task_vars: dict[str, Any]) -> int:
+    def _open(self, session: Session, task_vars: dict[str, Any]) -> int:
         """Give the session the user's terminal until it ends. Returns its exit code."""
-        by_hand = f"type the commands yourself: {' ; '.join(found.lines)}"
+        by_hand = f"type the commands yourself: {' ; '.join(session.lines)}"
         terminal = terminal_of(os.getppid())
         if terminal is None:
             raise RankzeroError(f"open: ansible-playbook runs at no terminal, and a shell needs one; {by_hand}")
         if self._play_context.become:
             raise RankzeroError(f"open: does not go together with become; {by_hand}")
-        command = f"exec {shlex.join(found.whole)}"
+        command = f"exec {shlex.join(session.whole)}"
         transport = self._connection.transport
         if transport == "local":
             # The start-up files of an interactive shell are not wanted here.
@@ -115,11 +115,11 @@ class ActionModule(LaunchAction):
         return self._connection.get_option(name)
 
 
-def _told(found: Session, result: dict[str, Any]) -> list[str]:
+def _lines(session: Session, result: dict[str, Any]) -> list[str]:
     """The result as text: the commands, one on each line, and notes about them."""
     lines = [f"inside {result['allocation']}"] if result["allocation"] else []
     missing = ", ".join(ref["kind"] for ref in result["missing"])
     if missing:
         return [*lines, f"to be built first: {missing}"]
-    lines += [*(["allocate:", *found.lines[:1]] if found.allocate else []), "open a shell:", found.lines[-1]]
+    lines += [*(["allocate:", *session.lines[:1]] if session.allocate else []), "open a shell:", session.lines[-1]]
     return lines + list(result["notes"])

@@ -34,20 +34,20 @@ class ActionModule(LaunchManyAction):
         result = self.launched_sweep(job, sweep, given, task_vars)
         result = self.completed(result, sweep.first, job, sweep.lines)
         host = task_vars.get("inventory_hostname", "localhost")
-        for line in _told(result, sweep.lines):
+        for line in _lines(result, sweep.lines):
             display.display(f"{host}: {line}")
         return result
 
 
-def _told(result: dict[str, Any], lines: list[str]) -> list[str]:
+def _lines(result: dict[str, Any], lines: list[str]) -> list[str]:
     """The result as text: the plan if anything is submitted, and the number of elements for each outcome."""
     if result.get("failed"):
         return []
     missing = ", ".join(ref["kind"] for ref in result["missing"])
     counts = ", ".join(f"{count} {name}" for name, count in result["counts"].items())
-    told = [f"  {counts}; {result['sweep_dir']}"]
-    told += [f"  array {one['job_id']}: {one['elements']} elements" for one in result["arrays"]]
-    told += [f"  to be built first: {missing}"] if missing else []
+    answer = [f"  {counts}; {result['sweep_dir']}"]
+    answer += [f"  array {array['job_id']}: {array['elements']} elements" for array in result["arrays"]]
+    answer += [f"  to be built first: {missing}"] if missing else []
     first, *rest = lines
     plan = [f"  {line}" for line in rest] if result["launch_state"] in ("planned", "submitted") else []
-    return [first, *plan, *told]
+    return [first, *plan, *answer]

@@ -28,15 +28,15 @@ class ActionModule(Action):
         self._host = self._task_vars.get("inventory_hostname", "localhost")
         began = time.monotonic()
         result, polls = self._ask(), 1
-        delay, said = FIRST_DELAY, ""
+        delay, last_tally = FIRST_DELAY, ""
         waiting = options["wait"] and not self._task.check_mode
         while waiting and not result.get("failed") and not result["completed"]:
             left = options["wait_timeout"] - (time.monotonic() - began) if options["wait_timeout"] else delay
             if left <= 0:
                 break
-            if tally(result) != said:
-                said = tally(result)
-                self._say(f"{result['name']}: {said}")
+            if tally(result) != last_tally:
+                last_tally = tally(result)
+                self._say(f"{result['name']}: {last_tally}")
             time.sleep(min(delay, left))
             # Each round costs Slurm one query, however many elements there are.
             delay = min(delay * 1.3, max(options["poll_max"], FIRST_DELAY))

@@ -189,7 +189,7 @@ class ActionModule(Action):
         """
         polls = asked = 0
         moments: list[float] = []
-        told = time.monotonic()
+        summary_at = time.monotonic()
         summary = ""
         python = interpreter(self, self._task_vars)
         while not waits.done:
@@ -223,8 +223,8 @@ class ActionModule(Action):
                     screen.look(waits.watches[0])
                 else:
                     screen.events([])
-            if len(screens) > 1 and now - told >= SUMMARY_SECONDS and waits.summary() != summary:
-                told, summary = now, waits.summary()
+            if len(screens) > 1 and now - summary_at >= SUMMARY_SECONDS and waits.summary() != summary:
+                summary_at, summary = now, waits.summary()
                 display.display(f"{self._host}: {summary}")
             left = None if deadline is None else deadline - time.monotonic()
             if waits.done or (left is not None and left <= 0):  # type: ignore[redundant-expr]  # feed has changed it
@@ -295,8 +295,8 @@ def _ending(last: Record, watch: Watch) -> str:
         took = "" if last["wall_time"] is None else f" after {last['wall_time']:.0f} s"
         return f"{last['state']}{took}: {last['message']}"
     if watch.done and watch.hopeless is None:
-        said = {"started": "started", "artifact": "the artifact is valid", "pattern": "the line is there"}
-        return f"{said[watch.until]}; not waiting for its end"
+        sentences = {"started": "started", "artifact": "the artifact is valid", "pattern": "the line is there"}
+        return f"{sentences[watch.until]}; not waiting for its end"
     return str(last["message"])
 
 

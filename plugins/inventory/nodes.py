@@ -133,23 +133,23 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     def _asked(self) -> list[nodes.Node]:
         command = [*self.get_option("command"), *nodes.QUESTION]
-        said = " ".join(command)
+        command_line = " ".join(command)
         try:
             result = run_command(command, self.get_option("timeout"), scrubbed(os.environ))
         except OSError as error:
             raise AnsibleParserError(
-                f"command: {said!r} cannot be run: {error.strerror}; name the words that run scontrol, for example "
-                "[ssh, -o, BatchMode=yes, login, scontrol]"
+                f"command: {command_line!r} cannot be run: {error.strerror}; name the words that run scontrol, for "
+                "example [ssh, -o, BatchMode=yes, login, scontrol]"
             ) from error
         if result.timed_out:
             raise AnsibleParserError(
-                f"command: {said!r} has not answered within {self.get_option('timeout')} s (timeout)"
+                f"command: {command_line!r} has not answered within {self.get_option('timeout')} s (timeout)"
             )
-        found = nodes.parse_nodes(result.stdout)
-        if result.rc or not found:
+        parsed = nodes.parse_nodes(result.stdout)
+        if result.rc or not parsed:
             complaint = result.stderr.strip() or result.stdout.strip() or "it printed no node name"
-            raise AnsibleParserError(f"command: {said!r} failed with exit status {result.rc}: {complaint}")
-        return found
+            raise AnsibleParserError(f"command: {command_line!r} failed with exit status {result.rc}: {complaint}")
+        return parsed
 
     def _add(self, host: dict[str, Any]) -> None:
         name, strict = host["slurm_node"], self.get_option("strict")

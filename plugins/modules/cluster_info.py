@@ -244,10 +244,10 @@ ARGUMENT_SPEC = {"state_root": {"type": "path", "default": DEFAULT_STATE_ROOT}}
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
-    found = describe(slurm)
+    description = describe(slurm)
     # Ansible has put the home in the place of ~.
-    found["exclusions"] = result(load(module.params["state_root"], str(found["cluster"]), time.time()))
-    return {"changed": False, **found, "slurm_commands": slurm.commands, "warnings": slurm.notes}
+    description["exclusions"] = result(load(module.params["state_root"], str(description["cluster"]), time.time()))
+    return {"changed": False, **description, "slurm_commands": slurm.commands, "warnings": slurm.notes}
 
 
 def main() -> None:

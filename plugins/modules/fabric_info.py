@@ -177,13 +177,15 @@ ARGUMENT_SPEC = {
 def logic(module: AnsibleModule) -> dict[str, Any]:
     asked = module.params
     site = {path: parse_conf(text) for path, text in read_present(SITE_FILES).items()}
-    found = describe(asked["fabric"], asked["fabrics"], site=site, gpu_types=asked["gpu_types"], today=date.today())
-    for sentence in found["expired"] + found["notes"]:
+    description = describe(
+        asked["fabric"], asked["fabrics"], site=site, gpu_types=asked["gpu_types"], today=date.today()
+    )
+    for sentence in description["expired"] + description["notes"]:
         module.warn(sentence)
-    found["suggestions"] = suggest(asked["cluster"], {})
-    found["table"] += measured(asked["measured"], asked["fabrics"], asked["fabric"])
-    found["table"] += suggestions(found["suggestions"]) if asked["cluster"] else []
-    return {"changed": False, **found}
+    description["suggestions"] = suggest(asked["cluster"], {})
+    description["table"] += measured(asked["measured"], asked["fabrics"], asked["fabric"])
+    description["table"] += suggestions(description["suggestions"]) if asked["cluster"] else []
+    return {"changed": False, **description}
 
 
 def main() -> None:

@@ -183,9 +183,9 @@ ARGUMENT_SPEC = {
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
-    found = job_info(slurm, module.params)
-    lines = listing(found["launches"], time.time()) or [found.get("message", "")]
-    return {"changed": False, **found, "lines": lines, "warnings": slurm.notes}
+    info = job_info(slurm, module.params)
+    lines = listing(info["launches"], time.time()) or [info.get("message", "")]
+    return {"changed": False, **info, "lines": lines, "warnings": slurm.notes}
 
 
 def main() -> None:

@@ -229,8 +229,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """One look: the waiting itself is done by the action plugin of the same name, on the controller."""
     slurm = Slurm()
-    found = results(slurm, module.params)
-    return {"changed": False, **found, "slurm_commands": slurm.commands, "warnings": slurm.notes}
+    info = results(slurm, module.params)
+    return {"changed": False, **info, "slurm_commands": slurm.commands, "warnings": slurm.notes}
 
 
 def main() -> None:

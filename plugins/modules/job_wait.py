@@ -290,20 +290,20 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     """One look: the waiting itself is done by the action plugin of the same name, on the controller."""
     slurm = Slurm()
     runs = chosen_runs(module.params)
-    found = [one.as_dict() for one in final_reports(slurm, runs, settle=module.params["_settle"])]
-    for one, run in zip(found, runs):
-        one.update(progress=None, matched=None, proven=one["success"])
+    results = [result.as_dict() for result in final_reports(slurm, runs, settle=module.params["_settle"])]
+    for result, run in zip(results, runs):
+        result.update(progress=None, matched=None, proven=result["success"])
         # A job that Slurm ended, or that never began, has not done it itself.
-        if one["completed"] and not module.check_mode and not is_foreign(run.path):
+        if result["completed"] and not module.check_mode and not is_foreign(run.path):
             run.forget_secrets()
-        if module.params["until"] == "artifact" and not one["completed"]:
-            one["_proof"] = proof_of(run)
+        if module.params["until"] == "artifact" and not result["completed"]:
+            result["_proof"] = proof_of(run)
     if module.params["_asked"] is not None:
         budget.drop(module.params["_asked"])
     counts = {"waited": 0.0, "polls": 0, "slurm_commands": slurm.commands, "warnings": slurm.notes}
     if module.params["run_dirs"] is None:
-        return {"changed": False, **found[0], **counts, "choice": choice_made(module.params, runs[0])}
-    return {"changed": False, "launches": found, **counts}
+        return {"changed": False, **results[0], **counts, "choice": choice_made(module.params, runs[0])}
+    return {"changed": False, "launches": results, **counts}
 
 
 def main() -> None:

@@ -85,19 +85,19 @@ class Producer(Action):
         """Run the module in the background of the host, show its progress, and return its result."""
         if self._task.check_mode or options["state"] == "absent":
             return self.call(**options, _request=request)
-        seconds, told, again = FIRST_WAIT, 0, False
+        seconds, notes_shown, again = FIRST_WAIT, 0, False
         while True:
             result = self.call(**options, _request={**request, "follow": seconds, "again": again})
             going = result.get("going")
             if going is None or result.get("failed"):
                 self.shown.flush()
-                for note in result.get("notes", [])[told:]:
+                for note in result.get("notes", [])[notes_shown:]:
                     self.shown.say(note)
                 return result
             if going:
-                for note in going["notes"][told:]:
+                for note in going["notes"][notes_shown:]:
                     self.shown.say(note)
-                told = len(going["notes"])
+                notes_shown = len(going["notes"])
                 self.shown.events([event(going)])
             seconds, again = min(seconds * 2, LONGEST_WAIT), True
 

@@ -67,7 +67,7 @@ def retried(
     `say(line, color)` reports once that the connection is lost, and once that it is back. Raises ConnectionLost.
     """
     until, pause = clock() + timeout, 1.0
-    told = False
+    reported = False
     while True:
         try:
             result = command()
@@ -75,15 +75,15 @@ def retried(
             reason = str(error)
         else:
             if not result.get("unreachable"):
-                if told:
+                if reported:
                     say("the connection is back", None)
                 return result
             reason = str(result.get("msg", ""))
         if asks_for_login(reason) or master_is_gone(connection):
             raise ConnectionLost(f"the host asks for a login; a wait does not log in again ({reason})")
-        if not told:
+        if not reported:
             say(f"the connection is lost ({reason}); the job is not affected, trying again", "yellow")
-            told = True
+            reported = True
         if clock() + pause > until:
             raise ConnectionLost(f"could not be made again within {timeout:.0f} s ({reason})")
         sleep(pause)

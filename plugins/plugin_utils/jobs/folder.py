@@ -39,15 +39,15 @@ def job_files(folder: str) -> list[str]:
     """
     if not os.path.isdir(folder):
         raise RankzeroError(f"jobs: {folder} is not a folder on the controller")
-    found = []
+    paths = []
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [
+        paths += [
             os.path.relpath(os.path.join(place, name), folder)
             for name in sorted(names)
             if name.endswith(ENDINGS) and not name.startswith(".")
         ]
-    return sorted(found)
+    return sorted(paths)
 
 
 def read_folder(folder: str, cluster: Parameters | None, cwd: str) -> list[Spec]:
@@ -85,12 +85,12 @@ def with_defaults(cluster: Parameters, folder: str, cwd: str) -> JsonObject:
     """The cluster's settings for job files that others may have written. Unless the settings say otherwise, these jobs
     may use files of their repository and no secrets.
     """
-    found = dict(cluster)
-    if found.get("code_roots") is None:
-        found["code_roots"] = [repository_root(folder, cwd)]
-    if found.get("secrets_from") is None:
-        found["secrets_from"] = {}
-    return found
+    settings = dict(cluster)
+    if settings.get("code_roots") is None:
+        settings["code_roots"] = [repository_root(folder, cwd)]
+    if settings.get("secrets_from") is None:
+        settings["secrets_from"] = {}
+    return settings
 
 
 def _doubled(specs: list[Spec]) -> list[str]:
@@ -139,9 +139,9 @@ def in_order(specs: list[Spec], folder: str, cwd: str) -> list[tuple[Spec, Stage
     after: dict[str, list[str]] = {path: [] for path in known}
     full = os.path.join(cwd, os.path.expanduser(folder))
     for path in (os.path.join(full, file) for file in job_files(full)):
-        found = stages(path, read, os.sep) if _is_pipeline(path) else []
-        for stage in found:
-            after[stage.path] += [found[index].path for index in stage.after]
+        listed = stages(path, read, os.sep) if _is_pipeline(path) else []
+        for stage in listed:
+            after[stage.path] += [listed[index].path for index in stage.after]
     ordered = stages([{"job": path, "after": names} for path, names in after.items()], read, os.sep)
     return [(known[stage.path], stage) for stage in ordered]
 

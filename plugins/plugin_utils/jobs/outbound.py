@@ -58,9 +58,9 @@ class Leaving:
 
     def lines(self) -> list[str]:
         """One line for each folder, and one each for secrets and images."""
-        found = [f"takes from {folder}: {', '.join(named)}" for folder, named in self.files.items()]
-        found += [f"takes secrets: {', '.join(self.secrets)}"] if self.secrets else []
-        return found + ([f"takes images: {', '.join(self.images)}"] if self.images else [])
+        lines = [f"takes from {folder}: {', '.join(named)}" for folder, named in self.files.items()]
+        lines += [f"takes secrets: {', '.join(self.secrets)}"] if self.secrets else []
+        return lines + ([f"takes images: {', '.join(self.images)}"] if self.images else [])
 
     def facts(self) -> dict[str, object]:
         """The same, for a task's result."""

@@ -51,8 +51,8 @@ class Rendered:
     @property
     def request(self) -> JsonObject:
         """The request of its job or array."""
-        found: dict[str, Any] = self.launch.arguments["array"] if self.is_sweep else self.launch.arguments
-        return found
+        request: dict[str, Any] = self.launch.arguments["array"] if self.is_sweep else self.launch.arguments
+        return request
 
     @property
     def first(self) -> Prepared:
@@ -61,7 +61,7 @@ class Rendered:
 
     def element_keys(self) -> list[str]:
         """The keys of a sweep's elements; empty for a job."""
-        return [one["key"] for one in self.launch.arguments["elements"]] if self.is_sweep else []
+        return [element["key"] for element in self.launch.arguments["elements"]] if self.is_sweep else []
 
     def upstream(self) -> Upstream:
         """How later stages refer to this one."""
@@ -119,7 +119,7 @@ def stages(given: Any, read: Read, cwd: str) -> list[Stage]:
         if item.after is None and not after[item.path] and before.path != item.path:
             after[item.path] = (before.path,)
     order = _sorted(list(jobs), after)
-    found = []
+    stages = []
     for path in order:
         upstream = tuple(order.index(name) for name in after[path])
         names = [jobs[order[index]].spec.name for index in upstream]
@@ -129,8 +129,8 @@ def stages(given: Any, read: Read, cwd: str) -> list[Stage]:
                 f"after: {path} follows two jobs of the name {doubled[0]}; the ranks find each by its name, so give "
                 "them different ones"
             )
-        found.append(Stage(path, jobs[path], upstream))
-    return found
+        stages.append(Stage(path, jobs[path], upstream))
+    return stages
 
 
 def _items(given: Any, cwd: str) -> list[_Item]:
@@ -153,7 +153,7 @@ def _items(given: Any, cwd: str) -> list[_Item]:
 def _listed(given: Any, folder: str, where: str) -> list[_Item]:
     if not isinstance(given, (list, tuple)) or not given:
         raise RankzeroError(f"{where}: jobs must be a list of job files, not {given!r}")
-    found = []
+    items = []
     for item in given:
         after = None
         if isinstance(item, Mapping):
@@ -171,8 +171,8 @@ def _listed(given: Any, folder: str, where: str) -> list[_Item]:
             item = item.get("job")
         if not isinstance(item, str) or not item:
             raise RankzeroError(f"{where}: an item must be the path of a job file, or {{job, after}}; not {item!r}")
-        found.append(_Item(os.path.normpath(os.path.join(folder, os.path.expanduser(item))), after))
-    return found
+        items.append(_Item(os.path.normpath(os.path.join(folder, os.path.expanduser(item))), after))
+    return items
 
 
 def _sorted(paths: Sequence[str], after: Mapping[str, Sequence[str]]) -> list[str]:

@@ -114,17 +114,17 @@ def read_job(
         )
     if not isinstance(job, (str, Mapping)):
         raise RankzeroError(f"job: must be the path of a job file or a job spec as a map, not {job!r}")
-    settings, below, found = cluster_settings(cluster)
+    settings, below, mistakes = cluster_settings(cluster)
     roots = Roots.of(settings.code_roots, cwd)
     layer, base = _own_layer(job, roots, cwd)
-    problems = [f"launch_cluster.{text}" for text in found]
+    problems = [f"launch_cluster.{text}" for text in mistakes]
     layers = [Layer("launch_cluster", below), layer]
     for name, values in (("overrides", overrides), ("command line", command_line)):
-        data, found = override_layer(values or {})
-        problems += found
+        data, mistakes = override_layer(values or {})
+        problems += mistakes
         layers.append(Layer(name, data))
     renamed = [with_new_names(layer) for layer in layers]
-    problems += [problem for _layer, _warnings, found in renamed for problem in found]
+    problems += [problem for _layer, _warnings, mistakes in renamed for problem in mistakes]
     merged = merge([layer for layer, _warnings, _problems in renamed])
     spec = validated(merged, problems, settings.fabrics)
 

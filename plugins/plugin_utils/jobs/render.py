@@ -132,9 +132,9 @@ def _block(templates: jinja2.Environment, name: str, block: str, values: Mapping
     """One block of a job's template: the site's if it has one, with ours as its `super()`."""
     chain = [templates.get_template(each) for each in dict.fromkeys([name, SCRIPT])]
     context = chain[0].new_context(dict(values))
-    found = [template.blocks[block] for template in chain if block in template.blocks]
-    context.blocks[block] = found
-    return Safe("".join(found[0](context)).strip("\n"))
+    blocks = [template.blocks[block] for template in chain if block in template.blocks]
+    context.blocks[block] = blocks
+    return Safe("".join(blocks[0](context)).strip("\n"))
 
 
 def _opened(site_templates: str | None) -> tuple[jinja2.Environment, str]:

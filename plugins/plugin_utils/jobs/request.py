@@ -124,10 +124,10 @@ def _placement(spec: LaunchSpec) -> Placement | None:
 
 def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
     """What the nodes mount or read besides the roots: (the option, its path on the cluster)."""
-    found = [("container.mounts", mount(text).source) for text in spec.container.mounts]
+    sources = [("container.mounts", mount(text).source) for text in spec.container.mounts]
     if spec.container.runtime != "none" and (spec.container.image or "").startswith("/"):
-        found.append(("container.image", str(spec.container.image)))
+        sources.append(("container.image", str(spec.container.image)))
     if spec.environment.path:
-        found.append(("environment.path", spec.environment.path))
-    found += [(f"data.{name}", one.folder) for name, one in sorted(spec.data.items()) if not one.tree]
-    return found
+        sources.append(("environment.path", spec.environment.path))
+    sources += [(f"data.{name}", source.folder) for name, source in sorted(spec.data.items()) if not source.tree]
+    return sources

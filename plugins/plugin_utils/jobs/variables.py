@@ -167,7 +167,7 @@ def refuse_unknown(playbook: str | None, extra: Collection[str], own: Collection
 
 def _meant(name: str, known: Collection[str]) -> str:
     # Match words of a name before similar letters: `wait_timeout` means launch_wait_timeout.
-    parts = [one for one in known if f"_{name}_" in f"_{one}_"]
+    parts = [candidate for candidate in known if f"_{name}_" in f"_{candidate}_"]
     close = min(parts, key=len) if parts and name not in MEANT else nearest(name, list(known), likeness=0.7)
     if close:
         return f"did you mean {close}?"

@@ -24,21 +24,21 @@ def attempts(logs_dir: str) -> list[str]:
 
 def rank_logs(logs_dir: str) -> dict[int, str]:
     """Rank -> path of its log in the newest attempt, ordered by rank, for any style of file names."""
-    found = {}
+    paths = {}
     for folder in attempts(logs_dir)[:1]:
         for name in os.listdir(folder):
             rank = rank_of(name)
             if rank is not None:
-                found[rank] = os.path.join(folder, name)
-    return dict(sorted(found.items()))
+                paths[rank] = os.path.join(folder, name)
+    return dict(sorted(paths.items()))
 
 
 def evidence(logs_dir: str) -> list[tuple[str, str]]:
     """Rows for the card, only for facts that the logs contain. A row with an empty title continues the row above."""
     ends = {rank: checklist.read_ends(path) for rank, path in rank_logs(logs_dir).items()}
     heads = {rank: log.head for rank, log in ends.items()}
-    said, silent = checklist.started(heads)
-    rows = [("ranks", checklist.ranks_in_words(said, silent))] if said else []
+    started, silent = checklist.started(heads)
+    rows = [("ranks", checklist.ranks_in_words(started, silent))] if started else []
     chosen = checklist.networks(heads)
     rows += [("network", checklist.network_in_words(chosen))] if chosen else []
     return rows + _losses({rank: log.tail for rank, log in ends.items()})
@@ -48,7 +48,7 @@ def _losses(tails: Mapping[int, str]) -> list[tuple[str, str]]:
     """The last losses of the rank that prints most of them: rank 0 in most frameworks, the last rank in some."""
     best: list[str] = []
     for tail in tails.values():
-        lines = [line for line in tail.splitlines() if (found := parse_metrics(line)) and found.loss is not None]
+        lines = [line for line in tail.splitlines() if (metrics := parse_metrics(line)) and metrics.loss is not None]
         if len(lines) > len(best):
             best = lines
     shown = [printable(line.strip(), 120) for line in best[-LOSSES_SHOWN:]]

@@ -33,11 +33,11 @@ def title(path: str) -> str:
 
 def newest_logs(logs_dir: str) -> list[str]:
     """The logs of the newest attempt, ordered by rank, and those of the batch script."""
-    found = []
+    paths = []
     for folder in [*attempts(logs_dir)[:1], logs_dir]:
         if os.path.isdir(folder):
-            found += [os.path.join(folder, name) for name in os.listdir(folder) if not name.startswith(".")]
-    files = [path for path in found if os.path.isfile(path)]
+            paths += [os.path.join(folder, name) for name in os.listdir(folder) if not name.startswith(".")]
+    files = [path for path in paths if os.path.isfile(path)]
 
     def order(path: str) -> tuple[int, str]:
         rank = rank_of(path)

@@ -69,8 +69,8 @@ def _proven(host: str, launch: Parameters, result: Parameters) -> Row:
 def _wanted(conditions: object) -> str:
     if not isinstance(conditions, Mapping) or not conditions:
         return ""
-    said = [f"{SIGNS.get(str(name), name)} {shown_value(value)}" for name, value in conditions.items()]
-    return f" ({', '.join(said)})"
+    words = [f"{SIGNS.get(str(name), name)} {shown_value(value)}" for name, value in conditions.items()]
+    return f" ({', '.join(words)})"
 
 
 def _failed(host: str, launch: Parameters, result: Parameters, logs: Parameters, why: Parameters) -> list[Row]:

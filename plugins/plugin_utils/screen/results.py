@@ -92,13 +92,15 @@ def _message(result: Parameters) -> str:
     """The message of a result, from the most informative key, followed by the end of a program's output."""
     text = result.get("msg")
     lines = text if isinstance(text, list) else [text] if text not in (None, "") else []
-    said = "\n".join(str(line) for line in lines)
-    if not said or "module_stderr" in result:
-        said = "\n".join(part for part in (said, _last(result.get("module_stderr") or result.get("stderr"))) if part)
+    message = "\n".join(str(line) for line in lines)
+    if not message or "module_stderr" in result:
+        message = "\n".join(
+            part for part in (message, _last(result.get("module_stderr") or result.get("stderr"))) if part
+        )
     elif result.get("rc") and result.get("stderr"):
-        said = f"{said}\n{_last(result['stderr'])}"
-    if said:
-        return said
+        message = f"{message}\n{_last(result['stderr'])}"
+    if message:
+        return message
     shown = [
         f"{key}: {value}"
         for key, value in result.items()

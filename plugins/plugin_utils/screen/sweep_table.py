@@ -71,12 +71,12 @@ def tally(result: ModuleResult) -> str:
     """The number of elements of each status, and the best one so far, on one line."""
     counts = result["counts"]
     order = ("succeeded", "active", "failed", "unknown", "missing")
-    said = ", ".join(f"{counts[name]} {name}" for name in order if counts.get(name))
+    text = ", ".join(f"{counts[name]} {name}" for name in order if counts.get(name))
     best = result.get("best")
     if best:
         values = ", ".join(f"{name}={_cell(value)}" for name, value in best["parameters"].items())
-        said += f"; best {result['metric']} {shown_value(best['metric'])} by element {best['number']} ({values})"
-    return said
+        text += f"; best {result['metric']} {shown_value(best['metric'])} by element {best['number']} ({values})"
+    return text
 
 
 def _cell(value: str) -> str:

@@ -38,8 +38,8 @@ class Moving:
 
     def events(self, events: Iterable[Event]) -> None:
         """Show the progress."""
-        for one in events:
-            display.row(Row(self._host, RUNNING, self._name, self._what, detail=one.text, fraction=one.fraction))
+        for event in events:
+            display.row(Row(self._host, RUNNING, self._name, self._what, detail=event.text, fraction=event.fraction))
 
     def flush(self) -> None:
         """Does nothing: no events are kept, and the task's result ends the row."""

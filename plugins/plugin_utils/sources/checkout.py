@@ -104,13 +104,13 @@ def head(git: Git) -> tuple[str | None, str | None]:
 
 def committed_blobs(git: Git, folder: str) -> dict[str, tuple[bytes, str]]:
     """The files of the commit below a folder: path -> (mode, object)."""
-    found = {}
+    blobs = {}
     for record in git.ask(folder, "ls-tree", "-r", "-z", "HEAD", ".").split(b"\0"):
         if record:
             facts, path = record.split(b"\t", 1)
             mode, _kind, blob = facts.split(b" ")
-            found[os.fsdecode(path)] = (mode, blob.decode("ascii"))
-    return found
+            blobs[os.fsdecode(path)] = (mode, blob.decode("ascii"))
+    return blobs
 
 
 def contents(git: Git, blobs: Iterable[str], largest: int) -> dict[str, bytes]:
@@ -123,17 +123,17 @@ def contents(git: Git, blobs: Iterable[str], largest: int) -> dict[str, bytes]:
         for line in sizes.splitlines()
         if line.split(b" ")[1:2] == [b"blob"] and int(line.split(b" ")[2]) <= largest
     ]
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     if not small:
-        return found
+        return contents
     output = git.ask(git.tree.top, "cat-file", "--batch", stdin=b"".join(name + b"\n" for name in small))
     at = 0
     for name in small:
         begin = output.index(b"\n", at) + 1
         size = int(output[at : begin - 1].split(b" ")[2])
-        found[name.decode("ascii")] = output[begin : begin + size]
+        contents[name.decode("ascii")] = output[begin : begin + size]
         at = begin + size + 1
-    return found
+    return contents
 
 
 def address(git: Git) -> str:
@@ -174,7 +174,7 @@ def _is_plain(path: str) -> bool:
 
 def _index(git: Git, folder: str) -> list[_Indexed]:
     output = git.ask(folder, "ls-files", "-t", "--stage", "--debug", "-z")
-    found = []
+    entries = []
     at = 0
     for match in _RECORD.finditer(output):
         if match.start() != at:
@@ -189,11 +189,11 @@ def _index(git: Git, folder: str) -> list[_Indexed]:
             absent=match["tag"] == b"S",
             seen=tuple(int(match[name]) for name in recorded),
         )
-        found.append(entry)
+        entries.append(entry)
     if at != len(output):
         raise RankzeroError(f"git: the index of {git.tree.top} cannot be read. Check it with `git fsck`.")
     # In a conflict, one path has several entries.
-    return list({entry.path: entry for entry in found}.values())
+    return list({entry.path: entry for entry in entries}.values())
 
 
 def _differing(git: Git, root: str, indexed: Iterable[_Indexed]) -> set[str]:
@@ -278,10 +278,10 @@ def _unconverted(git: Git, root: str, doubtful: list[_Indexed]) -> set[str]:
 def _attributes(git: Git, root: str, paths: list[str]) -> dict[str, dict[str, str]]:
     asked = b"".join(os.fsencode(path) + b"\0" for path in paths)
     fields = git.ask(root, "check-attr", "-z", "--stdin", "filter", "text", "eol", stdin=asked).split(b"\0")
-    found: dict[str, dict[str, str]] = {path: {} for path in paths}
+    attributes: dict[str, dict[str, str]] = {path: {} for path in paths}
     for path, name, value in zip(fields[0::3], fields[1::3], fields[2::3]):
-        found[os.fsdecode(path)][os.fsdecode(name)] = os.fsdecode(value)
-    return found
+        attributes[os.fsdecode(path)][os.fsdecode(name)] = os.fsdecode(value)
+    return attributes
 
 
 def _converted(root: str, entry: _Indexed, attributes: Mapping[str, str], pointer: bytes) -> bool:

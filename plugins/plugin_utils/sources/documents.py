@@ -149,12 +149,12 @@ def json_document(text: str, what: str) -> Any:
         return int(digits) if digits.lstrip("-").isdecimal() else float(digits)
 
     def mapping(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         for key, value in pairs:
-            if key in found:
+            if key in members:
                 raise RankzeroError(f"{what}: the key {key!r} occurs twice in a map")
-            found[key] = value
-        return found
+            members[key] = value
+        return members
 
     def refused(word: str) -> None:
         raise RankzeroError(f"{what}: {word} is not a number; omit it, or quote it")

@@ -40,7 +40,7 @@ def load_families(paths: Sequence[str], cwd: str, roots: Roots = ANYWHERE) -> li
     Raises one `RankzeroError` that lists the mistakes of all files.
     """
     problems: list[str] = []
-    found: list[dict[str, Any]] = []
+    families: list[dict[str, Any]] = []
     for path in _files(paths, cwd, problems):
         stranger = roots.problem("families", path)
         if stranger:
@@ -50,30 +50,30 @@ def load_families(paths: Sequence[str], cwd: str, roots: Roots = ANYWHERE) -> li
             mistakes = list(_mistakes(family))
             problems += [f"{place}: {mistake}" for mistake in mistakes]
             if not mistakes:
-                found.append(dict(family))
-    names = [family["family"] for family in found]
+                families.append(dict(family))
+    names = [family["family"] for family in families]
     problems += [
         f"family {name!r} is defined {names.count(name)} times" for name in sorted(set(names)) if names.count(name) > 1
     ]
     if problems:
         raise RankzeroError("families: " + "; ".join(problems))
-    return found
+    return families
 
 
 def _files(paths: Sequence[str], cwd: str, problems: list[str]) -> list[str]:
-    found: list[str] = []
+    files: list[str] = []
     for path in paths:
         full = os.path.join(cwd, os.path.expanduser(path))
         if os.path.isdir(full):
             inside = [name for name in sorted(os.listdir(full)) if name.endswith((".yml", ".yaml"))]
-            found += [os.path.join(full, name) for name in inside]
+            files += [os.path.join(full, name) for name in inside]
             if not inside:
                 problems.append(f"the folder {full} contains no *.yml")
         elif os.path.exists(full):
-            found.append(full)
+            files.append(full)
         else:
             problems.append(f"there is no file {full} on the controller; give a YAML file, or a folder of them")
-    return found
+    return files
 
 
 def _families_in(path: str, problems: list[str]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -100,59 +100,61 @@ def _families_in(path: str, problems: list[str]) -> list[tuple[str, Mapping[str,
 
 def _mistakes(family: Mapping[str, Any]) -> list[str]:
     """The mistakes of one family, each with its key."""
-    found = _unknown(family, _KEYS, "")
-    found += [f"{key} is required, as text" for key in _TEXTS if not _text(family.get(key))]
+    mistakes = _unknown(family, _KEYS, "")
+    mistakes += [f"{key} is required, as text" for key in _TEXTS if not _text(family.get(key))]
     name = family.get("family")
     if isinstance(name, str) and name.strip() and not _NAME.match(name):
-        found.append(f"family {name!r} is not a valid name: lower-case letters, digits and _, at most 40")
+        mistakes.append(f"family {name!r} is not a valid name: lower-case letters, digits and _, at most 40")
     if name in {signature.family for signature in SIGNATURES}:
-        found.append(f"family {name!r} is one of the collection's: choose another name")
+        mistakes.append(f"family {name!r} is one of the collection's: choose another name")
     for key in ("retry", "blames_node"):
         if key in family and not isinstance(family[key], bool):
-            found.append(f"{key} must be true or false, not {family[key]!r}")
+            mistakes.append(f"{key} must be true or false, not {family[key]!r}")
     if not _texts(family.get("examples")):
-        found.append("examples is required: a list of lines as the program writes them")
+        mistakes.append("examples is required: a list of lines as the program writes them")
     matches = 0
     for kind, keys in (("says", _SAYS), ("raises", _RAISES)):
         given = family.get(kind) or []
         if not isinstance(given, list) or not all(isinstance(match, Mapping) for match in given):
-            found.append(f"{kind} must be a list of maps with regex")
+            mistakes.append(f"{kind} must be a list of maps with regex")
             continue
         matches += len(given)
         for number, match in enumerate(given):
-            found += [f"{kind}[{number}]{mistake}" for mistake in _match_mistakes(match, keys)]
+            mistakes += [f"{kind}[{number}]{mistake}" for mistake in _match_mistakes(match, keys)]
     if not matches:
-        found.append("says or raises is required: a pattern for its log lines")
-    return found or _unproven(site_families.signature(dict(family)))
+        mistakes.append("says or raises is required: a pattern for its log lines")
+    return mistakes or _unproven(site_families.signature(dict(family)))
 
 
 def _match_mistakes(match: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
-    found = [f": {mistake}" for mistake in _unknown(match, keys, "")]
+    mistakes = [f": {mistake}" for mistake in _unknown(match, keys, "")]
     for key in ("regex", "frames"):
         if key not in match and key == "frames":
             continue
         if not _text(match.get(key)):
-            found.append(f".{key} is required, as text")
+            mistakes.append(f".{key} is required, as text")
             continue
         try:
             re.compile(match[key])
         except re.error as error:
-            found.append(f".{key} {match[key]!r} is not a valid regular expression: {error}")
+            mistakes.append(f".{key} {match[key]!r} is not a valid regular expression: {error}")
     needles = match.get("needles")
-    if "needles" in keys and not (_texts(needles) and all(len(str(one)) >= SHORTEST_NEEDLE for one in needles or [])):
-        found.append(
+    if "needles" in keys and not (
+        _texts(needles) and all(len(str(needle)) >= SHORTEST_NEEDLE for needle in needles or [])
+    ):
+        mistakes.append(
             f".needles is required: fixed strings of {SHORTEST_NEEDLE} letters or more; each line has one of them"
         )
     strength = match.get("strength", "cause")
     if strength not in site_families.STRENGTHS:
-        found.append(f".strength {strength!r} is not allowed; allowed are {', '.join(site_families.STRENGTHS)}")
-    return found
+        mistakes.append(f".strength {strength!r} is not allowed; allowed are {', '.join(site_families.STRENGTHS)}")
+    return mistakes
 
 
 def _unproven(signature: Signature) -> list[str]:
     """Reasons why a family's own examples contradict it."""
     groups = {name for match in signature.matches for name in match.regex.groupindex} | {"node"}
-    found = [
+    mistakes = [
         f"{key} names {{{hole}}}, which no regex captures"
         for key in ("what", "remedy")
         for hole in _HOLE.findall(getattr(signature, key))
@@ -160,8 +162,8 @@ def _unproven(signature: Signature) -> list[str]:
     ]
     for example in signature.examples:
         if not any(_diagnosed(signature, text) for text in (example, _raised(example))):
-            found.append(f"the example {example!r} is not recognised as this family")
-    return found
+            mistakes.append(f"the example {example!r} is not recognised as this family")
+    return mistakes
 
 
 def _raised(example: str) -> str:

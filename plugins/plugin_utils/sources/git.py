@@ -123,8 +123,8 @@ class Git:
             base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
             asked = ["config", "--type=path", "--get", "core.excludesFile"]
             # The only query that reads the user's configuration. `git config` runs nothing that is named there.
-            said = self._run(asked, (0, 1, 128), b"", {"HOME": home, "XDG_CONFIG_HOME": base}, users_own=True)
-            self._ignored = os.fsdecode(said.rstrip(b"\n")) or os.path.join(base, "git", "ignore")
+            answer = self._run(asked, (0, 1, 128), b"", {"HOME": home, "XDG_CONFIG_HOME": base}, users_own=True)
+            self._ignored = os.fsdecode(answer.rstrip(b"\n")) or os.path.join(base, "git", "ignore")
         return ["-c", f"core.excludesFile={self._ignored}"] if os.path.isfile(self._ignored) else []
 
     def _run(
@@ -170,19 +170,19 @@ class Git:
 
     def _settings(self) -> dict[str, str]:
         """The settings in the repository's own configuration file, without includes. Nothing in it is run."""
-        found: dict[str, str] = {}
+        settings: dict[str, str] = {}
         path = os.path.join(self.tree.shared, "config")
         text = read_small(path)
         if text is None:
-            return found
+            return settings
         own = os.path.join(self._view, "theirs")
         with open(own, "wb") as stream:
             stream.write(text)
         listed = self.ask(self._view, "config", "--file", own, "--no-includes", "--null", "--list", allowed=(0, 128))
         for record in listed.split(b"\0"):
             name, _line, value = os.fsdecode(record).partition("\n")
-            found.setdefault(name, value)
-        return found
+            settings.setdefault(name, value)
+        return settings
 
     def _configure(self, settings: Iterable[tuple[str, str]]) -> None:
         lines = [_OWN_CONFIGURATION]

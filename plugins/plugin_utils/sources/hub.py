@@ -102,19 +102,19 @@ def downloaded(options: JsonObject, needs: JsonObject) -> Found:
     return Found(folder, tuple(files), "hub", commit)
 
 
-def forget(found: Found) -> None:
+def forget(download: Found) -> None:
     """Remove the download, once its files have arrived."""
     with contextlib.suppress(OSError):
-        remove_tree(found.folder)
+        remove_tree(download.folder)
 
 
-def pack(found: Found, names: Iterable[str], archive: str) -> None:
+def pack(download: Found, names: Iterable[str], archive: str) -> None:
     """Write those files to an uncompressed tar, since weights do not compress. Raises RankzeroError."""
     wanted = set(names)
     try:
         with tarfile.open(archive, "w", dereference=True) as packed:
-            for file in found.files:
+            for file in download.files:
                 if file.path in wanted:
-                    packed.add(os.path.realpath(os.path.join(found.folder, file.path)), arcname=file.path)
+                    packed.add(os.path.realpath(os.path.join(download.folder, file.path)), arcname=file.path)
     except OSError as error:
-        raise RankzeroError(f"src: {error.filename or found.folder} cannot be packed: {error.strerror}") from error
+        raise RankzeroError(f"src: {error.filename or download.folder} cannot be packed: {error.strerror}") from error

@@ -57,9 +57,9 @@ def look(path: str) -> str:
     return _LOOK.format(path=shlex.quote(path))
 
 
-def found(path: str, said: str, wanted_python: str | None) -> Adopted:
+def found(path: str, output: str, wanted_python: str | None) -> Adopted:
     """Parse the command's output. Raises SpecError if the environment cannot be used."""
-    answers = re.findall(r"^rankzero:(.*)$", said, re.MULTILINE)
+    answers = re.findall(r"^rankzero:(.*)$", output, re.MULTILINE)
     answer = answers[-1].strip() if answers else ""
     parts = answer.split(":")
     problem = ""
@@ -68,7 +68,7 @@ def found(path: str, said: str, wanted_python: str | None) -> Adopted:
     elif answer == "no-python":
         problem = f"{path} has no bin/python, so it is neither a venv nor a conda environment"
     elif len(parts) != 3 or not re.fullmatch(r"[0-9a-f]{64}", parts[2]):
-        problem = f"{path} cannot be read on the cluster: {said.strip()[-200:] or 'no answer'}"
+        problem = f"{path} cannot be read on the cluster: {output.strip()[-200:] or 'no answer'}"
     elif not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", parts[1]):
         problem = f"{path}/bin/python does not start on the cluster; is what it was made from still there?"
     elif wanted_python and not f"{parts[1]}.".startswith(f"{wanted_python}."):

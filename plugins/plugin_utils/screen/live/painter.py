@@ -120,7 +120,7 @@ class Painter:
         more = [f"    and {len(rows) - most + 1} more"] if len(rows) > most else []
         rows = rows[: most - 1] if more else rows
         drawn, plain = (
-            [kind.running(one.row, now - one.began, now) for one in rows] + more
+            [kind.running(row.row, now - row.began, now) for row in rows] + more
             for kind in (layout, replace(layout, colour=False))
         )
         picture = "\n".join(drawn)

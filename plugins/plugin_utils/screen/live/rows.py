@@ -169,7 +169,7 @@ class Board:
 
     def due(self, now: float) -> list[Running]:
         """The running rows for which a line must be printed now, without a terminal."""
-        found = []
+        due = []
         busy = {host for host, _name in self._running}
         for host, task in self._tasks.items():
             if host not in busy and now - max(task.began, self._heard.get(host, 0.0)) >= NEXT_LINE:
@@ -183,8 +183,8 @@ class Board:
             wanted = (running.row.news and changed) or nothing >= SILENCE
             if wanted or (changed and silent >= (NEXT_LINE if running.shown else FIRST_LINE)):
                 running.printed, running.shown = now, shown
-                found.append(running)
-        return found
+                due.append(running)
+        return due
 
     def rest(self) -> list[Row]:
         """Remove and return the rows that still run at the end."""
