@@ -32,8 +32,8 @@ def listed(items: str | Schema, description: str, *, null: bool = False) -> Sche
 def record(properties: dict[str, Schema], description: str = "", *, null: bool = False) -> Schema:
     """An object that has all of these keys. More may be added."""
     kind: str | list[str] = ["object", "null"] if null else "object"
-    told = {"description": description} if description else {}
-    return {**told, "type": kind, "required": list(properties), "properties": properties}
+    described = {"description": description} if description else {}
+    return {**described, "type": kind, "required": list(properties), "properties": properties}
 
 
 EXIT_CODE = "The exit code of the program."

@@ -105,11 +105,11 @@ def _module(name: str, variable: str) -> Any:
 @functools.cache
 def _role_options() -> Mapping[str, Any]:
     """The variables of all roles."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for role in sorted(os.listdir(os.path.join(ROOT, "roles"))):
         for entry in yaml.safe_load(_read(f"roles/{role}/meta/argument_specs.yml"))["argument_specs"].values():
-            found = {**(entry.get("options") or {}), **found}
-    return found
+            options = {**(entry.get("options") or {}), **options}
+    return options
 
 
 def _tasks(playbook: str) -> Iterator[Mapping[str, Any]]:
@@ -121,15 +121,15 @@ def _tasks(playbook: str) -> Iterator[Mapping[str, Any]]:
 def _module_options(name: str) -> Mapping[str, Any]:
     """The options of a module, with those of our fragments."""
     documentation = _module(name, "DOCUMENTATION")
-    found = dict(documentation.get("options") or {})
+    options = dict(documentation.get("options") or {})
     for used in documentation.get("extends_documentation_fragment") or []:
         prefix, _, rest = used.partition("rankzero.slurm.")
         if rest and not prefix:
             file, _, part = rest.partition(".")
             fragments = importlib.import_module(f"ansible_collections.rankzero.slurm.plugins.doc_fragments.{file}")
             text = getattr(fragments.ModuleDocFragment, part.upper() or "DOCUMENTATION")
-            found.update(yaml.safe_load(text).get("options") or {})
-    return found
+            options.update(yaml.safe_load(text).get("options") or {})
+    return options
 
 
 def _meaning(playbook: str, name: str) -> str:
@@ -162,8 +162,8 @@ def _commented(line: str) -> str:
     """A line of a playbook's header as a line of a shell script."""
     if not line.startswith("ansible-playbook"):
         return f"# {line}"
-    typed, _, said = line.partition("  ")
-    return f"{typed}  # {said.strip()}" if said else typed
+    typed, _, comment = line.partition("  ")
+    return f"{typed}  # {comment.strip()}" if comment else typed
 
 
 def playbooks() -> str:
@@ -178,9 +178,9 @@ def playbooks() -> str:
         header = re.findall(r"^# (.*)$", _read(f"playbooks/{name}.yml").split("\n- name:")[0], re.M)
         title = yaml.safe_load(_read(f"playbooks/{name}.yml"))[-1]["name"]
         lines += [f"## {name}", "", f"{title}.", "", "```sh", *map(_commented, header), "```", ""]
-        own = tuple(one for one in variables.PLAYBOOKS[name] if not one.startswith("lab_cluster_"))
+        own = tuple(option for option in variables.PLAYBOOKS[name] if not option.startswith("lab_cluster_"))
         if name == "checkoff":
-            own = tuple(one for one in own if one in (*variables.CHECKOFF, "students", "pick", "evidence"))
+            own = tuple(option for option in own if option in (*variables.CHECKOFF, "students", "pick", "evidence"))
         lines += [*_variable_rows(name, own), ""]
         if len(own) < len(variables.PLAYBOOKS[name]):
             more = "of the [course](../roles/course/README.md) and " if name == "checkoff" else ""

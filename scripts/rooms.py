@@ -61,10 +61,10 @@ def _imports(folder: str, room: str) -> Iterator[str]:
         for name in names:
             if name.endswith(".py"):
                 with open(os.path.join(place, name), encoding="utf-8") as stream:
-                    found = _names(ast.parse(stream.read()))
+                    imports = _names(ast.parse(stream.read()))
                 # The rooms of the runtime import each other by their own names.
                 prefix = "" if folder == "runtime" else f"{PLUGINS}{folder}."
-                used = {dotted[len(prefix) :].split(".")[0] for dotted in found if dotted.startswith(prefix)}
+                used = {dotted[len(prefix) :].split(".")[0] for dotted in imports if dotted.startswith(prefix)}
                 yield from used & _declared(folder) - {room}
 
 
@@ -78,16 +78,16 @@ def _names(tree: ast.Module) -> Iterator[str]:
 
 def table(folder: str) -> list[str]:
     """The rooms as a Markdown table."""
-    return ["| room | what it does |", "| --- | --- |", *(f"| `{one.name}` | {one.does} |" for one in rooms(folder))]
+    return ["| room | what it does |", "| --- | --- |", *(f"| `{room.name}` | {room.does} |" for room in rooms(folder))]
 
 
 def matrix(folder: str) -> list[str]:
     """Who imports whom: one row a room, one column a room under the row's number."""
-    found = rooms(folder)
-    width = max(len(room.name) for room in found)
-    lines = [" " * (width + 4) + "".join(f"{number:>3}" for number in range(1, len(found) + 1))]
-    for number, room in enumerate(found, 1):
-        marks = ["  x" if other.name in room.imports else "  ." for other in found[: number - 1]]
+    listed = rooms(folder)
+    width = max(len(room.name) for room in listed)
+    lines = [" " * (width + 4) + "".join(f"{number:>3}" for number in range(1, len(listed) + 1))]
+    for number, room in enumerate(listed, 1):
+        marks = ["  x" if other.name in room.imports else "  ." for other in listed[: number - 1]]
         lines.append(f"{number:>2}  {room.name:<{width}}{''.join(marks)}  -")
     return lines
 

@@ -42,9 +42,9 @@ def _unstable() -> str:
 
 def _packages() -> list[Path]:
     """The packages' files, downloaded once for this checkout."""
-    found = sorted(CACHE.glob("*.deb"))
-    if len(found) == len(PACKAGES):
-        return found
+    packages = sorted(CACHE.glob("*.deb"))
+    if len(packages) == len(PACKAGES):
+        return packages
     if platform.machine() != "x86_64" or not shutil.which("apt-get"):
         raise Unavailable("this is not a Debian-like system on x86-64")
     shutil.rmtree(CACHE, ignore_errors=True)

@@ -77,10 +77,10 @@ class Hub:
                 self.send(request, 404, b"{}", {"X-Error-Code": "RevisionNotFound", "X-Error-Message": "No revision"})
                 return
             siblings = [{"rfilename": file} for file in sorted(self.files)]
-            told: object = {"id": name, "modelId": name, "sha": self.commit, "siblings": siblings, "tags": []}
+            document: object = {"id": name, "modelId": name, "sha": self.commit, "siblings": siblings, "tags": []}
             if "/tree/" in path:
-                told = [{"type": "file", "path": f, "size": len(c), "oid": "0" * 40} for f, c in self.files.items()]
-            self.send(request, 200, json.dumps(told).encode(), {"Content-Type": "application/json"})
+                document = [{"type": "file", "path": f, "size": len(c), "oid": "0" * 40} for f, c in self.files.items()]
+            self.send(request, 200, json.dumps(document).encode(), {"Content-Type": "application/json"})
         else:
             self.file(request, path.split("/resolve/")[1].partition("/")[2], body=body)
 

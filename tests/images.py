@@ -40,8 +40,8 @@ def _copy(source: str, root: Path) -> None:
 
 
 def _libraries(files: Iterable[str]) -> list[str]:
-    said = subprocess.run(["ldd", *files], capture_output=True, text=True, check=False).stdout
-    return sorted(set(re.findall(r"(?:=> |^\s)(/\S+) \(0x", said, re.MULTILINE)))
+    output = subprocess.run(["ldd", *files], capture_output=True, text=True, check=False).stdout
+    return sorted(set(re.findall(r"(?:=> |^\s)(/\S+) \(0x", output, re.MULTILINE)))
 
 
 def root_folder(root: Path, python: str = "/usr/bin/python3") -> Path:
@@ -53,7 +53,7 @@ def root_folder(root: Path, python: str = "/usr/bin/python3") -> Path:
         (root / "usr" / name).mkdir(exist_ok=True)
         (root / name).symlink_to(f"usr/{name}")
     (root / "var" / "run").symlink_to("/run")
-    programs = [found for name in PROGRAMS if (found := shutil.which(name, path="/usr/bin:/bin"))]
+    programs = [program for name in PROGRAMS if (program := shutil.which(name, path="/usr/bin:/bin"))]
     library = subprocess.run(
         [python, "-I", "-c", "import os; print(os.path.dirname(os.__file__))"],
         capture_output=True,

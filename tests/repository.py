@@ -51,8 +51,8 @@ def run(
         check=False,
     )
     if check and completed.returncode != 0:
-        said = f"{shlex.join(argv)}\nended with {completed.returncode} in {cwd}:\n\n{completed.stdout}"
-        pytest.fail(said, pytrace=False)
+        report = f"{shlex.join(argv)}\nended with {completed.returncode} in {cwd}:\n\n{completed.stdout}"
+        pytest.fail(report, pytrace=False)
     return completed
 
 

@@ -103,8 +103,8 @@ def nvidia_smi_health(
     command = folder / "nvidia-smi"
     command.write_text(NVIDIA_SMI_HEALTH, encoding="utf-8")
     command.chmod(0o755)
-    told = {"changed": changed or {}, "unknown": list(unknown), "apps": list(apps), "fails": fails}
-    (folder / "gpus.json").write_text(json.dumps(told), encoding="utf-8")
+    answers = {"changed": changed or {}, "unknown": list(unknown), "apps": list(apps), "fails": fails}
+    (folder / "gpus.json").write_text(json.dumps(answers), encoding="utf-8")
     return command
 
 

@@ -135,8 +135,8 @@ class Launch:
 
     def status(self) -> Status:
         """Query the cluster."""
-        (found,) = document("ls", self._options.play("status", {**self._chosen, "all": True}), 0)["launches"]
-        self._status = _status(found["status"])
+        (launch,) = document("ls", self._options.play("status", {**self._chosen, "all": True}), 0)["launches"]
+        self._status = _status(launch["status"])
         return self._status
 
     def wait(self, timeout: int = 0) -> Launch:
@@ -176,8 +176,8 @@ class Launch:
 
     def diagnosis(self) -> Diagnosis:
         """Why it failed, or why it is waiting."""
-        (found,) = document("why", self._options.play("diagnose", self._chosen), 0)["launches"]
-        why = found["diagnosis"]
+        (launch,) = document("why", self._options.play("diagnose", self._chosen), 0)["launches"]
+        why = launch["diagnosis"]
         return Diagnosis(
             healthy=bool(why["healthy"]),
             family=why["family"],
@@ -186,7 +186,7 @@ class Launch:
             ranks=why["ranks"] or [],
             nodes=why["nodes"] or [],
             confidence=why["confidence"],
-            lines=found["lines"],
+            lines=launch["lines"],
         )
 
     def cancel(self) -> Status:
@@ -197,7 +197,8 @@ class Launch:
 
 def _status(known: Mapping[str, Any]) -> Status:
     attempts = [
-        Attempt(**{name: one.get(name) for name in Attempt.__dataclass_fields__}) for one in known["attempts"] or []
+        Attempt(**{name: attempt.get(name) for name in Attempt.__dataclass_fields__})
+        for attempt in known["attempts"] or []
     ]
     fields: dict[str, Any] = {name: known.get(name) for name in Status.__dataclass_fields__}
     return Status(**{**fields, "attempts": attempts, "nodes": known["nodes"] or []})
@@ -241,10 +242,10 @@ def run(
     options = Options(cluster, inventory, listener)
     variables = _job_variables(job, nodes, overrides, arguments)
     played = options.play("train", {**variables, "launch_wait": False, **({"rerun": True} if rerun else {})})
-    found = document("run", played, 0)["launches"]
-    if len(found) != 1:
-        raise errors.UsageError(f"the inventory has {len(found)} clusters; choose one with cluster=NAME")
-    return Launch(found[0], options)
+    launches = document("run", played, 0)["launches"]
+    if len(launches) != 1:
+        raise errors.UsageError(f"the inventory has {len(launches)} clusters; choose one with cluster=NAME")
+    return Launch(launches[0], options)
 
 
 def plan(
@@ -258,15 +259,15 @@ def plan(
 ) -> Plan:
     """What `run` would submit. On a machine without Slurm's commands, the script is rendered without a cluster."""
     played = Options(cluster, inventory, listener).play("plan", _job_variables(job, nodes, overrides, arguments))
-    found = document("plan", played, 0)["launches"][0]
+    planned = document("plan", played, 0)["launches"][0]
     return Plan(
-        cluster=found["cluster"],
-        name=found["name"],
-        key=found["key"],
-        lines=found["plan"],
-        launch_state=found["launch_state"],
-        missing=found["missing"] or [],
-        script=found["script"],
+        cluster=planned["cluster"],
+        name=planned["name"],
+        key=planned["key"],
+        lines=planned["plan"],
+        launch_state=planned["launch_state"],
+        missing=planned["missing"] or [],
+        script=planned["script"],
     )
 
 
@@ -281,7 +282,7 @@ def launches(
     """The recorded launches, each with its newest generation."""
     options = Options(cluster, inventory, listener)
     variables = {**(selection(name) if name else {}), **({"active": True} if active else {})}
-    return [Launch(one, options) for one in document("ls", options.play("status", variables), 0)["launches"]]
+    return [Launch(launch, options) for launch in document("ls", options.play("status", variables), 0)["launches"]]
 
 
 def attach(
@@ -289,10 +290,10 @@ def attach(
 ) -> Launch:
     """The launch with this job id, name, NAME/KEY, NAME/KEY/GENERATION, run directory or job file."""
     options = Options(cluster, inventory, listener)
-    found = document("ls", options.play("status", selection(launch)), 0)["launches"]
-    if not found:
+    matches = document("ls", options.play("status", selection(launch)), 0)["launches"]
+    if not matches:
         raise errors.Refused(f"no launch {launch} is recorded on the cluster; rankzero.launches() lists them")
-    if len(found) > 1:
-        known = ", ".join(f"{one['name']}/{one['key']}" for one in found)
-        raise errors.UsageError(f"{launch} names {len(found)} launches: {known}; give one of these")
-    return Launch(found[0], options)
+    if len(matches) > 1:
+        known = ", ".join(f"{match['name']}/{match['key']}" for match in matches)
+        raise errors.UsageError(f"{launch} names {len(matches)} launches: {known}; give one of these")
+    return Launch(matches[0], options)

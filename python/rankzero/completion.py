@@ -75,13 +75,13 @@ def launches(folder: str = "runs") -> list[str]:
 
 def clusters() -> list[str]:
     """The login nodes of the inventory's YAML files, read without Ansible: the hosts of the group slurm_login."""
-    found: list[str] = []
+    names: list[str] = []
     for place in inventory_of([]):
         entries = [place] if os.path.isfile(place) else sorted(entry.path for entry in os.scandir(place))
         for path in entries:
             if path.endswith((".yml", ".yaml")):
-                found += _hosts(path)
-    return list(dict.fromkeys(found))
+                names += _hosts(path)
+    return list(dict.fromkeys(names))
 
 
 def _hosts(path: str) -> list[str]:
@@ -93,7 +93,7 @@ def _hosts(path: str) -> list[str]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return []
     groups = [loaded] if isinstance(loaded, dict) else []
-    found: list[str] = []
+    names: list[str] = []
     while groups:
         group = groups.pop()
         for name, content in group.items():
@@ -101,7 +101,7 @@ def _hosts(path: str) -> list[str]:
                 continue
             hosts = content.get("hosts")
             if name == "slurm_login" and isinstance(hosts, dict):
-                found += list(hosts)
+                names += list(hosts)
             if isinstance(content.get("children"), dict):
                 groups.append(content["children"])
-    return found
+    return names

@@ -76,8 +76,8 @@ def _run(played: Played, host: str) -> list[dict[str, Any]]:
 
 
 def _ls(played: Played, host: str) -> list[dict[str, Any]]:
-    found = _last(played, "job_info", host).get("launches", [])
-    return [{**_named(host, launch), "status": status(launch)} for launch in found]
+    launches = _last(played, "job_info", host).get("launches", [])
+    return [{**_named(host, launch), "status": status(launch)} for launch in launches]
 
 
 def _why(played: Played, host: str) -> list[dict[str, Any]]:

@@ -52,24 +52,24 @@ def parser() -> Parser:
     top.add_argument("--version", action="store_true", help="show the version and exit")
     verbs = top.add_subparsers(dest="verb", metavar="VERB", parser_class=Parser)
     for verb, purpose in VERBS.items():
-        one = verbs.add_parser(
+        verb_parser = verbs.add_parser(
             verb, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", allow_abbrev=False
         )
-        globals()[f"_{verb}"](one)
+        globals()[f"_{verb}"](verb_parser)
         if verb not in ("init", "completion"):
-            _everywhere(one, verb)
+            _everywhere(verb_parser, verb)
     return top
 
 
-def _everywhere(one: Parser, verb: str) -> None:
-    one.add_argument("-c", "--cluster", metavar="NAME", help="the cluster, by its name in the inventory")
-    one.add_argument(
+def _everywhere(parser: Parser, verb: str) -> None:
+    parser.add_argument("-c", "--cluster", metavar="NAME", help="the cluster, by its name in the inventory")
+    parser.add_argument(
         "-i", "--inventory", action="append", default=[], help="inventory; default: ./inventory if it exists"
     )
-    one.add_argument(
+    parser.add_argument(
         "-e", "--extra-vars", action="append", default=[], metavar="NAME=VALUE", help="passed to the playbook"
     )
-    one.add_argument(
+    parser.add_argument(
         "-v",
         "--verbose",
         action="count",
@@ -77,111 +77,113 @@ def _everywhere(one: Parser, verb: str) -> None:
         help="show the ansible-playbook line and Ansible's own output; -vv: more",
     )
     if verb in WITH_JSON:
-        one.add_argument("--json", action="store_true", help="print one JSON document; the rest goes to stderr")
+        parser.add_argument("--json", action="store_true", help="print one JSON document; the rest goes to stderr")
 
 
-def _job(one: Parser) -> None:
-    one.add_argument("job", metavar="JOB", help="a job file")
-    one.add_argument("-n", "--nodes", metavar="N", help="number of nodes")
-    one.add_argument(
+def _job(parser: Parser) -> None:
+    parser.add_argument("job", metavar="JOB", help="a job file")
+    parser.add_argument("-n", "--nodes", metavar="N", help="number of nodes")
+    parser.add_argument(
         "-s", "--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of the job spec"
     )
-    one.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="further arguments of the program")
+    parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="further arguments of the program")
 
 
-def _launch(one: Parser, *, optional: bool = False) -> None:
+def _launch(parser: Parser, *, optional: bool = False) -> None:
     text = "job id, NAME, NAME/KEY, NAME/KEY/GENERATION, run directory or job file"
-    one.add_argument("launch", metavar="LAUNCH", nargs="?" if optional else None, help=text)
+    parser.add_argument("launch", metavar="LAUNCH", nargs="?" if optional else None, help=text)
 
 
-def _launching(one: Parser) -> None:
-    _job(one)
-    one.add_argument("--rerun", action="store_true", help="run a launch again that has succeeded")
-    one.add_argument("--check", action="store_true", help="submit nothing, show what would be done")
-    wait = one.add_mutually_exclusive_group()
+def _launching(parser: Parser) -> None:
+    _job(parser)
+    parser.add_argument("--rerun", action="store_true", help="run a launch again that has succeeded")
+    parser.add_argument("--check", action="store_true", help="submit nothing, show what would be done")
+    wait = parser.add_mutually_exclusive_group()
     wait.add_argument("--wait", action="store_true", default=None, dest="wait", help="wait for the result, also in CI")
     wait.add_argument(
         "-d", "--detach", action="store_false", default=None, dest="wait", help="return once it is queued"
     )
 
 
-def _run(one: Parser) -> None:
-    _launching(one)
+def _run(parser: Parser) -> None:
+    _launching(parser)
 
 
-def _sweep(one: Parser) -> None:
-    _launching(one)
-    one.add_argument("--elements", metavar="N,M", help="only these elements")
+def _sweep(parser: Parser) -> None:
+    _launching(parser)
+    parser.add_argument("--elements", metavar="N,M", help="only these elements")
 
 
-def _plan(one: Parser) -> None:
-    _job(one)
+def _plan(parser: Parser) -> None:
+    _job(parser)
 
 
-def _shell(one: Parser) -> None:
-    _job(one)
-    one.add_argument("--show", action="store_true", help="only show the commands to type")
+def _shell(parser: Parser) -> None:
+    _job(parser)
+    parser.add_argument("--show", action="store_true", help="only show the commands to type")
 
 
-def _ls(one: Parser) -> None:
-    _launch(one, optional=True)
-    one.add_argument("--active", action="store_true", help="only pending and running launches")
-    one.add_argument("--all", action="store_true", help="also earlier generations")
+def _ls(parser: Parser) -> None:
+    _launch(parser, optional=True)
+    parser.add_argument("--active", action="store_true", help="only pending and running launches")
+    parser.add_argument("--all", action="store_true", help="also earlier generations")
 
 
-def _attach(one: Parser) -> None:
-    _launch(one)
-    one.add_argument("--until", choices=("started", "artifact", "finished"), help="what to wait for; default finished")
-    one.add_argument("--timeout", metavar="SECONDS", help="stop waiting after this time; the job continues")
+def _attach(parser: Parser) -> None:
+    _launch(parser)
+    parser.add_argument(
+        "--until", choices=("started", "artifact", "finished"), help="what to wait for; default finished"
+    )
+    parser.add_argument("--timeout", metavar="SECONDS", help="stop waiting after this time; the job continues")
 
 
-def _logs(one: Parser) -> None:
-    _launch(one)
-    one.add_argument("-f", "--follow", action="store_true", help="show new lines until the job ends")
-    one.add_argument("--merge", action="store_true", help="merge all logs by time into one file")
-    one.add_argument("--dest", metavar="FOLDER", help="where the logs go; default runs")
+def _logs(parser: Parser) -> None:
+    _launch(parser)
+    parser.add_argument("-f", "--follow", action="store_true", help="show new lines until the job ends")
+    parser.add_argument("--merge", action="store_true", help="merge all logs by time into one file")
+    parser.add_argument("--dest", metavar="FOLDER", help="where the logs go; default runs")
 
 
-def _why(one: Parser) -> None:
-    _launch(one, optional=True)
-    one.add_argument("--logs", metavar="PATH", help="logs of any launcher instead, on the cluster")
+def _why(parser: Parser) -> None:
+    _launch(parser, optional=True)
+    parser.add_argument("--logs", metavar="PATH", help="logs of any launcher instead, on the cluster")
 
 
-def _cancel(one: Parser) -> None:
-    _launch(one)
-    one.add_argument("--all", action="store_true", help="every active job of that name, if there are several")
+def _cancel(parser: Parser) -> None:
+    _launch(parser)
+    parser.add_argument("--all", action="store_true", help="every active job of that name, if there are several")
 
 
-def _pull(one: Parser) -> None:
-    _launch(one)
-    one.add_argument(
+def _pull(parser: Parser) -> None:
+    _launch(parser)
+    parser.add_argument(
         "paths", metavar="PATH", nargs="*", help="file or folder in the working directory; default: the artifact"
     )
-    one.add_argument("--dest", metavar="FOLDER", help="where the files go; default runs")
-    one.add_argument("--check", action="store_true", help="fetch nothing, show what would be fetched")
+    parser.add_argument("--dest", metavar="FOLDER", help="where the files go; default runs")
+    parser.add_argument("--check", action="store_true", help="fetch nothing, show what would be fetched")
 
 
-def _reconcile(one: Parser) -> None:
-    one.add_argument("jobs", metavar="FOLDER", help="folder of job files")
-    one.add_argument("--check", action="store_true", help="launch nothing, show what would be done")
+def _reconcile(parser: Parser) -> None:
+    parser.add_argument("jobs", metavar="FOLDER", help="folder of job files")
+    parser.add_argument("--check", action="store_true", help="launch nothing, show what would be done")
 
 
-def _lab(one: Parser) -> None:
-    one.add_argument(
+def _lab(parser: Parser) -> None:
+    parser.add_argument(
         "state", choices=("up", "stop", "down"), nargs="?", default="up", help="stop keeps its data, down does not"
     )
-    one.add_argument("--name", help="another instance")
+    parser.add_argument("--name", help="another instance")
 
 
-def _init(one: Parser) -> None:
-    one.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="the project; default: this folder")
-    one.add_argument("--from", dest="script", metavar="SCRIPT", help="read this sbatch script")
-    one.add_argument("--login", metavar="HOST", help="also write an inventory with this login node")
-    one.add_argument("--force", action="store_true", help="replace an existing job file")
+def _init(parser: Parser) -> None:
+    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="the project; default: this folder")
+    parser.add_argument("--from", dest="script", metavar="SCRIPT", help="read this sbatch script")
+    parser.add_argument("--login", metavar="HOST", help="also write an inventory with this login node")
+    parser.add_argument("--force", action="store_true", help="replace an existing job file")
 
 
-def _completion(one: Parser) -> None:
-    one.add_argument("shell", choices=("bash", "zsh", "fish"))
+def _completion(parser: Parser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"))
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -221,8 +223,8 @@ def _options(top: Parser, verb: str) -> list[str]:
 def verb_parser(top: Parser, verb: str) -> argparse.ArgumentParser:
     """The parser of one verb."""
     (choices,) = [action.choices for action in top._actions if isinstance(action, argparse._SubParsersAction)]
-    found: argparse.ArgumentParser = choices[verb]
-    return found
+    chosen: argparse.ArgumentParser = choices[verb]
+    return chosen
 
 
 def _nearest(word: str, known: Any) -> str:

@@ -90,9 +90,9 @@ class Played:
     def error(self) -> str | None:
         """The error messages of the failed tasks."""
         failed = [record for record in self.records if record.outcome in ("failed", "unreachable")]
-        told = [str(record.result.get("msg") or "failed without a message") for record in failed]
-        if told:
-            return "\n".join(dict.fromkeys(told))
+        messages = [str(record.result.get("msg") or "failed without a message") for record in failed]
+        if messages:
+            return "\n".join(dict.fromkeys(messages))
         if self.rc:
             return f"ansible-playbook ended with {self.rc}; its output says why"
         left = [str(result.get("message")) for result in self.results("job_wait") if not result.get("completed", True)]
@@ -178,13 +178,13 @@ def _heard(argv: Sequence[str], environment: Mapping[str, str], listener: Callab
 def ansible_playbook() -> str:
     """The ansible-playbook of this Python, or else the first on the PATH."""
     beside = os.path.join(os.path.dirname(sys.executable), "ansible-playbook")
-    found = beside if os.access(beside, os.X_OK) else shutil.which("ansible-playbook")
-    if found is None:
+    path = beside if os.access(beside, os.X_OK) else shutil.which("ansible-playbook")
+    if path is None:
         raise errors.RankzeroError(
             f"ansible-playbook is neither beside {sys.executable} nor on the PATH; install ansible-core there",
             errors.NO_ANSIBLE,
         )
-    return found
+    return path
 
 
 def collection_root() -> str | None:

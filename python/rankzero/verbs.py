@@ -78,27 +78,27 @@ def job_file(path: str) -> dict[str, Any]:
 
 def overrides(pairs: Sequence[str]) -> dict[str, Any]:
     """`--set resources.time=02:00:00` as launch_overrides. A value that begins with [ or { is JSON."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not re.fullmatch(r"[\w-]+(\.[\w-]+)*", name):
             raise UsageError(f"--set {pair}: expected KEY=VALUE, for example --set resources.time=02:00:00")
         try:
-            found[name] = json.loads(value) if value[:1] in ("[", "{") else value
+            values[name] = json.loads(value) if value[:1] in ("[", "{") else value
         except ValueError as error:
             raise UsageError(f"--set {pair}: the value begins like JSON and is not: {error}") from None
-    return found
+    return values
 
 
 def extra_variables(pairs: Sequence[str]) -> dict[str, str]:
     """`-e name=value`, passed on to the playbook."""
-    found = {}
+    variables = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.isidentifier():
             raise UsageError(f"-e {pair}: expected NAME=VALUE; give structured values with --set KEY=JSON")
-        found[name] = value
-    return found
+        variables[name] = value
+    return variables
 
 
 def with_arguments(path: str, arguments: Sequence[str]) -> list[str]:

@@ -14,9 +14,9 @@ def version() -> str:
     galaxy = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "galaxy.yml")
     if os.path.isfile(galaxy):
         with open(galaxy, encoding="utf-8") as stream:
-            found = re.search(r"^version: (\S+)$", stream.read(), re.M)
-        if found:
-            return found[1]
+            match = re.search(r"^version: (\S+)$", stream.read(), re.M)
+        if match:
+            return match[1]
     from importlib.metadata import version as installed
 
     return installed("rankzero")

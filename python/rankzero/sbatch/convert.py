@@ -74,15 +74,15 @@ def job_of(script: str, name: str = "train.sbatch") -> Job:
     return job
 
 
-def _start(job: Job, found: list[tuple[Command, Step]]) -> None:
+def _start(job: Job, body: list[tuple[Command, Step]]) -> None:
     """Choose the step of the ranks: the last one that starts a program on all nodes. The others prepare or inspect."""
-    ranks = [one for one in found if _is_ranks(one[1])]
+    ranks = [pair for pair in body if _is_ranks(pair[1])]
     if not ranks:
         raise RankzeroError(
             "no line of the script starts a program: expected srun, torchrun, accelerate launch, deepspeed or python"
         )
     chosen = ranks[-1]
-    for command, step in found:
+    for command, step in body:
         if step is chosen[1]:
             _inside(job, step)
             steps.apply(job, step)
@@ -137,7 +137,7 @@ def _text(job: Job, script: str) -> str:
     for key, value in spec.items():
         line = f"{key}: {_flow(value)}"
         if isinstance(value, dict) and len(line) > 90:
-            parts += [f"{key}:", *(f"  {name}: {_flow(one)}" for name, one in value.items())]
+            parts += [f"{key}:", *(f"  {name}: {_flow(item)}" for name, item in value.items())]
         else:
             parts.append(line)
     if not job.spec.get("artifact"):

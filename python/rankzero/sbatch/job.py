@@ -88,7 +88,10 @@ class Job:
     def unknown(self, line: int, text: str, why: str = "") -> None:
         """Keep what is not understood as a comment."""
         first, *rest = text.splitlines() or [""]
-        self.not_understood += [f"line {line}: {first}{f'  ({why})' if why else ''}", *(f"    {one}" for one in rest)]
+        self.not_understood += [
+            f"line {line}: {first}{f'  ({why})' if why else ''}",
+            *(f"    {rest_line}" for rest_line in rest),
+        ]
 
     def covered(self, line: int, what: str, instead: str) -> None:
         """Record something that a job does not need."""

@@ -131,7 +131,7 @@ def options(given: list[str], switches: frozenset[str], letters: Mapping[str, st
 
     switches: long names without a value; their value is "". letters: short option -> long name.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     rest = list(given)
     while rest and rest[0].startswith("-") and rest[0] != "-":
         word = rest.pop(0)
@@ -145,5 +145,5 @@ def options(given: list[str], switches: frozenset[str], letters: Mapping[str, st
             equals = "=" if value else ""
         if not equals and name not in switches and rest:
             value = rest.pop(0)
-        found[name] = f"{found[name]},{value}" if name in found and name in ("container-mounts", "bind") else value
-    return found, rest
+        values[name] = f"{values[name]},{value}" if name in values and name in ("container-mounts", "bind") else value
+    return values, rest

@@ -46,11 +46,11 @@ class Ansible:
 
     def answer(self, rc: int = 0, *records: tuple[str, str, dict[str, Any]], waits: bool = False) -> None:
         """records: (module, outcome, result), all of the host `login`. `waits`: until Ctrl-C, then it ends with 99."""
-        told = [
+        answered = [
             {"host": "login", "action": f"rankzero.slurm.{module}", "outcome": outcome, "result": result}
             for module, outcome, result in records
         ]
-        self._answer.write_text(json.dumps({"rc": rc, "records": told, "waits": waits}), encoding="utf-8")
+        self._answer.write_text(json.dumps({"rc": rc, "records": answered, "waits": waits}), encoding="utf-8")
 
     def calls(self) -> list[dict[str, Any]]:
         """How it was called, oldest first."""

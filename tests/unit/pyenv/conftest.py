@@ -22,7 +22,7 @@ def make_wheel(folder: Path, name: str, version: str, files: dict[str, str], req
     """A pure Python wheel with the given files, as a tool would build it."""
     info = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-    metadata += "".join(f"Requires-Dist: {one}\n" for one in requires)
+    metadata += "".join(f"Requires-Dist: {requirement}\n" for requirement in requires)
     content = {
         **files,
         f"{info}/METADATA": metadata,
@@ -50,10 +50,10 @@ def wheel_maker() -> Callable[..., Path]:
 
 @pytest.fixture
 def uv() -> str:
-    found = shutil.which("uv", path=f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', '')}")
-    if found is None:
+    path = shutil.which("uv", path=f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', '')}")
+    if path is None:
         pytest.skip("uv is neither beside this interpreter nor on the PATH (requirements.txt brings it)")
-    return found
+    return path
 
 
 @pytest.fixture
@@ -103,8 +103,8 @@ class Index:
         place.mkdir(exist_ok=True)
         shutil.copyfile(wheel, place / wheel.name)
         links = [
-            f'<a href="{one.name}#sha256={hashlib.sha256(one.read_bytes()).hexdigest()}">{one.name}</a>\n'
-            for one in sorted(place.glob("*.whl"))
+            f'<a href="{file.name}#sha256={hashlib.sha256(file.read_bytes()).hexdigest()}">{file.name}</a>\n'
+            for file in sorted(place.glob("*.whl"))
         ]
         (place / "index.html").write_text("".join(links), encoding="utf-8")
 

@@ -138,7 +138,7 @@ def runtime_parts(name: str) -> Iterator[ModuleType]:
         yield importlib.import_module(name)
     finally:
         sys.path[:] = path
-        for loaded in [one for one in sys.modules if one.partition(".")[0] in ROOMS]:
+        for loaded in [module for module in sys.modules if module.partition(".")[0] in ROOMS]:
             del sys.modules[loaded]
 
 
@@ -386,6 +386,6 @@ def sealed_environment(folder: Path) -> Path:
     squash(str(tree), str(file), "zstd")
     facts = {"file": file.name, "bytes": file.stat().st_size, "unpacked": 4096, "files": 2}
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    said = {"digest": digest, "python": {"path": sys.executable}, "sealed": {**facts, "sha256": digest}}
-    (folder / "env.json").write_text(json.dumps(said), encoding="utf-8")
+    record = {"digest": digest, "python": {"path": sys.executable}, "sealed": {**facts, "sha256": digest}}
+    (folder / "env.json").write_text(json.dumps(record), encoding="utf-8")
     return file
