@@ -199,24 +199,24 @@ class Reader:
             events.events = sorted([*events.events, where], key=lambda event: event.line)
         return events
 
-    def _recovered(self, line: Line, stream: _Stream, found: FileEvents) -> None:
+    def _recovered(self, line: Line, stream: _Stream, file_events: FileEvents) -> None:
         """Weaken a complaint to a symptom if its writer reports at once that it recovers."""
         # Lines of the next traceback do not count: several ranks may report an error in a row.
         if not stream.recent or stream.open_traceback:
             return
         recovers = phrases.RECOVERS.search(line.text)
         for place in stream.recent if recovers else ():
-            event = found.events[place]
+            event = file_events.events[place]
             if WEAK < event.strength <= CAUSE:
-                found.events[place] = replace(event, strength=WEAK)
+                file_events.events[place] = replace(event, strength=WEAK)
         stream.since += 1
         if recovers or stream.since >= phrases.RECOVERY_LINES:
             stream.recent = []
 
-    def _event(self, line: Line, stream: _Stream, found: FileEvents) -> Event | None:
+    def _event(self, line: Line, stream: _Stream, file_events: FileEvents) -> Event | None:
         text = line.text
         if "CANCELLED AT" in text and phrases.REQUEUED.search(text):
-            found.requeued = True
+            file_events.requeued = True
         if phrases.TRACEBACK in text:
             stream.open_traceback, stream.frames, stream.indented = True, "", False
             stream.lived_with = bool(phrases.RECOVERS.search(stream.said))
@@ -237,20 +237,20 @@ class Reader:
         if "NCCL INFO" in text:
             return None
         if ("rain" in text or "exit" in text) and phrases.DONE.search(text):
-            found.done = line.number
+            file_events.done = line.number
         if _one_of(phrases.PROGRESS_WORDS, text) and phrases.PROGRESS.search(text):
-            found.progress += 1
-            found.bars += bool(phrases.BAR.match(text))
+            file_events.progress += 1
+            file_events.bars += bool(phrases.BAR.match(text))
             step = phrases.LAST_STEP.search(text)
             if step:
-                found.last_step = line.number if step[1] == step[2] else 0
-            if found.requeued:
-                found.runs, found.requeued = found.runs + 1, False
+                file_events.last_step = line.number if step[1] == step[2] else 0
+            if file_events.requeued:
+                file_events.runs, file_events.requeued = file_events.runs + 1, False
             if not _one_of(phrases.BESIDE_PROGRESS, text):
                 return None
-        return self._exception(line, stream, found) or self._wording(line, found)
+        return self._exception(line, stream, file_events) or self._wording(line, file_events)
 
-    def _exception(self, line: Line, stream: _Stream, found: FileEvents) -> Event | None:
+    def _exception(self, line: Line, stream: _Stream, file_events: FileEvents) -> Event | None:
         # Compilers of Python code re-raise exceptions indented below "in user code:".
         text = line.text.strip("^ ~") if stream.wrapped or line.text.startswith(("^", "~")) else line.text
         plain = phrases.EXCEPTION.match(text)
@@ -273,7 +273,7 @@ class Reader:
             for _family, match in self._raised
         ):
             # `died with <Signals.SIGKILL: 9>` comes from a launcher but still tells what ended a rank.
-            return self._wording(line, found) or self._made(line, found, LAUNCHER, ECHO, {}, after)
+            return self._wording(line, file_events) or self._made(line, file_events, LAUNCHER, ECHO, {}, after)
         best: tuple[int, str, dict[str, str | None]] | None = None
         for signature, match in self._raised + self._anywhere:
             hit = match.regex.search(text)
@@ -286,9 +286,9 @@ class Reader:
         strength = min(best[0], CARRIER) if phrases.CARRIERS.search(text) else best[0]
         if within and stream.lived_with and best[0] <= CAUSE:
             strength = WEAK
-        return self._made(line, found, best[1], strength, best[2], after)
+        return self._made(line, file_events, best[1], strength, best[2], after)
 
-    def _wording(self, line: Line, found: FileEvents) -> Event | None:
+    def _wording(self, line: Line, file_events: FileEvents) -> Event | None:
         text = line.text
         best: tuple[int, str, dict[str, str | None]] | None = None
         held = self._index.held(text)
@@ -308,16 +308,16 @@ class Reader:
         ):
             # torchrun's record of an exception precedes the exception's traceback.
             strength = min(best[0], CARRIER) if '{"message": ' in text else best[0]
-            return self._made(line, found, best[1], strength, best[2], "")
+            return self._made(line, file_events, best[1], strength, best[2], "")
         if held[-1] >= len(self._owners) and phrases.ECHOES.search(text):
             # `exitcode: -9` is a launcher's summary but still tells what killed a rank.
             if best is not None and best[0] > ECHO and "exitcode: -15" not in text and not phrases.NOISE.search(text):
-                return self._made(line, found, best[1], best[0], best[2], "")
-            return self._made(line, found, LAUNCHER, ECHO, {}, "")
+                return self._made(line, file_events, best[1], best[0], best[2], "")
+            return self._made(line, file_events, LAUNCHER, ECHO, {}, "")
         return None
 
     def _made(
-        self, line: Line, found: FileEvents, family: str, strength: int, groups: dict[str, str | None], after: str
+        self, line: Line, file_events: FileEvents, family: str, strength: int, groups: dict[str, str | None], after: str
     ) -> Event:
         task = phrases.TASK.search(line.text)
         if task and family == LAUNCHER and "Exited with exit code" in line.text:
@@ -329,13 +329,13 @@ class Reader:
             strength=strength,
             text=line.text[:TEXT_KEPT],
             line=line.number,
-            file=found.file,
+            file=file_events.file,
             rank=rank,
             node=node,
             time=time_of(line.stamp or line.text),
-            progress=found.progress,
-            bars=found.bars,
+            progress=file_events.progress,
+            bars=file_events.bars,
             after=after,
-            run=found.runs,
+            run=file_events.runs,
             captured=tuple((name, value) for name, value in groups.items() if value),
         )

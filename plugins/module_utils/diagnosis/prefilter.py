@@ -131,7 +131,7 @@ def find(paths: Sequence[str], command: Sequence[str] | None, own: Sequence[byte
     return hits
 
 
-def _by_tool(paths: Sequence[str], command: Sequence[str], anchors: Sequence[bytes], found: dict[str, Hits]) -> bool:
+def _by_tool(paths: Sequence[str], command: Sequence[str], anchors: Sequence[bytes], hits_of: dict[str, Hits]) -> bool:
     with tempfile.NamedTemporaryFile("wb", prefix="rankzero-anchors-") as wanted:
         wanted.write(b"\n".join(anchors) + b"\n")
         wanted.flush()
@@ -143,7 +143,7 @@ def _by_tool(paths: Sequence[str], command: Sequence[str], anchors: Sequence[byt
             env={**os.environ, "LC_ALL": "C"},
             preexec_fn=_limit_memory,  # noqa: PLW1509 - one thread
         ) as process:
-            by_name = {os.fsencode(path): hits for path, hits in found.items()}
+            by_name = {os.fsencode(path): hits for path, hits in hits_of.items()}
             for line in lines.raw_lines(process.stdout) if process.stdout else ():
                 name, _nul, rest = line.partition(b"\0")
                 number, _colon, rest = rest.partition(b":")

@@ -32,7 +32,7 @@ def render(result: SweepResult, judged: Judged, suggested: Suggested) -> str:
         f"# {title(result)}; sizes {shown_size(sizes[0])} to {shown_size(sizes[-1])}.",
         *(f"# {_one_line(finding)}" for finding in judged["findings"]),
         f"# {suggested['looks_like'][0].upper()}{suggested['looks_like'][1:]}.",
-        *(f"# Fabric {one['fabric']} fits: {_one_line(one['reason'])}." for one in suggested["fabrics"]),
+        *(f"# Fabric {fabric['fabric']} fits: {_one_line(fabric['reason'])}." for fabric in suggested["fabrics"]),
         "#",
         "# For review. Nothing uses it until the cluster's own settings name it, which have the last word:",
         "#   launch_cluster:",
@@ -59,7 +59,7 @@ def _why(result: SweepResult, chosen: Candidate) -> str:
     """For example: ib1 612 MB/s, 6.2 times current (98 MB/s)"""
     current, *others = result["candidates"]
     if chosen is current:
-        best = f", better than {', '.join(one['name'] for one in others)} or as good" if others else ""
+        best = f", better than {', '.join(candidate['name'] for candidate in others)} or as good" if others else ""
         return f"{current['name']} {shown_speed(current['median'])}{best}"
     times = f"{chosen['median'] / current['median']:.2g} times " if current["median"] else "against "
     over = f" over {current['interface']}" if result["backend"] != "nccl" else ""
@@ -70,9 +70,10 @@ def _why(result: SweepResult, chosen: Candidate) -> str:
 
 
 def _settings(result: SweepResult, chosen: Candidate) -> list[str]:
+    count = len(result["nodes"])
     compared = [
-        f"    # {one['name']}: {shown_speed(one['median'])}, median of the best pairs of {len(result['nodes'])} nodes"
-        for one in result["candidates"]
+        f"    # {other['name']}: {shown_speed(other['median'])}, median of the best pairs of {count} nodes"
+        for other in result["candidates"]
     ]
     settings = measured(result)
     lines = [f"{VARIABLE}:", f"  {FABRIC}:", *compared]

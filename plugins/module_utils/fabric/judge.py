@@ -61,16 +61,16 @@ def speed(measure: Measure) -> float:
 
 def of_candidate(result: SweepResult, candidate: str, kind: str) -> list[Measure]:
     """The measurements of one candidate. `kind`: which nodes were measured together, such as `pair`."""
-    return [one for one in result["measures"] if one["kind"] == kind and one["candidate"] == candidate]
+    return [measure for measure in result["measures"] if measure["kind"] == kind and measure["candidate"] == candidate]
 
 
 def by_node(pairs: Sequence[Measure]) -> dict[str, list[float]]:
     """{node: speeds of its pairs}."""
-    found: dict[str, list[float]] = {}
+    speeds: dict[str, list[float]] = {}
     for pair in pairs:
         for name in pair["nodes"]:
-            found.setdefault(name, []).append(speed(pair))
-    return found
+            speeds.setdefault(name, []).append(speed(pair))
+    return speeds
 
 
 def limit(numbers: Sequence[float], rule: Rule) -> float:
@@ -103,7 +103,7 @@ def view(result: SweepResult, candidate: str, rule: Rule) -> View:
     """The speeds of all pairs of one candidate, and which are slow. Speeds are in bytes per second."""
     pairs = of_candidate(result, candidate, "pair")
     numbers = by_node(pairs)
-    best = {name: max(found) for name, found in sorted(numbers.items())}
+    best = {name: max(node_speeds) for name, node_speeds in sorted(numbers.items())}
     median = statistics.median(best.values())
     slow = outliers(best, rule)
     others = [pair for pair in pairs if not set(pair["nodes"]) & set(slow)]
@@ -125,7 +125,7 @@ def judge(result: SweepResult, rule: Rule) -> Judged:
     seen = view(result, chosen, rule)
     today = view(result, now, rule) if now != chosen else None
     slow = [name for name in result["nodes"] if name in seen.slow or (today and name in today.slow)]
-    findings = seen.findings + ([f"with {now}: {one}" for one in today.findings] if today else [])
+    findings = seen.findings + ([f"with {now}: {finding}" for finding in today.findings] if today else [])
     slow_pairs = seen.slow_pairs + [
         pair for pair in (today.slow_pairs if today else []) if not set(pair["nodes"]) & set(slow)
     ]
@@ -155,8 +155,8 @@ def judge(result: SweepResult, rule: Rule) -> Judged:
     }
 
 
-def _percent(part: float, whole: float) -> str:
-    share = 100 * part / whole if whole else 0.0
+def _percent(part: float, total: float) -> str:
+    share = 100 * part / total if total else 0.0
     return f"{share:.0f} %" if share >= 1 else f"{share:.1f} %"
 
 
@@ -180,45 +180,45 @@ def _slow_pair(pair: Measure, median: float) -> str:
 
 
 def _narrow(result: SweepResult, median: float, slow: Sequence[str]) -> list[str]:
-    found = []
+    findings = []
     shared = "what they share (links between switches, or the CPUs that do the work) may not be enough for all"
-    for whole in of_candidate(result, result["chosen"], "set"):
-        together, number = f"all {len(whole['nodes'])} nodes together", speed(whole)
-        if whole["error"]:
-            found.append(f"{together} could not be measured: {whole['error']}")
+    for measure in of_candidate(result, result["chosen"], "set"):
+        together, number = f"all {len(measure['nodes'])} nodes together", speed(measure)
+        if measure["error"]:
+            findings.append(f"{together} could not be measured: {measure['error']}")
         elif number < NARROW * median:
             why = f"they wait for {short_list(slow)}" if slow else shared
-            found.append(f"{together}: {shown_speed(number)}, {_percent(number, median)} of the median pair; {why}")
-    return found
+            findings.append(f"{together}: {shown_speed(number)}, {_percent(number, median)} of the median pair; {why}")
+    return findings
 
 
 def _failed(result: SweepResult) -> list[str]:
     """Candidates for which no measurement succeeded, one sentence each."""
-    found = []
-    for one in result["candidates"]:
-        mine = [measure for measure in result["measures"] if measure["candidate"] == one["name"]]
+    findings = []
+    for candidate in result["candidates"]:
+        mine = [measure for measure in result["measures"] if measure["candidate"] == candidate["name"]]
         if mine and all(measure["error"] for measure in mine):
-            found.append(f"candidate {one['name']} could not be measured: {mine[0]['error']}")
-    return found
+            findings.append(f"candidate {candidate['name']} could not be measured: {mine[0]['error']}")
+    return findings
 
 
 def unlike(facts: Mapping[str, NodeFacts]) -> list[str]:
     """Nodes that differ from most others in interfaces, adapters' rates or GPUs."""
     traits: dict[str, dict[str, str]] = {}
-    for name, one in facts.items():
-        rates = [f"{each['name']} {each['rate'] or '?'}" for each in one["rdma"]]
+    for name, node_facts in facts.items():
+        rates = [f"{each['name']} {each['rate'] or '?'}" for each in node_facts["rdma"]]
         traits[name] = {
-            "interfaces": ", ".join(sorted(one["interfaces"])) or "none",
+            "interfaces": ", ".join(sorted(node_facts["interfaces"])) or "none",
             "adapters": ", ".join(rates) or "none",
-            "GPUs": f"{one['gpus']['count']} {', '.join(one['gpus']['models'])}".strip(),
+            "GPUs": f"{node_facts['gpus']['count']} {', '.join(node_facts['gpus']['models'])}".strip(),
         }
-    found = []
+    findings = []
     for what in ("interfaces", "adapters", "GPUs"):
-        usual, often = Counter(one[what] for one in traits.values()).most_common(1)[0]
+        usual, often = Counter(values[what] for values in traits.values()).most_common(1)[0]
         if 2 * often > len(traits):
-            found += [
-                f"{name} is unlike the others: {what} {one[what]}, not {usual}"
-                for name, one in traits.items()
-                if one[what] != usual
+            findings += [
+                f"{name} is unlike the others: {what} {values[what]}, not {usual}"
+                for name, values in traits.items()
+                if values[what] != usual
             ]
-    return found
+    return findings

@@ -55,10 +55,10 @@ def steps(sizes: Parameters) -> list[int]:
         raise t.Invalid(f"go from small to large: max {sizes['max']} is below min {sizes['min']}")
     if factor < 2:
         raise t.Invalid(f"grow by a factor of at least 2, not {factor}")
-    found = [low]
-    while found[-1] * factor <= high:
-        found.append(found[-1] * factor)
-    return found
+    steps = [low]
+    while steps[-1] * factor <= high:
+        steps.append(steps[-1] * factor)
+    return steps
 
 
 def of_fabric(name: str, fabrics: object) -> dict[str, str]:
@@ -71,19 +71,19 @@ def candidates(given: Parameters, fabrics: object) -> list[Compared]:
 
     Raises `Invalid`, and SpecError for an unknown fabric.
     """
-    found: list[Compared] = []
+    compared: list[Compared] = []
     for name, variables in given.items():
         if not _NAME.fullmatch(str(name)) or name == CURRENT:
             raise t.Invalid(
                 f"have names of letters, digits, '.', '_' and '-', other than {CURRENT}, not {t.shown(name)}"
             )
         try:
-            found.append(
+            compared.append(
                 {"name": name, "variables": _VARIABLES.parse(variables) if variables else of_fabric(name, fabrics)}
             )
         except t.Invalid as error:
             raise t.Invalid(f"({name}): {error}") from None
-    return found
+    return compared
 
 
 def plan(options: Parameters, nodes: Sequence[str]) -> ModuleResult:
@@ -99,8 +99,8 @@ def plan(options: Parameters, nodes: Sequence[str]) -> ModuleResult:
         except t.Invalid as error:
             problems.append(f"{name}: {error}")
         except RankzeroError as error:
-            told = "; ".join(getattr(error, "problems", [error.message]))
-            problems.append(f"{name}: {told}" if name else told)
+            text = "; ".join(getattr(error, "problems", [error.message]))
+            problems.append(f"{name}: {text}" if name else text)
         return None
 
     count = tried("nodes", _count, nodes, options["count"])
@@ -113,7 +113,7 @@ def plan(options: Parameters, nodes: Sequence[str]) -> ModuleResult:
     if problems:
         raise RankzeroError("; ".join(problems))
     nodes, compared = sorted(nodes), [{"name": CURRENT, "variables": current}, *others]
-    told = {
+    settings = {
         # Part of the launch's key, so other nodes make another sweep. If Slurm chooses the nodes, it is the same sweep.
         "nodes": nodes,
         "method": options["method"],
@@ -127,8 +127,8 @@ def plan(options: Parameters, nodes: Sequence[str]) -> ModuleResult:
     rounds = min(options["rounds"], count - 1 + count % 2)
     return {
         "nodes": count,
-        "job": _job(told, count, nodes, options["src"], _minutes(told, len(compared), rounds)),
-        "lines": _lines(told, count, rounds, nodes),
+        "job": _job(settings, count, nodes, options["src"], _minutes(settings, len(compared), rounds)),
+        "lines": _lines(settings, count, rounds, nodes),
     }
 
 
@@ -146,17 +146,17 @@ def _count(nodes: Sequence[str], count: int) -> int:
     return number
 
 
-def _minutes(told: Mapping[str, Any], compared: int, rounds: int) -> int:
+def _minutes(settings: Mapping[str, Any], compared: int, rounds: int) -> int:
     """A time limit, in minutes, in which even the slowest sweep ends by itself."""
     each = 2 * (compared if compared > 1 else _INTERFACES) + max(0, rounds - 2) + 1
-    seconds: int = each * (told["seconds"] + _AROUND) + _BESIDES
+    seconds: int = each * (settings["seconds"] + _AROUND) + _BESIDES
     return math.ceil(seconds / 60)
 
 
-def _job(told: Mapping[str, Any], count: int, nodes: Sequence[str], src: str, minutes: int) -> dict[str, Any]:
+def _job(settings: Mapping[str, Any], count: int, nodes: Sequence[str], src: str, minutes: int) -> dict[str, Any]:
     return {
         "name": NAME,
-        "command": [PROGRAM, json.dumps(told, sort_keys=True)],
+        "command": [PROGRAM, json.dumps(settings, sort_keys=True)],
         "code": {"src": src},
         # What is measured is in the candidates, so changing the cluster's fabric changes the sweep through them.
         "fabric": "auto",
@@ -172,15 +172,15 @@ def _job(told: Mapping[str, Any], count: int, nodes: Sequence[str], src: str, mi
     }
 
 
-def _lines(told: Mapping[str, Any], count: int, rounds: int, nodes: Sequence[str]) -> list[str]:
-    sizes = told["sizes"]
+def _lines(settings: Mapping[str, Any], count: int, rounds: int, nodes: Sequence[str]) -> list[str]:
+    sizes = settings["sizes"]
     which = ", ".join(nodes) if nodes else "as Slurm chooses them"
-    others = [one["name"] for one in told["candidates"][1:]]
+    others = [candidate["name"] for candidate in settings["candidates"][1:]]
     compared = f"{CURRENT} and {', '.join(others)}" if others else "the interfaces that all nodes have (not with NCCL)"
     return [
-        f"sweep over {count} nodes ({which}) by {told['method'].replace('_', '-')}",
+        f"sweep over {count} nodes ({which}) by {settings['method'].replace('_', '-')}",
         f"{counted(rounds, 'round')} of {counted(count // 2, 'pair')}"
         + (f", then all {count}" if count > FEWEST_NODES else ""),
-        f"sizes {', '.join(map(shown_size, sizes))}; at most {told['seconds']} s each",
+        f"sizes {', '.join(map(shown_size, sizes))}; at most {settings['seconds']} s each",
         f"compared: {compared}",
     ]

@@ -59,7 +59,7 @@ def interface(result: SweepResult) -> str:
 
 def candidate(result: SweepResult, name: str) -> Candidate:
     """The candidate of this name. Raises StopIteration if there is none."""
-    return next(one for one in result["candidates"] if one["name"] == name)
+    return next(entry for entry in result["candidates"] if entry["name"] == name)
 
 
 def comparison(result: SweepResult) -> list[str]:
@@ -68,30 +68,30 @@ def comparison(result: SweepResult) -> list[str]:
         return []
     first = result["candidates"][0]["median"]
     rows = []
-    for one in result["candidates"]:
-        current = one is result["candidates"][0]
-        against = "" if current or not first else f"{100 * (one['median'] / first - 1):+.0f} %"
-        over = f"over {one['interface']}" if result["backend"] != "nccl" else ""
+    for candidate in result["candidates"]:
+        current = candidate is result["candidates"][0]
+        against = "" if current or not first else f"{100 * (candidate['median'] / first - 1):+.0f} %"
+        over = f"over {candidate['interface']}" if result["backend"] != "nccl" else ""
         rows.append(
-            ["  " + one["name"], over, shown_speed(one["median"]), against]
-            + (["<- chosen"] if one["name"] == result["chosen"] else [])
+            ["  " + candidate["name"], over, shown_speed(candidate["median"]), against]
+            + (["<- chosen"] if candidate["name"] == result["chosen"] else [])
         )
     return ["compared, median of the nodes' best pairs:", *columns(rows)]
 
 
 def by_size(result: SweepResult) -> list[str]:
     """One line for each size: the median pair, and all nodes at once."""
-    pairs = [one for one in of_candidate(result, result["chosen"], "pair") if speed(one)]
-    whole = of_candidate(result, result["chosen"], "set")
-    rows = [["  size", "time", "median pair", *([f"all {len(result['nodes'])} nodes"] if whole else [])]]
-    for size in sorted({row["size"] for one in pairs for row in one["rows"]}):
-        mine = [row for one in pairs for row in one["rows"] if row["size"] == size]
+    pairs = [pair for pair in of_candidate(result, result["chosen"], "pair") if speed(pair)]
+    together = of_candidate(result, result["chosen"], "set")
+    rows = [["  size", "time", "median pair", *([f"all {len(result['nodes'])} nodes"] if together else [])]]
+    for size in sorted({row["size"] for pair in pairs for row in pair["rows"]}):
+        mine = [row for pair in pairs for row in pair["rows"] if row["size"] == size]
         row = [
             "  " + shown_size(size),
             shown_time(statistics.median(each["seconds"] for each in mine)),
             shown_speed(statistics.median(each["bus"] for each in mine)),
         ]
-        all_of_it = [each for one in whole for each in one["rows"] if each["size"] == size]
+        all_of_it = [each for pair in together for each in pair["rows"] if each["size"] == size]
         rows.append(row + [shown_speed(each["bus"]) for each in all_of_it])
     return columns(rows)
 
@@ -99,12 +99,12 @@ def by_size(result: SweepResult) -> list[str]:
 def by_node(judged: Judged) -> list[str]:
     """One line for each node; only the slowest if there are many."""
     nodes = judged["nodes"]
-    shown = sorted(nodes, key=lambda one: one["best"])[:MOST_NODES] if len(nodes) > MOST_NODES else nodes
+    shown = sorted(nodes, key=lambda row: row["best"])[:MOST_NODES] if len(nodes) > MOST_NODES else nodes
     rows = [["  node", "best pair", "worst pair", "pairs"]]
     rows += [
-        ["  " + one["name"], shown_speed(one["best"]), shown_speed(one["worst"]), str(one["pairs"])]
-        + (["SLOW"] if one["slow"] else [])
-        for one in shown
+        ["  " + row["name"], shown_speed(row["best"]), shown_speed(row["worst"]), str(row["pairs"])]
+        + (["SLOW"] if row["slow"] else [])
+        for row in shown
     ]
     left = len(nodes) - len(shown)
     return columns(rows) + ([f"  and {left} faster ones"] if left else [])
@@ -140,6 +140,6 @@ def suggestions(suggested: Suggested) -> Sequence[str]:
     """The suggestions as lines, the likeliest network first."""
     return [
         suggested["looks_like"],
-        *(f"  fabric {one['fabric']} fits: {one['reason']}" for one in suggested["fabrics"]),
-        *(f"  check {one}" for one in suggested["look_at"]),
+        *(f"  fabric {item['fabric']} fits: {item['reason']}" for item in suggested["fabrics"]),
+        *(f"  check {item}" for item in suggested["look_at"]),
     ]

@@ -45,13 +45,13 @@ def load(run_dir: str) -> SweepResult:
             f"rankzero.slurm.diagnose -e run_dir={run_dir})"
         )
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError:
-        found = None
-    about = found.pop("about", None) if isinstance(found, dict) else None
+        document = None
+    about = document.pop("about", None) if isinstance(document, dict) else None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise RankzeroError(f"run_dir: {path} is not a result of this version's sweep: run it again (-e rerun=true)")
-    return cast("SweepResult", {**about, **found})
+    return cast("SweepResult", {**about, **document})
 
 
 def described(run_dir: str, cluster: Parameters, rule: Rule) -> ModuleResult:

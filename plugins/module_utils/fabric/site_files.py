@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 def read_present(paths: Iterable[str]) -> dict[str, str]:
     """Return {path: text} for the files (`~` is the user's home) that exist and can be read."""
-    found = {}
+    texts = {}
     for path in paths:
         with contextlib.suppress(OSError), open(os.path.expanduser(path), encoding="utf-8", errors="replace") as stream:
-            found[path] = stream.read()
-    return found
+            texts[path] = stream.read()
+    return texts

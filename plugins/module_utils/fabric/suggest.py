@@ -39,7 +39,7 @@ def looks_like(cluster: Parameters, nodes: Facts) -> str:
     partitions = cluster.get("partitions") or []
     if partitions:
         parts.append(counted(len(partitions), "partition"))
-        counts = sorted({int(one.get("gpus_per_node") or 0) for one in partitions} - {0})
+        counts = sorted({int(facts.get("gpus_per_node") or 0) for facts in partitions} - {0})
         types = cluster.get("gpu_types") or []
         if counts:
             parts.append(
@@ -51,16 +51,16 @@ def looks_like(cluster: Parameters, nodes: Facts) -> str:
     elif nodes:
         parts.append(counted(len(nodes), "node"))
     if nodes:
-        common = set.intersection(*(set(one["interfaces"]) for one in nodes.values()))
+        common = set.intersection(*(set(facts["interfaces"]) for facts in nodes.values()))
         parts.append(f"interfaces {spans(common)}" if common else "no interface that all nodes have")
-        adapters = set.intersection(*({each["name"] for each in one["rdma"]} for one in nodes.values()))
+        adapters = set.intersection(*({each["name"] for each in facts["rdma"]} for facts in nodes.values()))
         parts.append(f"RDMA adapters {spans(adapters)}" if adapters else "no RDMA adapters")
     return f"this cluster looks like: {', '.join(parts) or 'nothing is known of it'}"
 
 
 def spans(names: Sequence[str] | set[str]) -> str:
     """Abbreviate names: ib0, ib1, ib2 and eth0 become eth0, ib0-ib2."""
-    found: list[tuple[str, int, int]] = []
+    ranges: list[tuple[str, int, int]] = []
     plain = []
     for name in sorted(names, key=_natural):
         match = re.fullmatch(r"(.*?)(0|[1-9][0-9]*)", name)
@@ -68,12 +68,12 @@ def spans(names: Sequence[str] | set[str]) -> str:
             plain.append(name)
             continue
         stem, number = match.group(1), int(match.group(2))
-        if found and found[-1][0] == stem and found[-1][2] == number - 1:
-            found[-1] = (stem, found[-1][1], number)
+        if ranges and ranges[-1][0] == stem and ranges[-1][2] == number - 1:
+            ranges[-1] = (stem, ranges[-1][1], number)
         else:
-            found.append((stem, number, number))
+            ranges.append((stem, number, number))
     return ", ".join(
-        plain + [f"{stem}{low}" if low == high else f"{stem}{low}-{stem}{high}" for stem, low, high in found]
+        plain + [f"{stem}{low}" if low == high else f"{stem}{low}-{stem}{high}" for stem, low, high in ranges]
     )
 
 
@@ -83,7 +83,7 @@ def _natural(name: str) -> tuple[str, int, str]:
 
 
 def _generations(cluster: Parameters, nodes: Facts) -> set[str]:
-    models = [model for one in nodes.values() for model in one["gpus"]["models"]]
+    models = [model for facts in nodes.values() for model in facts["gpus"]["models"]]
     return {made for made in map(generation, [*models, *(cluster.get("gpu_types") or [])]) if made}
 
 
@@ -97,19 +97,23 @@ def _of_cluster(cluster: Parameters) -> tuple[list[tuple[str, str]], list[str]]:
         "blackwell": ("nvlink_blackwell", "if its nodes share NVLink"),
         "amd": ("rccl", "if its network is InfiniBand"),
     }
-    found = [(hints[one][0], f"GPUs {types}; {hints[one][1]}") for one in sorted(made) if one in hints]
-    return found, [SWEEP]
+    fabrics = [
+        (hints[generation][0], f"GPUs {types}; {hints[generation][1]}")
+        for generation in sorted(made)
+        if generation in hints
+    ]
+    return fabrics, [SWEEP]
 
 
 def _of_nodes(cluster: Parameters, nodes: Facts) -> tuple[list[tuple[str, str]], list[str]]:
     every = list(nodes.values())
-    if all(one["cxi"] for one in every):
+    if all(facts["cxi"] for facts in every):
         return [("slingshot", "every node has adapters of Slingshot (/sys/class/cxi)")], [
             "whether the site's OFI plugin is in the ranks' library path: NCCL_NET asks for it by name"
         ]
-    if all(any(each["driver"] == "efa" for each in one["rdma"]) for one in every):
+    if all(any(each["driver"] == "efa" for each in facts["rdma"]) for facts in every):
         return [("efa", "every node has an Elastic Fabric Adapter")], []
-    layers = [{each["layer"] for each in one["rdma"] if each["state"] in ("ACTIVE", "")} for one in every]
+    layers = [{each["layer"] for each in facts["rdma"] if each["state"] in ("ACTIVE", "")} for facts in every]
     if all("InfiniBand" in layer for layer in layers):
         return _infiniband(cluster, nodes)
     if all("Ethernet" in layer for layer in layers):
@@ -126,9 +130,11 @@ def _of_nodes(cluster: Parameters, nodes: Facts) -> tuple[list[tuple[str, str]],
 
 def _infiniband(cluster: Parameters, nodes: Facts) -> tuple[list[tuple[str, str]], list[str]]:
     made = _generations(cluster, nodes)
-    rates = sorted({each["rate"] for one in nodes.values() for each in one["rdma"] if each["layer"] == "InfiniBand"})
+    rates = sorted(
+        {each["rate"] for facts in nodes.values() for each in facts["rdma"] if each["layer"] == "InfiniBand"}
+    )
     network = f"every node has InfiniBand ({', '.join(rates)})"
-    if any(one["gpus"]["amd"] for one in nodes.values()) or "amd" in made:
+    if any(facts["gpus"]["amd"] for facts in nodes.values()) or "amd" in made:
         return [("rccl", f"{network}, and AMD's GPUs")], []
     if "blackwell" in made:
         look = ["whether nodes share NVLink: nvidia-smi -q shows a Fabric with a cluster id; else infiniband_h100 does"]
@@ -143,11 +149,11 @@ def _infiniband(cluster: Parameters, nodes: Facts) -> tuple[list[tuple[str, str]
 
 
 def _sockets(cluster: Parameters, nodes: Facts) -> tuple[list[tuple[str, str]], list[str]]:
-    named = sorted({name for one in nodes.values() for name, each in one["interfaces"].items() if each["fast"]})
+    named = sorted({name for facts in nodes.values() for name, each in facts["interfaces"].items() if each["fast"]})
     look_at = []
     if named:
         look_at.append(f"whether {spans(named)} should be InfiniBand: without an RDMA adapter it carries sockets only")
-    if any(one["gpus"]["count"] for one in nodes.values()) or cluster.get("gpu_types"):
+    if any(facts["gpus"]["count"] for facts in nodes.values()) or cluster.get("gpu_types"):
         return [("ethernet", "no node has an RDMA adapter, so NCCL goes over sockets")], look_at
     reason = "no RDMA adapter, and this job had no GPU: Gloo takes the interface that is picked on the nodes"
     return [("auto", reason)], look_at

@@ -57,7 +57,7 @@ def safe_path(path: str) -> bool:
 
 def collect(logs_dir: str) -> Listing:
     """(relative path, size) of every regular file below `logs_dir`, and warnings. Links are not followed."""
-    found: list[tuple[str, int]] = []
+    files: list[tuple[str, int]] = []
     warnings: list[str] = []
     for folder, folders, names in bounded_walk(logs_dir) if not os.path.islink(logs_dir) else ():
         folders.sort()
@@ -77,8 +77,8 @@ def collect(logs_dir: str) -> Listing:
             elif not os.access(full, os.R_OK):
                 warnings.append(f"left out {path}: no permission to read it")
             else:
-                found.append((path, status.st_size))
-    return found, warnings
+                files.append((path, status.st_size))
+    return files, warnings
 
 
 def _digest(stream: IO[bytes], end: int, length: int, redactor: Redactor = PLAIN) -> str:
@@ -274,12 +274,12 @@ def write_index(dest: str, index: Mapping[str, int]) -> None:
 def holdings(dest: str) -> dict[str, Holding]:
     """The part of each file that is here, read from the files themselves: an edited file is fetched again."""
     index = read_index(dest)
-    found = {}
+    held = {}
     for path, size in collect(dest)[0]:
         length = min(size, CHECKED)
         with open(os.path.join(dest, path), "rb") as stream:
-            found[path] = Holding(index.get(path, 0) + size, length, _digest(stream, size, length))
-    return found
+            held[path] = Holding(index.get(path, 0) + size, length, _digest(stream, size, length))
+    return held
 
 
 @contextlib.contextmanager
@@ -291,8 +291,8 @@ def _members(archive: IO[bytes], parts: Sequence[Part]) -> Iterator[Iterator[tup
             members = extraction.check(extraction.of_tar(tar, rules), rules, 0)
             for number, member in enumerate(members):
                 part = parts[number] if number < len(parts) else None
-                found = (member.kind, member.name)
-                if part is None or found != (extraction.FILE, part.path) or not 0 <= part.bytes <= member.size:
+                header = (member.kind, member.name)
+                if part is None or header != (extraction.FILE, part.path) or not 0 <= part.bytes <= member.size:
                     raise extraction.Refused(f"{member.name!a}")
             if len(members) < len(parts):
                 raise extraction.Damaged("not all of it is there")

@@ -134,10 +134,10 @@ def started(heads: Mapping[int, str]) -> tuple[dict[int, int], list[int]]:
     return sizes, [rank for rank in range(world) if rank not in sizes]
 
 
-def ranks_in_words(said: Mapping[int, int], silent: Sequence[int]) -> str:
+def ranks_in_words(started: Mapping[int, int], silent: Sequence[int]) -> str:
     """How many ranks have started. `said`: the WORLD_SIZE that each rank reported; `silent`: ranks without a report."""
-    worlds = sorted(set(said.values()))
-    text = f"{len(said)} of {worlds[-1]} started with WORLD_SIZE {' and '.join(map(str, worlds))}"
+    worlds = sorted(set(started.values()))
+    text = f"{len(started)} of {worlds[-1]} started with WORLD_SIZE {' and '.join(map(str, worlds))}"
     return text + (f"; nothing from rank {_few(silent)}" if silent else "")
 
 

@@ -126,18 +126,18 @@ def _artifact(run: RunDirectory) -> Mapping[str, str]:
 
 def digest(root: str, path: str, size: int) -> str | None:
     """Return the SHA-256 of the first `size` bytes of a file below `root`; None if the file cannot be read."""
-    found = hashlib.sha256()
+    total = hashlib.sha256()
     try:
         with Beneath(root).stream(path) as stream:
             while size > 0:
                 block = stream.read(min(size, BLOCK))
                 if not block:
                     break
-                found.update(block)
+                total.update(block)
                 size -= len(block)
     except (OSError, Untrusted):
         return None
-    return found.hexdigest()
+    return total.hexdigest()
 
 
 def verification(run: RunDirectory, paths: Sequence[str], have: Mapping[str, Holding]) -> Verification:

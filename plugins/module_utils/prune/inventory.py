@@ -112,11 +112,11 @@ def caches(state_root: str) -> Iterator[Thing]:
         for name in files:
             path = os.path.join(place, name)
             try:
-                found = os.lstat(path)
+                status = os.lstat(path)
             except OSError:
                 continue
-            if found.st_uid == os.geteuid():
-                yield Thing("cache", path, name, found.st_mtime)
+            if status.st_uid == os.geteuid():
+                yield Thing("cache", path, name, status.st_mtime)
 
 
 def sweeps(state_root: str) -> Iterator[Thing]:
@@ -129,7 +129,7 @@ def sweeps(state_root: str) -> Iterator[Thing]:
             if item.name.startswith(SWEEP_PREFIX) and _SHORT_KEY.fullmatch(key) and _is_thing(item, folder=True):
                 known = record_of_sweep(item.path) or {}
                 # The record of a sweep whose launch did not complete may not list the elements.
-                elements = {str(one.get("key"))[:16] for one in known.get("elements", [])} or there
+                elements = {str(element.get("key"))[:16] for element in known.get("elements", [])} or there
                 if not elements & there:
                     yield Thing("run", item.path, f"{name.name}/{item.name}", newest(item.path))
 
@@ -151,14 +151,14 @@ def size(path: str, owner: int | None = None) -> int:
     total, seen = 0, set()
     pending = [path]
     while pending:
-        one = pending.pop()
+        place = pending.pop()
         try:
-            found = os.lstat(one)
-            if os.path.isdir(one) and not os.path.islink(one):
-                pending += [item.path for item in os.scandir(one)]
-            elif (found.st_dev, found.st_ino) not in seen:
-                seen.add((found.st_dev, found.st_ino))
-                total += found.st_size if owner in (None, found.st_uid) else 0
+            status = os.lstat(place)
+            if os.path.isdir(place) and not os.path.islink(place):
+                pending += [item.path for item in os.scandir(place)]
+            elif (status.st_dev, status.st_ino) not in seen:
+                seen.add((status.st_dev, status.st_ino))
+                total += status.st_size if owner in (None, status.st_uid) else 0
         except OSError:
             continue
     return total
@@ -166,7 +166,7 @@ def size(path: str, owner: int | None = None) -> int:
 
 def run_directories(state_root: str) -> list[RunDirectory]:
     """All run directories below a state root. Raises OSError where it cannot be read."""
-    found = []
+    runs = []
     folder = os.path.join(state_root, "runs")
     if not os.path.isdir(folder):
         os.listdir(state_root)
@@ -174,28 +174,28 @@ def run_directories(state_root: str) -> list[RunDirectory]:
     for name in os.listdir(folder):
         for key in _entries(os.path.join(folder, name)) if not name.startswith(".") else ():
             if _SHORT_KEY.fullmatch(key.name):
-                found += [run for run in generations(key.path) if not os.path.islink(run.path)]
-    return found
+                runs += [run for run in generations(key.path) if not os.path.islink(run.path)]
+    return runs
 
 
 def runs(slurm: Slurm, known: Queue, directories: Sequence[RunDirectory], now: float, days: float) -> list[Run]:
     """Each launch: when it ended, or why it is not over. It is over only if its own files or Slurm say so."""
     names = {record.name: record for record in known.jobs}
     ids = {each: record for record in known.jobs for each in (base_id(record.job_id), record.job_id)}
-    found, open_ones = [], []
+    runs, open_ones = [], []
     for directory in directories:
         facts = RunFacts.read(directory)
         record = names.get(identity(directory.path).job_name) or ids.get(facts.job_id or "")
         status = status_of(facts, JobAnswer(record, SILENT if known.silent else QUEUE))
         if record is not None:
-            found.append(_run(directory, None, f"job {record.job_id} is {record.state.lower()}"))
+            runs.append(_run(directory, None, f"job {record.job_id} is {record.state.lower()}"))
         elif status.over:
-            found.append(_run(directory, status.state if status.job_id or status.outcome else "refused by Slurm"))
+            runs.append(_run(directory, status.state if status.job_id or status.outcome else "refused by Slurm"))
         else:
             open_ones.append(directory)
     if open_ones:
-        found += _asked(slurm, known, open_ones, ids, now - days * 86400)
-    return found
+        runs += _asked(slurm, known, open_ones, ids, now - days * 86400)
+    return runs
 
 
 def _asked(
@@ -213,17 +213,17 @@ def _asked(
             yield _run(directory, None, f"it has no outcome, and its job is cluster {claim.cluster}'s")
             continue
         status = answer.status(directory)
-        told = described(slurm, status, answer)
+        report = described(slurm, status, answer)
         job_id = status.job_id
         if status.over and job_id is not None:
             if is_step(job_id) and job_of(job_id) in ids and status.outcome is None:
                 yield _run(directory, None, f"job {job_of(job_id)} around it continues")
             else:
-                yield _run(directory, f"ended ({told.state.lower()})")
+                yield _run(directory, f"ended ({report.state.lower()})")
         elif status.state == LOST and not answer.queue_only and _last(directory) < horizon:
             yield _run(directory, "never submitted")
         else:
-            yield _run(directory, None, told.message or "its end is not known")
+            yield _run(directory, None, report.message or "its end is not known")
 
 
 def _cluster_name(slurm: Slurm) -> str:
@@ -269,8 +269,8 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     if os.path.islink(folder):
         return []
     try:
-        with os.scandir(folder) as found:
-            return sorted(found, key=lambda item: item.name)
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda item: item.name)
     except (FileNotFoundError, NotADirectoryError):
         return []
 

@@ -176,16 +176,16 @@ def _current(runs: Iterable[Run], now: float, days: float) -> list[Run]:
     return [run for run in runs if run.end is None or run.last > now - days * DAY]
 
 
-def _remove(one: Removal, store: str, state: str, days: float, note: Callable[[str], None]) -> bool:
+def _remove(removal: Removal, store: str, state: str, days: float, note: Callable[[str], None]) -> bool:
     """Remove one entry. Returns False if it is needed after all, or another prune removed it."""
     roots = {os.path.realpath(store), os.path.realpath(state)}
-    real = os.path.join(os.path.realpath(os.path.dirname(one.path)), os.path.basename(one.path))
+    real = os.path.join(os.path.realpath(os.path.dirname(removal.path)), os.path.basename(removal.path))
     if not any(real.startswith(f"{root}/") for root in roots):
-        note(f"{one.path} is outside store_root and state_root ({real}); it was not removed")
+        note(f"{removal.path} is outside store_root and state_root ({real}); it was not removed")
         return False
     try:
-        slot = uses.slot_of(one.path) if one.kind in inventory.SLOTS else None
-        doomed = _claimed(slot, days) if slot else atomic.set_aside(one.path)
+        slot = uses.slot_of(removal.path) if removal.kind in inventory.SLOTS else None
+        doomed = _claimed(slot, days) if slot else atomic.set_aside(removal.path)
         if doomed is None:
             return False
         folder = clearing.open_folder(os.path.dirname(os.path.realpath(doomed)))
@@ -195,10 +195,10 @@ def _remove(one: Removal, store: str, state: str, days: float, note: Callable[[s
             os.close(folder)
     except (OSError, RankzeroError) as error:
         why = error.message if isinstance(error, RankzeroError) else error.strerror
-        note(f"{one.path} cannot be removed: {why}")
+        note(f"{removal.path} cannot be removed: {why}")
         return False
-    if one.kind in ("run", "shell"):
-        _remove_empty(os.path.dirname(one.path), 2)
+    if removal.kind in ("run", "shell"):
+        _remove_empty(os.path.dirname(removal.path), 2)
     return True
 
 

@@ -92,7 +92,7 @@ def for_each(names: Sequence[str], work: Callable[[str], ModuleResult], note: Ca
         total["swept"] += own["swept"]
         total["diff"] += [own["diff"]] if own["diff"] else []
         for name in ("removed", "kept"):
-            total[name] += [{**one, "owner": account.pw_name} for one in own[name]]
+            total[name] += [{**item, "owner": account.pw_name} for item in own[name]]
     if failed:
-        raise RankzeroError("\n".join(["the prune failed for:", *(f"  - {one}" for one in failed)]), **total)
+        raise RankzeroError("\n".join(["the prune failed for:", *(f"  - {item}" for item in failed)]), **total)
     return total

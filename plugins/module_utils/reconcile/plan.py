@@ -57,14 +57,16 @@ class Step:
     recorded: bool = True
 
 
-def make_plan(wanted: Iterable[Wanted], found: Sequence[Found], policies: Policies) -> list[Step]:
+def make_plan(wanted: Iterable[Wanted], launches: Sequence[Found], policies: Policies) -> list[Step]:
     """Return the steps, sorted by name. For one name, steps that end a launch come before steps that begin one.
 
     The names in `wanted` must be unique, their predecessors must be among them, and there must be no cycles.
     """
-    planner = _Planner({spec.name: spec for spec in wanted}, found, policies)
+    planner = _Planner({spec.name: spec for spec in wanted}, launches, policies)
     steps = [step for name in planner.specs for step in planner.of(name)]
-    gone = [launch for launch in found if launch.name not in planner.specs and launch.ours and launch.state == "active"]
+    gone = [
+        launch for launch in launches if launch.name not in planner.specs and launch.ours and launch.state == "active"
+    ]
     if policies.removed == "cancel":
         steps += _about_old(gone, "cancel", "its spec is gone (removed: cancel)")
     else:
@@ -80,11 +82,11 @@ def changes(steps: Iterable[Step]) -> bool:
 class _Planner:
     """Plans each spec after its predecessors."""
 
-    def __init__(self, specs: Mapping[str, Wanted], found: Sequence[Found], policies: Policies) -> None:
+    def __init__(self, specs: Mapping[str, Wanted], launches: Sequence[Found], policies: Policies) -> None:
         self.specs = specs
         self.policies = policies
         self._found: dict[str, dict[str, Found]] = {name: {} for name in specs}
-        for launch in found:
+        for launch in launches:
             self._found.setdefault(launch.name, {})[launch.key] = launch
         self._planned: dict[str, list[Step]] = {}
         # Sweeps with failed elements that are not launched again, regardless of other actions for the sweep.
@@ -146,8 +148,10 @@ class _Planner:
         """Return one step for all elements. Its action is the first of _SWEEP_ACTIONS that any element has."""
         there = self._found[spec.name]
         verdicts = {key: judged(there.get(key), before, self.policies) for key in spec.elements}
-        action = next(one for one in _SWEEP_ACTIONS if any(each.action == one for each in verdicts.values()))
-        if any(one.action == "failed" for one in verdicts.values()):
+        action = next(
+            choice for choice in _SWEEP_ACTIONS if any(verdict.action == choice for verdict in verdicts.values())
+        )
+        if any(verdict.action == "failed" for verdict in verdicts.values()):
             self._stuck.add(spec.name)
         counts = dict.fromkeys(("succeeded", "active", "failed", "missing"), 0)
         for key in spec.elements:
@@ -155,7 +159,9 @@ class _Planner:
             counts["missing" if state == "unknown" else state] += 1
         reason = tally(counts)
         # For elements that do not exist, the counts are sufficient.
-        keys = [key for key, one in verdicts.items() if one.action == action and (key in there or action == "wait")]
+        keys = [
+            key for key, verdict in verdicts.items() if verdict.action == action and (key in there or action == "wait")
+        ]
         if keys and action in ("launch", "wait", "failed"):
             number = "" if action == "wait" else f"element {spec.elements.index(keys[0])}: "
             reason = f"{reason}; {number}{verdicts[keys[0]].reason}"
@@ -167,25 +173,27 @@ class _Planner:
             reason,
             spec.file,
             job_id=_arrays(active),
-            ours=all(one.ours for one in active),
+            ours=all(launch.ours for launch in active),
             kind="sweep",
             counts=counts,
             elements=_listed(active),
-            submits=tuple(key for key, one in verdicts.items() if one.action == "launch"),
-            anew=any(one.anew for one in verdicts.values()),
+            submits=tuple(key for key, verdict in verdicts.items() if verdict.action == "launch"),
+            anew=any(verdict.anew for verdict in verdicts.values()),
             recorded=spec.recorded,
         )
 
 
-def _about(one: Found, action: str, reason: str, file: str = "") -> Step:
-    return Step(action, one.name, one.key, reason, file, one.generation, one.job_id, one.run_dir, one.ours)
+def _about(launch: Found, action: str, reason: str, file: str = "") -> Step:
+    return Step(
+        action, launch.name, launch.key, reason, file, launch.generation, launch.job_id, launch.run_dir, launch.ours
+    )
 
 
-def _about_old(found: Sequence[Found], action: str, reason: str) -> list[Step]:
+def _about_old(launches: Sequence[Found], action: str, reason: str) -> list[Step]:
     """Return one step for each job, and one for all elements of a sweep."""
-    steps = [_about(launch, action, reason) for launch in found if not launch.sweep]
-    for name, sweep in sorted({(launch.name, launch.sweep) for launch in found if launch.sweep}):
-        elements = [launch for launch in found if (launch.name, launch.sweep) == (name, sweep)]
+    steps = [_about(launch, action, reason) for launch in launches if not launch.sweep]
+    for name, sweep in sorted({(launch.name, launch.sweep) for launch in launches if launch.sweep}):
+        elements = [launch for launch in launches if (launch.name, launch.sweep) == (name, sweep)]
         count = "1 active element" if len(elements) == 1 else f"{len(elements)} active elements"
         steps.append(
             Step(
@@ -203,15 +211,15 @@ def _about_old(found: Sequence[Found], action: str, reason: str) -> list[Step]:
     return steps
 
 
-def _listed(found: Iterable[Found]) -> tuple[dict[str, str | None], ...]:
-    return tuple({"key": launch.key, "job_id": launch.job_id, "run_dir": launch.run_dir} for launch in found)
+def _listed(launches: Iterable[Found]) -> tuple[dict[str, str | None], ...]:
+    return tuple({"key": launch.key, "job_id": launch.job_id, "run_dir": launch.run_dir} for launch in launches)
 
 
-def _arrays(found: Iterable[Found]) -> str | None:
+def _arrays(launches: Iterable[Found]) -> str | None:
     """Return the jobs or arrays of some elements, separated by commas."""
-    return ",".join(sorted({str(launch.job_id).partition("_")[0] for launch in found if launch.job_id})) or None
+    return ",".join(sorted({str(launch.job_id).partition("_")[0] for launch in launches if launch.job_id})) or None
 
 
-def _jobs(found: Sequence[Found]) -> str:
-    ids = sorted(launch.job_id or "(unknown)" for launch in found)
+def _jobs(launches: Sequence[Found]) -> str:
+    ids = sorted(launch.job_id or "(unknown)" for launch in launches)
     return ("job " if len(ids) == 1 else "one of the jobs ") + short_list(ids)

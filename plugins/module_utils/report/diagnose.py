@@ -114,12 +114,12 @@ def _of_pending(run: RunDirectory, launch: LaunchReport) -> dict[str, Any]:
 
 
 def _of_running(
-    run: RunDirectory, launch: LaunchReport, found: scan.Scan, options: Mapping[str, Any], now: float
+    run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, options: Mapping[str, Any], now: float
 ) -> dict[str, Any]:
     """A running job: the checklist, a stall, and failures that its logs already show."""
     started = run.started() or {}
     begun = started.get("time")
-    ranks = {rank: checklist.read_ends(log.file) for log in found.logs if (rank := rank_of(log.file)) is not None}
+    ranks = {rank: checklist.read_ends(log.file) for log in scanned.logs if (rank := rank_of(log.file)) is not None}
     # The file system's clock may be ahead of this host's clock.
     now = max([now, *(log.modified for log in ranks.values())])
     nodes = monitor.read_samples(run.file(os.path.join("monitor", str(launch.attempt))))
@@ -127,24 +127,24 @@ def _of_running(
     stall = checklist.find_stall(steps, ranks, now, options["stall_factor"], options["stall_seconds"])
     if stall is not None:
         stall = dataclasses.replace(stall, nodes=tuple(monitor.idle_nodes(nodes)))
-    diagnosis = advice.diagnosis_of(cause.find_cause(found.logs), found, run.path)
+    diagnosis = advice.diagnosis_of(cause.find_cause(scanned.logs), scanned, run.path)
     answers = checklist.answers(ranks, world=started.get("world_size"), begun=begun, now=now, proven=False)
     facts = {"samples": [usage.as_dict() for usage in nodes.values()]}
     diagnosis_report = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall)
-    return _result(diagnosis_report, found, changed=False, story=run.file("logs"))
+    return _result(diagnosis_report, scanned, changed=False, story=run.file("logs"))
 
 
 def _of_end(
-    slurm: Slurm, run: RunDirectory, launch: LaunchReport, found: scan.Scan, *, write: bool, check_mode: bool
+    slurm: Slurm, run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, *, write: bool, check_mode: bool
 ) -> dict[str, Any]:
     testimony = evidence.Testimony()
     chosen = cause.Cause(cause.HEALTHY, None, "high")
     if not launch.success:
-        testimony = evidence.of_end(slurm, run, launch, found.signatures)
-        found.logs += testimony.logs
-        chosen = cause.find_cause(found.logs)
-    diagnosis = advice.diagnosis_of(chosen, found, run.path)
-    ranks = {rank: checklist.read_ends(log.file) for log in found.logs if (rank := rank_of(log.file)) is not None}
+        testimony = evidence.of_end(slurm, run, launch, scanned.signatures)
+        scanned.logs += testimony.logs
+        chosen = cause.find_cause(scanned.logs)
+    diagnosis = advice.diagnosis_of(chosen, scanned, run.path)
+    ranks = {rank: checklist.read_ends(log.file) for log in scanned.logs if (rank := rank_of(log.file)) is not None}
     started = run.started() or {}
     answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch.success)
     diagnosis_report = DiagnosisReport(diagnosis, answers, launch, testimony.facts)
@@ -154,12 +154,12 @@ def _of_end(
     if write:
         text = json.dumps(diagnosis_report.as_dict(), indent=1, sort_keys=True) + "\n"
         changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=check_mode)["changed"])
-    return _result(diagnosis_report, found, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
+    return _result(diagnosis_report, scanned, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
 
 
-def _result(told: DiagnosisReport, found: scan.Scan, *, changed: bool, story: str = "") -> dict[str, Any]:
-    lines = screen(told, story)
-    return {"changed": changed, "families": len(found.signatures), "diagnosis": told.as_dict(), "lines": lines}
+def _result(report: DiagnosisReport, scanned: scan.Scan, *, changed: bool, story: str = "") -> dict[str, Any]:
+    lines = screen(report, story)
+    return {"changed": changed, "families": len(scanned.signatures), "diagnosis": report.as_dict(), "lines": lines}
 
 
 def newest_logs(logs_dir: str, attempt: int) -> list[str]:

@@ -56,9 +56,9 @@ class DiagnosisReport:
         return document
 
 
-def screen(told: DiagnosisReport, story: str = "") -> list[str]:
+def screen(report: DiagnosisReport, story: str = "") -> list[str]:
     """A diagnosis in at most SCREEN_LINES lines. `story`: the path of the complete report."""
-    diagnosis, running = told.diagnosis, _running(told)
+    diagnosis, running = report.diagnosis, _running(report)
     if running:
         running = [*running[: SCREEN_LINES - 1], *_row("story", story, 1)]
     if diagnosis.healthy and running:
@@ -67,7 +67,7 @@ def screen(told: DiagnosisReport, story: str = "") -> list[str]:
     if root is None:
         read = f"{diagnosis.files} log{'s' if diagnosis.files != 1 else ''} read"
         no_cause = [f"no cause found: {read}, and none of them shows a failure", *_unread(diagnosis)]
-        return [*no_cause, *_checks(told)][:SCREEN_LINES]
+        return [*no_cause, *_checks(report)][:SCREEN_LINES]
     lines = running[:RUNNING_LINES] + _row(
         "cause", f"{diagnosis.what} ({diagnosis.family}, confidence {diagnosis.confidence})", 2
     )
@@ -83,22 +83,22 @@ def screen(told: DiagnosisReport, story: str = "") -> list[str]:
     return lines[:SCREEN_LINES]
 
 
-def _running(told: DiagnosisReport) -> list[str]:
+def _running(report: DiagnosisReport) -> list[str]:
     """For a running job: its state, the checklist, and whether it stalls."""
-    launch = told.launch
-    if launch is None or not told.running:
+    launch = report.launch
+    if launch is None or not report.running:
         return []
     lines = _row("state", f"{launch.message} (job {launch.job_id}, attempt {launch.attempt + 1})", 1)
-    lines += _checks(told)
-    if told.stall:
-        lines += _row("stalled", told.stall.sentence, 2) + _row("", _STALLED, 2)
+    lines += _checks(report)
+    if report.stall:
+        lines += _row("stalled", report.stall.sentence, 2) + _row("", _STALLED, 2)
     return lines
 
 
-def _checks(told: DiagnosisReport) -> list[str]:
+def _checks(report: DiagnosisReport) -> list[str]:
     """The launch checklist, one line per answer."""
     rows = []
-    for number, check in enumerate(told.checklist):
+    for number, check in enumerate(report.checklist):
         rows += _row("" if number else "check", f"{_MARKS[check.ok]:<4}{check.question}: {check.answer}", 1)
     return rows
 
@@ -110,22 +110,22 @@ def _row(title: str, text: str, most: int) -> list[str]:
     return [f"{title if index == 0 else '':<10}{line}" for index, line in enumerate(shown)]
 
 
-def _unread(found: Diagnosis) -> list[str]:
-    unread = found.unreadable
+def _unread(diagnosis: Diagnosis) -> list[str]:
+    unread = diagnosis.unreadable
     if not unread:
         return []
     more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
     return _row("not read", f"{unread[0].file}: {unread[0].why}{more}", 1)
 
 
-def _where(found: Diagnosis) -> str:
-    ranks, nodes = found.ranks, found.nodes
+def _where(diagnosis: Diagnosis) -> str:
+    ranks, nodes = diagnosis.ranks, diagnosis.nodes
     words = []
     if ranks:
         more = f" and {len(ranks) - NAMED} more" if len(ranks) > NAMED else ""
         words.append(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:NAMED]))}{more}")
     if nodes:
         words.append(f"on {', '.join(nodes[:NAMED])}")
-    if len(ranks) > 1 and found.root and found.root.rank is not None:
-        words.append(f"(first rank {found.root.rank})")
+    if len(ranks) > 1 and diagnosis.root and diagnosis.root.rank is not None:
+        words.append(f"(first rank {diagnosis.root.rank})")
     return " ".join(words)

@@ -113,7 +113,7 @@ def _drained(testimony: Testimony, launch: LaunchReport) -> None:
         testimony.say(Event(DRAINED, LIMIT + 1, text, 1, file="sinfo", node=lost.node, captured=known))
 
 
-def _slurm_and_job(found: Testimony, launch: LaunchReport, rejected: str | None) -> None:
+def _slurm_and_job(testimony: Testimony, launch: LaunchReport, rejected: str | None) -> None:
     """Slurm's final state, else the batch script's own outcome: no log of a rank contains them."""
     family, strength = STATES.get(launch.state, ("", 0))
     if rejected is not None:
@@ -127,26 +127,26 @@ def _slurm_and_job(found: Testimony, launch: LaunchReport, rejected: str | None)
             family, strength = LAUNCHER, ECHO
     if family:
         text = f"{launch.state}: {launch.message or ''}"
-        found.say(Event(family, strength, text, 1, file="Slurm"))
+        testimony.say(Event(family, strength, text, 1, file="Slurm"))
 
 
-def _preflight(found: Testimony, run: RunDirectory, launch: LaunchReport) -> None:
+def _preflight(testimony: Testimony, run: RunDirectory, launch: LaunchReport) -> None:
     """The lines of the preflight table for nodes that were not fit."""
     outcome = launch.outcome or {}
     unfit = outcome.get("unfit_nodes") or {}
     name = os.path.join("preflight", str(launch.attempt), "table")
     path, table = run.file(name), enumerate(run.text(name).splitlines(), 1)
     rows = {line.split()[0]: (number, line) for number, line in table if line.split()}
-    found.facts["preflight"] = [
+    testimony.facts["preflight"] = [
         {"node": node, "why": why, "line": rows.get(node, (0, ""))[1]} for node, why in sorted(unfit.items())
     ]
     if outcome.get("ended_by") == "setup":
         for node, why in sorted(unfit.items()):
             number, line = rows.get(node, (1, ""))
-            found.say(Event(SETUP, DECISIVE, line or f"{node}: {why}", number, file=path, node=node))
+            testimony.say(Event(SETUP, DECISIVE, line or f"{node}: {why}", number, file=path, node=node))
 
 
-def _accounting(found: Testimony, ends: Sequence[step_usage.StepEnd]) -> None:
+def _accounting(testimony: Testimony, ends: Sequence[step_usage.StepEnd]) -> None:
     end = step_usage.worst(ends)
     if end is None:
         return
@@ -157,16 +157,18 @@ def _accounting(found: Testimony, ends: Sequence[step_usage.StepEnd]) -> None:
     else:
         family, strength = _CODES.get(end.code or 0, (LAUNCHER, ECHO))
     node = end.max_rss_node if family == "host_oom_killed" else ""
-    found.say(Event(family, strength, end.sentence, 1, file="sacct", node=node or None))
+    testimony.say(Event(family, strength, end.sentence, 1, file="sacct", node=node or None))
 
 
-def _exit_code(found: Testimony, launch: LaunchReport) -> None:
+def _exit_code(testimony: Testimony, launch: LaunchReport) -> None:
     """The batch script's exit code, for sites without accounting."""
     code = launch.exit_code
-    found.facts["exit_code"] = code
+    testimony.facts["exit_code"] = code
     family, strength = _CODES.get(code or 0, ("", 0))
     if family:
-        found.say(Event(family, strength - 1, f"the ranks' step ended with exit code {code}", 1, file="outcome.json"))
+        testimony.say(
+            Event(family, strength - 1, f"the ranks' step ended with exit code {code}", 1, file="outcome.json")
+        )
 
 
 def _monitors(testimony: Testimony, folder: str, signatures: Sequence[Signature]) -> None:

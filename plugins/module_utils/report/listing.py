@@ -20,10 +20,10 @@ def listing(launches: Sequence[ModuleResult], now: float) -> list[str]:
     Active launches come first, then the most recent.
     """
 
-    def order(one: ModuleResult) -> tuple[bool, float]:
-        return not one["active"], -(one["finished_at"] or one["started_at"] or 0.0)
+    def order(launch: ModuleResult) -> tuple[bool, float]:
+        return not launch["active"], -(launch["finished_at"] or launch["started_at"] or 0.0)
 
-    rows = [HEAD, *(_row(one, now) for one in sorted(launches, key=order))]
+    rows = [HEAD, *(_row(launch, now) for launch in sorted(launches, key=order))]
     if len(rows) == 1:
         return []
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD) - 1)]

@@ -81,17 +81,17 @@ def results(slurm: Slurm, options: Parameters) -> ModuleResult:
             "returned"
         )
     runs = os.path.dirname(folder)
-    elements = [Element(one["number"], one["key"], one["parameters"]) for one in record["elements"]]
+    elements = [Element(item["number"], item["key"], item["parameters"]) for item in record["elements"]]
     newest = newest_generations(runs, elements)
     answer = ask_slurm(slurm, newest.values(), Policy(decided=False))
     statuses = {number: answer.status(run) for number, run in newest.items()}
-    silent = answer.silent or next((one.message for one in statuses.values() if one.state == UNDECIDED), "")
+    silent = answer.silent or next((status.message for status in statuses.values() if status.state == UNDECIDED), "")
     metric, goal = options.get("metric") or record["metric"], options.get("goal") or record["goal"]
     rows = [_row(element, statuses.get(element.number), record["artifact"], metric) for element in elements]
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["standing"]] = counts.get(row["standing"], 0) + 1
-    over = not any(one.state in (ACTIVE, UNDECIDED) for one in statuses.values())
+    over = not any(status.state in (ACTIVE, UNDECIDED) for status in statuses.values())
     failed = [row for row in rows if row["standing"] == FAILED]
     return {
         "name": record["name"],

@@ -94,14 +94,14 @@ class RunDirectory:
 
     def look(self) -> None:
         """Raise OSError if the run directory cannot be read on this host."""
-        found, place = self._place
-        with found.folder(place):
+        root, place = self._place
+        with root.folder(place):
             pass
 
     def names(self, folder: str = "") -> list[str]:
         """Return the names in the run directory, or in a subfolder of it, sorted."""
-        found, place = self._place
-        return found.names(os.path.join(place, folder))
+        root, place = self._place
+        return root.names(os.path.join(place, folder))
 
     @property
     def generation(self) -> int:
@@ -190,13 +190,13 @@ class RunDirectory:
         """Return the files of earlier attempts by number: {"started": ..., "outcome": ...}, each if it exists."""
         left: dict[int, Left] = {}
         for name in self.names():
-            found = BEFORE.fullmatch(name)
-            if not found:
+            match = BEFORE.fullmatch(name)
+            if not match:
                 continue
-            plain = found[1] == plain_verdict.FILE
+            plain = match[1] == plain_verdict.FILE
             document = attempt_of(self._plain(name) if plain else self.document(name))
             if document and "attempt" in document:
-                number, kind = document["attempt"], "outcome" if plain else found[1]
+                number, kind = document["attempt"], "outcome" if plain else match[1]
                 left[number] = cast("Left", {**left.get(number, {}), kind: document})
         return left
 
@@ -209,7 +209,9 @@ class RunDirectory:
         if claim:
             return claim.job_id
         events = self.events() if events is None else events
-        ids = [one["job_id"] for one in events if one["event"] in ("submitted", "adopted") and one.get("job_id")]
+        ids = [
+            event["job_id"] for event in events if event["event"] in ("submitted", "adopted") and event.get("job_id")
+        ]
         return str(ids[-1]) if ids else None
 
     def rejected(self, events: Sequence[Event] | None = None) -> str | None:
@@ -251,20 +253,20 @@ def array_of(events: Sequence[Event]) -> Place | None:
 
 def as_element(events: Sequence[Event], task: int) -> list[Event]:
     """Convert the events of an array's journal to those of one of its tasks."""
-    found = []
+    element_events = []
     for event in events:
         if event["event"] in ("submitted", "adopted", "rejected"):
-            said = event.copy()
+            element_event = event.copy()
             if event.get("job_id"):
-                said["job_id"] = f"{event['job_id']}_{task}"
-            found.append(said)
-    return found
+                element_event["job_id"] = f"{event['job_id']}_{task}"
+            element_events.append(element_event)
+    return element_events
 
 
 def names_of_key(runs_dir: str) -> list[str]:
     """Return the names in the folder of one key. Raises `Untrusted` if another user could have created them."""
-    found, place = state_files.of_run(os.path.join(runs_dir, "1"))
-    return found.names(os.path.dirname(place))
+    root, place = state_files.of_run(os.path.join(runs_dir, "1"))
+    return root.names(os.path.dirname(place))
 
 
 def generations(runs_dir: str) -> list[RunDirectory]:

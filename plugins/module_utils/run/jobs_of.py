@@ -60,15 +60,16 @@ def by_name(slurm: Slurm, names: Mapping[RunDirectory, str], *, since: float) ->
     """
     inside = [run for run in names if steps.host_job(run)]
     records = find_by_name(slurm, [name for run, name in names.items() if run not in inside], since=since)
-    found = {
-        run: without_namesakes((one for one in records if one.name == name), run.path) for run, name in names.items()
+    records_of = {
+        run: without_namesakes((record for record in records if record.name == name), run.path)
+        for run, name in names.items()
     }
-    return {**found, **{run: steps.named(slurm, run, names[run]) for run in inside}}
+    return {**records_of, **{run: steps.named(slurm, run, names[run]) for run in inside}}
 
 
 def in_the_queue(slurm: Slurm, run: RunDirectory, name: str) -> list[JobRecord]:
     """Return the launch's jobs that wait or run now. One squeue; accounting is not asked."""
     if steps.host_job(run):
         return steps.named(slurm, run, name)
-    found = query_squeue(slurm, [f"--user={os.geteuid()}", f"--name={name}"])
-    return without_namesakes((record for record in found if record.name == name and record.active), run.path)
+    records = query_squeue(slurm, [f"--user={os.geteuid()}", f"--name={name}"])
+    return without_namesakes((record for record in records if record.name == name and record.active), run.path)

@@ -66,5 +66,5 @@ class LaunchReport:
         """Return the fields as modules return them, with the artifact of the outcome."""
         artifact = self.outcome.get("artifact") if self.outcome else None
         lists = {name: list(getattr(self, name)) for name in ("nodes", "journal")}
-        told = {"drained": [node.as_dict() for node in self.drained], "attempts": list(map(asdict, self.attempts))}
-        return {**asdict(self), **lists, **told, "artifact": artifact}
+        details = {"drained": [node.as_dict() for node in self.drained], "attempts": list(map(asdict, self.attempts))}
+        return {**asdict(self), **lists, **details, "artifact": artifact}

@@ -56,7 +56,7 @@ def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> Launch
     lost = drained.of(slurm, record, verdict=outcome is not None)
     names = [node.node for node in lost]
     message = _message(status, answer, names)
-    told = drained.sentences(lost, commands=status.over)
+    hints = drained.sentences(lost, commands=status.over)
     newest = Attempt(
         attempt=status.attempt,
         job_id=status.job_id,
@@ -80,7 +80,7 @@ def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> Launch
         exit_code=_exit_code(record, outcome),
         reason=_reason(record, names),
         reason_code=record.reason if record is not None else "",
-        message=f"{message}; {told}" if told else message,
+        message=f"{message}; {hints}" if hints else message,
         drained=lost,
         nodes=nodes,
         attempt=status.attempt,
@@ -131,15 +131,15 @@ def _reason(record: JobRecord | None, nodes: Sequence[str] = ()) -> str:
 def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) -> str:
     """Return the outcome of the launch as a sentence. `nodes`: nodes that Slurm has drained."""
     record, outcome = status.record, status.outcome
-    said = str(outcome.get("message") or "") if outcome else ""
+    recorded = str(outcome.get("message") or "") if outcome else ""
     if status.state == SUCCEEDED:
-        return (said or "the artifact is proven") + _left_in_queue(record)
+        return (recorded or "the artifact is proven") + _left_in_queue(record)
     if status.job_id is None and status.facts.refusal is not None:
         return f"Slurm refused the job: {status.facts.refusal}"
     job = f"{'step' if steps.is_step(status.job_id) else 'job'} {status.job_id}"
     if outcome:
         end = _reason(record) if record is not None and record.final else ""
-        return "; ".join(filter(None, [said or "the job ended without success", end]))
+        return "; ".join(filter(None, [recorded or "the job ended without success", end]))
     if answer.silent:
         return f"{answer.silent} The run directory contains no outcome."
     if status.job_id is None:
@@ -198,10 +198,10 @@ def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
     reports = {run.path: report(slurm, run, answer) for run in good}
     launches = [reports.get(run.path) or untrusted(run, bad[run.path]) for run in runs]
     if options.get("active"):
-        launches = [one for one in launches if one.active]
+        launches = [launch for launch in launches if launch.active]
     if answer.silent:
         slurm.note(answer.silent)
-    result: dict[str, Any] = {"launches": [one.as_dict() for one in launches], "slurm_commands": slurm.commands}
+    result: dict[str, Any] = {"launches": [launch.as_dict() for launch in launches], "slurm_commands": slurm.commands}
     if not launches:
         result["message"] = _nothing_found(slurm, options)
         result["slurm_commands"] = slurm.commands
@@ -245,10 +245,12 @@ def final_reports(
     until, step = clock() + settle, SETTLE_STEP
     while True:
         answer = ask_slurm(slurm, runs)
-        found = [report(slurm, run, answer) for run in runs]
-        open_ = any(one.completed and one.source is not None and not states.is_final(one.state) for one in found)
+        reports = [report(slurm, run, answer) for run in runs]
+        open_ = any(
+            launch.completed and launch.source is not None and not states.is_final(launch.state) for launch in reports
+        )
         if answer.silent or not open_ or clock() + step > until:
-            return found
+            return reports
         sleep(step)
         step *= 1.5
 

@@ -138,20 +138,20 @@ def find_runs(
     belongs to no launch itself, the launches inside that job, or of that array, are returned.
     """
     runs = os.path.join(state_root, "runs")
-    found, inside = [], []
-    for one_name in names_of(state_root) if name is None else [name]:
-        for one_key in keys_of(state_root, one_name):
-            if key is not None and not one_key.startswith(key[:KEY_LENGTH]):
+    chosen, inside = [], []
+    for launch_name in names_of(state_root) if name is None else [name]:
+        for launch_key in keys_of(state_root, launch_name):
+            if key is not None and not launch_key.startswith(key[:KEY_LENGTH]):
                 continue
-            for run in generations(os.path.join(runs, one_name, one_key)):
+            for run in generations(os.path.join(runs, launch_name, launch_key)):
                 if generation not in (None, run.generation):
                     continue
                 ids = _job_ids(run) if job_id is not None else set()
                 if job_id is None or job_id in ids:
-                    found.append(run)
-                elif any(one.startswith((f"{job_id}.", f"{job_id}_")) for one in ids):
+                    chosen.append(run)
+                elif any(step_id.startswith((f"{job_id}.", f"{job_id}_")) for step_id in ids):
                     inside.append(run)
-    return found or inside
+    return chosen or inside
 
 
 def _job_ids(run: RunDirectory) -> set[str]:
@@ -190,13 +190,13 @@ def one_run(options: Parameters) -> RunDirectory:
     """
     if not any(options.get(option) for option in ("run_dir", "name", "job_id")):
         raise RankzeroError("which launch? Give run_dir, or name (with key and generation), or job_id.")
-    found = select_runs(options)
+    runs = select_runs(options)
     given = ", ".join(f"{o}={options[o]}" for o in ("name", "key", "generation", "job_id") if options.get(o))
     root = os.path.expanduser(options["state_root"])
-    if not found:
+    if not runs:
         known = ", ".join(names_of(root)[:20]) or "none"
         raise RankzeroError(f"no launch with {given} is recorded under state_root {root}. Names known there: {known}.")
-    newest = newest_of_each(found)
+    newest = newest_of_each(runs)
     # The launches of one sweep have the same age, so the name alone does not select one.
     alike = _array(newest[0]) is not None and any(_array(newest[0]) == _array(run) for run in newest[1:])
     if len(newest) > 1 and (alike or options.get("job_id") or not options.get("name")):
@@ -212,11 +212,13 @@ def choice_made(options: Parameters, run: RunDirectory) -> str | None:
     """Return which launch was chosen for a name that several launches have; None if the choice is clear."""
     if options.get("run_dir") or options.get("run_dirs") is not None or not options.get("name"):
         return None
-    others = [one for one in newest_of_each(select_runs(options)) if os.path.dirname(one.path) != _key_folder(run)]
+    others = [
+        other for other in newest_of_each(select_runs(options)) if os.path.dirname(other.path) != _key_folder(run)
+    ]
     if not others:
         return None
     count = len(others) + 1
-    listed = "; ".join(_described(one) for one in others[:4])
+    listed = "; ".join(_described(other) for other in others[:4])
     more = f"; and {len(others) - 4} more" if len(others) > 4 else ""
     return f"{_described(run)}: the newest of {count} launches named {options['name']} (others: {listed}{more})"
 

@@ -169,9 +169,9 @@ def _attempt(facts: RunFacts, record: JobRecord | None) -> int:
 
 def _decide(facts: RunFacts, record: JobRecord | None, heard: str) -> tuple[str, str]:
     """Return (state, explanation)."""
-    outcome, said = facts.outcome, str((facts.outcome or {}).get("message") or "")
+    outcome, message = facts.outcome, str((facts.outcome or {}).get("message") or "")
     if outcome is not None and outcome.get("success"):
-        return SUCCEEDED, said
+        return SUCCEEDED, message
     if facts.job_id is None:
         if facts.refusal is not None:
             return FAILED, f"Slurm refused it: {facts.refusal}"
@@ -184,7 +184,7 @@ def _decide(facts: RunFacts, record: JobRecord | None, heard: str) -> tuple[str,
     # A job that was requeued after its outcome is pending again and may still succeed. A job that still runs is closing
     # down.
     if verdict and heard != NOT_ASKED and not (record is not None and record.pending):
-        return FAILED, said
+        return FAILED, message
     if record is not None:
         return (ACTIVE, "") if record.active else (FAILED, steps.describe_end(record))
     if heard != EVERYTHING:

@@ -64,7 +64,7 @@ def running(slurm: Slurm, job_ids: Iterable[str]) -> list[JobRecord]:
 def of_launch(records: Iterable[JobRecord], name: str) -> list[JobRecord]:
     """Return the steps that belong to a launch: its main step first, then its other parts."""
     names = [name, *(name + part for part in PARTS)]
-    return sorted((one for one in records if one.name in names), key=lambda one: names.index(one.name))
+    return sorted((step for step in records if step.name in names), key=lambda step: names.index(step.name))
 
 
 def find(slurm: Slurm, names: Mapping[str, str], *, since: float | None = None) -> dict[str, JobRecord]:
@@ -74,15 +74,15 @@ def find(slurm: Slurm, names: Mapping[str, str], *, since: float | None = None) 
     missing from the result, as in `find_by_id`, and so are its steps.
     """
     steps = {step_id: name for step_id, name in names.items() if is_step(step_id)}
-    found = find_by_id(slurm, [job_id for job_id in names if job_id not in steps], since=since)
+    records = find_by_id(slurm, [job_id for job_id in names if job_id not in steps], since=since)
     if not steps:
-        return found
+        return records
     alive = {record.job_id: record for record in running(slurm, map(job_of, steps))}
     over = []
     for step_id, name in steps.items():
         record = alive.get(step_id)
         if record is not None and record.name == name:
-            found[step_id] = record
+            records[step_id] = record
         else:
             over.append(step_id)
     if over:
@@ -90,22 +90,22 @@ def find(slurm: Slurm, names: Mapping[str, str], *, since: float | None = None) 
         for step_id in over:
             record = _ended(slurm, step_id, steps[step_id], around.get(job_of(step_id)))
             if record is not None:
-                found[step_id] = record
-    return found
+                records[step_id] = record
+    return records
 
 
 def _ended(slurm: Slurm, step_id: str, name: str, around: JobRecord | None) -> JobRecord | None:
-    told = _accounted(slurm, step_id, name)
+    accounted = _accounted(slurm, step_id, name)
     if around is None:
-        return told
+        return accounted
     if around.final:
         end = states.describe_end(around.state, around.exit_code, around.signal, around.reason)
         reason = f"job {around.job_id} around it has ended ({end})"
-    elif told is None:
+    elif accounted is None:
         reason = f"job {around.job_id} around it continues: the step was cancelled, or its node failed"
     else:
-        return told
-    known = told or JobRecord(step_id, name, "CANCELLED", end=around.end, source=around.source)
+        return accounted
+    known = accounted or JobRecord(step_id, name, "CANCELLED", end=around.end, source=around.source)
     return replace(known, reason=reason)
 
 
@@ -177,9 +177,9 @@ def cancel(slurm: Slurm, job_id: str, name: str, *, hard: bool) -> list[str]:
     at once, which is right if the script is gone and its ranks were left behind.
     """
     steps = of_launch(running(slurm, [job_id]), name)
-    script = [one.job_id for one in steps if one.name == name]
-    ranks = [one.job_id for one in steps if one.name == name + ".ranks"]
-    everything = [one.job_id for one in steps]
+    script = [step.job_id for step in steps if step.name == name]
+    ranks = [step.job_id for step in steps if step.name == name + ".ranks"]
+    everything = [step.job_id for step in steps]
     if everything and (hard or not script):
         _signal(slurm, *everything)
     elif everything:

@@ -132,14 +132,14 @@ def _check_usable(job_id: str, block: Mapping[str, str], uid: int) -> None:
         raise _refused(job_id, f"it is not running, but {record.state}; try again once it is")
 
 
-def choose(found: Allocation, asked: AllocationNeeds) -> tuple[list[str], list[str]]:
+def choose(allocation: Allocation, asked: AllocationNeeds) -> tuple[list[str], list[str]]:
     """Choose the nodes for a launch: (their names in Slurm's order, a sentence for each problem). Pure.
 
     Each entry of `asked.exclude` is the name of one host.
     """
     nodes, names, exclude = asked.nodes, asked.names, asked.exclude
-    known = [held.node for held in found.nodes]
-    where = f"job {found.job_id}"
+    known = [held.node for held in allocation.nodes]
+    where = f"job {allocation.job_id}"
     strange = [name for name in names if name not in known]
     if strange:
         return [], [f"launcher.inside_nodes: {', '.join(strange)} not in {where}, which has {', '.join(known)}."]
@@ -147,7 +147,7 @@ def choose(found: Allocation, asked: AllocationNeeds) -> tuple[list[str], list[s
     if unwanted:
         return [], [f"launcher.inside_nodes: {', '.join(unwanted)} also in resources.exclude; keep one."]
     wanted = mebibytes(asked.memory) if asked.memory else None
-    left = [held for held in found.nodes if (held.node in names if names else held.node not in exclude)]
+    left = [held for held in allocation.nodes if (held.node in names if names else held.node not in exclude)]
     if len(left) < nodes:
         without = f", {len(known) - len(left)} of them excluded (resources.exclude)" if len(left) < len(known) else ""
         return [], [f"resources.nodes: {nodes} asked, {where} has {len(known)}{without}: {', '.join(known)}."]
@@ -174,20 +174,22 @@ def choose(found: Allocation, asked: AllocationNeeds) -> tuple[list[str], list[s
     return (fit[:nodes], []) if len(fit) >= nodes else ([], problems)
 
 
-def described(found: Allocation, nodes: Sequence[str], now: float) -> str:
+def described(allocation: Allocation, nodes: Sequence[str], now: float) -> str:
     """Return where a launch runs, as text for people."""
-    left = found.left(now)
+    left = allocation.left(now)
     limit = "no time limit" if left is None else f"{clock(int(left))} left"
-    return f"job {found.job_id} ({found.name}): {' '.join(nodes)} of its {len(found.nodes)} nodes; {limit}"
+    return (
+        f"job {allocation.job_id} ({allocation.name}): {' '.join(nodes)} of its {len(allocation.nodes)} nodes; {limit}"
+    )
 
 
-def limit_note(found: Allocation, time_minutes: float, now: float) -> str | None:
+def limit_note(allocation: Allocation, time_minutes: float, now: float) -> str | None:
     """Return a warning if the job may end before the launch does, else None."""
-    left = found.left(now)
+    left = allocation.left(now)
     if left is None or left >= time_minutes * 60:
         return None
     return (
-        f"job {found.job_id} has {clock(int(left))} left, which is less than resources.time "
+        f"job {allocation.job_id} has {clock(int(left))} left, which is less than resources.time "
         f"({clock(round(time_minutes * 60))}): Slurm ends the launch with the job"
     )
 

@@ -115,11 +115,11 @@ class _Asking:
         if self.slurm.find(program) is None:
             self.unknown.append(f"{what}: {program} is not on {socket.gethostname()}")
             return None
-        said = self.slurm.attempt(program, *arguments, timeout=ASK_SECONDS)
-        if said.rc != 0:
-            self.unknown.append(f"{what}: {program} {'gave no answer' if said.timed_out else said.complaint}")
+        answer = self.slurm.attempt(program, *arguments, timeout=ASK_SECONDS)
+        if answer.rc != 0:
+            self.unknown.append(f"{what}: {program} {'gave no answer' if answer.timed_out else answer.complaint}")
             return None
-        return said.stdout
+        return answer.stdout
 
 
 def ask(slurm: Slurm, user: str) -> Knowledge:

@@ -80,15 +80,15 @@ def unzip(archive: str, folder: str, only: str | None = None) -> None:
         raise extraction.Damaged(str(error)) from error
 
 
-def _zipped(found: zipfile.ZipInfo) -> extraction.Member:
-    kind, mode = extraction.FOLDER if found.is_dir() else extraction.FILE, found.external_attr >> 16
+def _zipped(info: zipfile.ZipInfo) -> extraction.Member:
+    kind, mode = extraction.FOLDER if info.is_dir() else extraction.FILE, info.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
         kind = extraction.LINK if stat.S_ISLNK(mode) else extraction.OTHER
-    return extraction.Member(found.filename, kind, found.file_size, mode, "", found)
+    return extraction.Member(info.filename, kind, info.file_size, mode, "", info)
 
 
-def _kind(one: extraction.Written) -> str:
-    return "l" if one.kind == extraction.LINK else "x" if one.executable else "f"
+def _kind(member: extraction.Written) -> str:
+    return "l" if member.kind == extraction.LINK else "x" if member.executable else "f"
 
 
 @contextlib.contextmanager

@@ -122,12 +122,14 @@ def keep_own(store: Store, *, check_mode: bool = False) -> None:
         raise _not_own(store, real)
     try:
         closed = (
-            [one for one in _own_folders(real, 2) if ownership.tighten(one)] if not shared and not check_mode else []
+            [entry for entry in _own_folders(real, 2) if ownership.tighten(entry)]
+            if not shared and not check_mode
+            else []
         )
         for folder in closed:
             # A downloaded Python keeps the modes from its archive.
-            for one in _own_folders(folder, 99) if folder == os.path.join(real, "tools", "python") else ():
-                ownership.tighten(one)
+            for entry in _own_folders(folder, 99) if folder == os.path.join(real, "tools", "python") else ():
+                ownership.tighten(entry)
         for name in _SHARED if shared and not check_mode else ():
             _open_to_group(os.path.join(real, name), status.st_gid)
     except OSError as error:
@@ -173,21 +175,21 @@ def _open_to_group(folder: str, gid: int) -> None:
 
 def ready(options: Parameters, *, check_mode: bool = False) -> list[Store]:
     """The stores from a producer's options; the user's own store is last and checked. Raises RankzeroError."""
-    found = stores_of(options)
-    keep_own(found[-1], check_mode=check_mode)
-    return found
+    stores = stores_of(options)
+    keep_own(stores[-1], check_mode=check_mode)
+    return stores
 
 
 def borrowed(
-    stores: Sequence[Store], kind: str, key: str, whole: Callable[[str], bool], warnings: list[str]
+    stores: Sequence[Store], kind: str, key: str, complete: Callable[[str], bool], warnings: list[str]
 ) -> str | None:
     """The path of an entry in a trusted store, so that a producer need not make it; None if there is none.
 
     Raises Untrusted if another user has put something at its path in the user's own store.
     """
-    found = locate(stores[:-1], kind, key, whole, note=warnings.append)
-    if found:
-        return found[1]
+    match = locate(stores[:-1], kind, key, complete, note=warnings.append)
+    if match:
+        return match[1]
     path = stores[-1].place(kind, key)
     if os.path.lexists(path):
         try:
@@ -231,9 +233,9 @@ def check(
     if complaint:
         raise Untrusted(complaint)
     if kind == "code":
-        found = digest(read_tree(path))
-        if found != os.path.basename(path):
-            raise Untrusted(f"{path} has other content than its name states: its digest is {found[:16]}")
+        actual = digest(read_tree(path))
+        if actual != os.path.basename(path):
+            raise Untrusted(f"{path} has other content than its name states: its digest is {actual[:16]}")
     complaint = content.complaint(path) if content else ""
     if complaint:
         raise Untrusted(complaint)
@@ -245,7 +247,7 @@ def locate(
     stores: Sequence[Store],
     kind: str,
     key: str,
-    whole: Callable[[str], bool],
+    complete: Callable[[str], bool],
     *,
     memory: Memory | None = None,
     content: Content | None = None,
@@ -262,7 +264,7 @@ def locate(
             if not os.path.lexists(path):
                 continue
             check(store, kind, path, memory or Memory(None), content=content)
-            if whole(path):
+            if complete(path):
                 return store, path
         except FileNotFoundError:  # another process is making or removing it
             continue

@@ -96,8 +96,8 @@ def walk(root: str, skip: Callable[[str], bool] = _keep_all) -> Iterator[str]:
     pending = [""]
     while pending:
         folder = pending.pop()
-        with os.scandir(os.path.join(root, folder)) as found:
-            for item in found:
+        with os.scandir(os.path.join(root, folder)) as entries:
+            for item in entries:
                 path = f"{folder}/{item.name}" if folder else item.name
                 if item.is_dir(follow_symlinks=False):
                     if not skip(path):

@@ -112,9 +112,9 @@ def registered(root: str) -> dict[str, str]:
         names = sorted(os.listdir(folder))
     except FileNotFoundError:
         return {}
-    found = {}
+    paths = {}
     for name in names:
         if "." not in name:
             with open(os.path.join(folder, name), encoding="utf-8") as stream:
-                found[str(json.load(stream)["state_root"])] = os.path.join(folder, name)
-    return found
+                paths[str(json.load(stream)["state_root"])] = os.path.join(folder, name)
+    return paths

@@ -161,7 +161,7 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
     """Parse the output of `poll_script` for `count` targets. Pure. Carriage returns of a terminal are accepted."""
     parts = text.replace("\r\n", "\n").split(f"{marker} ")
     views: list[dict[str, Any]] = [{} for _index in range(count)]
-    whole = asked = spent = False
+    complete = asked = spent = False
     silent = ""
     queue: dict[str, JobRecord] = {}
     warnings: list[str] = []
@@ -171,7 +171,7 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
         body = body.removesuffix("\n")
         words = head.split()
         if words[:1] == ["end"]:
-            whole = True
+            complete = True
         elif words[:1] == ["spent"]:
             spent = True
         elif words[:1] == ["untrusted"]:
@@ -199,7 +199,7 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
         elif words[:1] == ["log"]:
             index, attempt, start, size = map(int, words[1:5])
             views[index]["log"] = LogChunk(attempt, start, size, body)
-    return Poll(whole, asked, silent, queue, tuple(View(**view) for view in views), tuple(warnings), spent)
+    return Poll(complete, asked, silent, queue, tuple(View(**view) for view in views), tuple(warnings), spent)
 
 
 def _parse_queue(rc: int, body: str, *, steps: bool) -> tuple[str, dict[str, JobRecord], list[str]]:

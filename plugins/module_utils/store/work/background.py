@@ -115,28 +115,28 @@ def follow(records: str, asked: JsonObject, seconds: float, work: Work, *, again
         if time.monotonic() >= until:
             return {"changed": False, "going": _json(desk.progress)}
         time.sleep(_LOOK)
-    told = _json(desk.result)
+    answer = _json(desk.result)
     with contextlib.suppress(OSError):
         remove_tree(desk.folder)
-    if "error" in told:
-        raise RankzeroError(told["error"], **told.get("partial", {}))
-    return dict(told["result"])
+    if "error" in answer:
+        raise RankzeroError(answer["error"], **answer.get("partial", {}))
+    return dict(answer["result"])
 
 
 def _start(desk: Desk, work: Work) -> None:
     """Start a process that is detached from its parent and from any terminal."""
-    ready, said = os.pipe()
+    ready, ready_end = os.pipe()
     middle = os.fork()
     if middle == 0:
         try:
             os.setsid()
             if os.fork() == 0:
                 _write(desk.owner, str(os.getpid()))
-                os.write(said, b".")
+                os.write(ready_end, b".")
                 _become(desk, work)
         finally:
             os._exit(0)
-    os.close(said)
+    os.close(ready_end)
     os.waitpid(middle, 0)
     os.read(ready, 1)
     os.close(ready)
@@ -152,12 +152,12 @@ def _become(desk: Desk, work: Work) -> None:
     meter = Meter(written=written)
     threading.Thread(target=_watch, args=(desk, meter), daemon=True).start()
     try:
-        told: dict[str, Any] = {"result": work(meter)}
+        answer: dict[str, Any] = {"result": work(meter)}
     except RankzeroError as error:
-        told = {"error": error.message, "partial": error.partial}
+        answer = {"error": error.message, "partial": error.partial}
     except Exception as error:
-        told = {"error": f"{type(error).__name__}: {error}"}
-    _write(desk.result, json.dumps(told))
+        answer = {"error": f"{type(error).__name__}: {error}"}
+    _write(desk.result, json.dumps(answer))
 
 
 def _watch(desk: Desk, meter: Meter) -> None:

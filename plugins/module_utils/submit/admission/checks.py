@@ -118,8 +118,8 @@ class Checks:
             self.slurm.note("not checked before the submission: " + "; ".join(checked.unknown))
         return checked
 
-    def _judge(self, found: ClusterLimits | None, known: Knowledge) -> admission.Verdict:
-        return admission.judge(found, known, self.ask, user=self.user, groups=self.groups)
+    def _judge(self, limits: ClusterLimits | None, known: Knowledge) -> admission.Verdict:
+        return admission.judge(limits, known, self.ask, user=self.user, groups=self.groups)
 
     def reasons(self) -> str:
         """Return the limits that explain why sbatch refused the job, one line each, after asking Slurm again."""

@@ -106,10 +106,10 @@ def _plain(node: str, text: str) -> dict[str, Any]:
     }
 
 
-def _exclusion(said: Mapping[str, Any], now: float) -> Exclusion | None:
+def _exclusion(record: Mapping[str, Any], now: float) -> Exclusion | None:
     """Return the exclusion in a file's values; None if they are invalid."""
-    node, reason, job_id = said.get("node"), said.get("reason"), said.get("job_id") or ""
-    made, expires = said.get("time"), said.get("expires")
+    node, reason, job_id = record.get("node"), record.get("reason"), record.get("job_id") or ""
+    made, expires = record.get("time"), record.get("expires")
     if not isinstance(node, str) or not _NODE.fullmatch(node) or not isinstance(reason, str):
         return None
     if not isinstance(made, (int, float)) or not isinstance(expires, (int, float)):
