@@ -59,8 +59,8 @@ def main() -> None:
     from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.scan import scan
 
     for path in sorted(glob.glob(os.path.join(glob.escape(sys.argv[1]), "*.log"))):
-        found = scan([path])
-        cause = find_cause(found.logs)
+        scanned = scan([path])
+        cause = find_cause(scanned.logs)
         line = cause.root.line if cause.root else None
         name = os.path.basename(path)[: -len(".log")]
         print(json.dumps({"id": name, "class": CLASSES.get(cause.family, cause.family), "root_lineno": line}))

@@ -75,9 +75,9 @@ def table(confusion: Counter[tuple[str, str]]) -> list[str]:
     wide = max(map(len, classes), default=0)
     rows = [f"{'class':<{wide}}  cases  right  taken for"]
     for wanted in classes:
-        said = {other: number for (label, other), number in confusion.items() if label == wanted}
-        wrong = ", ".join(f"{other} {number}" for other, number in sorted(said.items()) if other != wanted)
-        rows.append(f"{wanted:<{wide}}  {sum(said.values()):5d}  {said.get(wanted, 0):5d}  {wrong}".rstrip())
+        counts = {other: number for (label, other), number in confusion.items() if label == wanted}
+        wrong = ", ".join(f"{other} {number}" for other, number in sorted(counts.items()) if other != wanted)
+        rows.append(f"{wanted:<{wide}}  {sum(counts.values()):5d}  {counts.get(wanted, 0):5d}  {wrong}".rstrip())
     return rows
 
 
@@ -98,17 +98,19 @@ def main() -> None:
     labels_file, folder = sys.argv[1:3]
     if len(sys.argv) == 4:
         with open(sys.argv[3], encoding="utf-8") as stream:
-            said = stream.read()
+            output = stream.read()
     else:
         predict = os.path.join(os.path.dirname(os.path.abspath(__file__)), "predict.py")
-        said = subprocess.run([sys.executable, predict, folder], stdout=subprocess.PIPE, check=True, text=True).stdout
+        output = subprocess.run([sys.executable, predict, folder], stdout=subprocess.PIPE, check=True, text=True).stdout
     with open(labels_file, encoding="utf-8") as stream:
         labels = [json.loads(line) for line in stream if line.strip()]
-    found = score(labels, {one["id"]: one for one in map(json.loads, said.splitlines())}, folder)
-    print("\n".join([*found["misses"], "", *table(found["confusion"]), ""]))
-    for name, count in sorted(found["groups"].items()):
+    result = score(
+        labels, {prediction["id"]: prediction for prediction in map(json.loads, output.splitlines())}, folder
+    )
+    print("\n".join([*result["misses"], "", *table(result["confusion"]), ""]))
+    for name, count in sorted(result["groups"].items()):
         print(summary(f"group {name}", count))
-    print(summary("all", found["count"]))
+    print(summary("all", result["count"]))
 
 
 if __name__ == "__main__":

@@ -137,12 +137,12 @@ def tree_memory(pid: int) -> int:
     total = 0
     waiting = [pid]
     while waiting:
-        one = waiting.pop()
+        process = waiting.pop()
         try:
-            with open(f"/proc/{one}/task/{one}/children", encoding="ascii") as stream:
+            with open(f"/proc/{process}/task/{process}/children", encoding="ascii") as stream:
                 waiting += map(int, stream.read().split())
-            if one != pid:
-                with open(f"/proc/{one}/smaps_rollup", encoding="ascii") as stream:
+            if process != pid:
+                with open(f"/proc/{process}/smaps_rollup", encoding="ascii") as stream:
                     total += next((int(line.split()[1]) for line in stream if line.startswith("Pss:")), 0)
         except OSError:
             continue
@@ -199,9 +199,9 @@ def main() -> None:
         for name, work in works:
             answers: list[object] = []
             seconds, cpu, memory = measured(work, options.repeat, answers)
-            said = f"  {answers[0]}" if answers[0] else ""
+            note = f"  {answers[0]}" if answers[0] else ""
             rates = f"{seconds:7.2f} s {size / seconds:6.2f} GB/s {cpu:7.2f} s of CPU {memory / 1024:6.0f} MB"
-            print(f"{name:<26}{rates}{said}", flush=True)
+            print(f"{name:<26}{rates}{note}", flush=True)
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def measure(ground: Ground, launches: Launches, count: int, flying: int) -> list
     waiting = [launches.make() for _ in range(count)]
     running: dict[str, Path] = {}
     since: dict[str, float] = {}
-    found: list[End] = []
+    measured: list[End] = []
     while waiting or running:
         while waiting and len(running) < flying:
             run = waiting.pop()
@@ -74,20 +74,20 @@ def measure(ground: Ground, launches: Launches, count: int, flying: int) -> list
             elif artifact is None:
                 raise RuntimeError(f"job {job_id} ended without its artifact, so that it says nothing: {run}")
             del running[job_id]
-            found.append(launches.end(run, artifact, ended.get(job_id)))
-            if len(found) % 25 == 0:
-                print(f"[ends] {len(found)} of {count}", file=sys.stderr, flush=True)
-    return found
+            measured.append(launches.end(run, artifact, ended.get(job_id)))
+            if len(measured) % 25 == 0:
+                print(f"[ends] {len(measured)} of {count}", file=sys.stderr, flush=True)
+    return measured
 
 
 def row(number: int, ends: Sequence[End]) -> list[object]:
-    jobs = [one.job for one in ends if one.job is not None]
-    verdicts = [one.verdict for one in ends if one.verdict is not None]
+    jobs = [end.job for end in ends if end.job is not None]
+    verdicts = [end.verdict for end in ends if end.verdict is not None]
     return [
         number,
         len(ends),
-        sum(one.success for one in ends),
-        sum(one.job is None for one in ends),
+        sum(end.success for end in ends),
+        sum(end.job is None for end in ends),
         sum(seconds > LATE_SECONDS for seconds in jobs),
         f"{median(verdicts):.1f} / {max(verdicts):.1f}" if verdicts else None,
         f"{median(jobs):.1f} / {max(jobs):.1f}" if jobs else None,
@@ -117,26 +117,26 @@ def main() -> int:
         return script_alone(options.runtime, options.script)
     loads = [int(word) for word in options.load.split(",")]
     out = results.folder()
-    found: dict[int, list[End]] = {}
+    ends_of: dict[int, list[End]] = {}
     with prepared(ROOT, instance="ends", nodes=LAB_NODES) as ground:
         launches = Launches(ground)
         for place, number in enumerate(loads):
             count = options.launches // len(loads) + (place < options.launches % len(loads))
             print(f"[ends] {count} launches beside {number} busy processes", file=sys.stderr, flush=True)
             with load(number):
-                found[number] = measure(ground, launches, count, options.flying)
+                ends_of[number] = measure(ground, launches, count, options.flying)
             (out / "ends.json").write_text(
-                json.dumps({key: [vars(one) for one in ends] for key, ends in found.items()})
+                json.dumps({key: [vars(end) for end in ends] for key, ends in ends_of.items()})
             )
-            print(table.markdown(HEAD, [row(number, found[number])]), flush=True)
+            print(table.markdown(HEAD, [row(number, ends_of[number])]), flush=True)
         facts = {**ground.facts(), "nodes of the lab": str(LAB_NODES), "date": datetime.date.today().isoformat()}
-    rows = [row(number, ends) for number, ends in found.items()]
+    rows = [row(number, ends) for number, ends in ends_of.items()]
     text = "Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items()) + "\n\n"
-    text += table.markdown(HEAD, [*rows, row_of_all(found)])
+    text += table.markdown(HEAD, [*rows, row_of_all(ends_of)])
     (out / "ends.md").write_text(text)
     print(text)
-    everything = [one for ends in found.values() for one in ends]
-    good = all(one.success and one.job is not None and one.job <= LATE_SECONDS for one in everything)
+    everything = [end for ends in ends_of.values() for end in ends]
+    good = all(end.success and end.job is not None and end.job <= LATE_SECONDS for end in everything)
     return 0 if good else 1
 
 
@@ -146,14 +146,14 @@ def script_alone(runtime: str, count: int) -> int:
     lines = []
     for name, case in many_ends.CASES.items():
         with tempfile.TemporaryDirectory(prefix="rankzero-ends-") as folder:
-            found = many_ends.run(runtime, Path(folder), case, count // rows, rows, bound=20, patience=count)
-        lines.append([name, len(found.ends) + found.lost, found.lost])
+            endings = many_ends.run(runtime, Path(folder), case, count // rows, rows, bound=20, patience=count)
+        lines.append([name, len(endings.ends) + endings.lost, endings.lost])
     print(table.markdown(["at the moment of a signal", "ends", "lost"], lines))
     return 1 if any(line[2] for line in lines) else 0
 
 
-def row_of_all(found: dict[int, list[End]]) -> list[object]:
-    return ["all", *row(0, [one for ends in found.values() for one in ends])[1:]]
+def row_of_all(ends_of: dict[int, list[End]]) -> list[object]:
+    return ["all", *row(0, [end for ends in ends_of.values() for end in ends])[1:]]
 
 
 if __name__ == "__main__":

@@ -76,8 +76,8 @@ class Launches:
         squash(str(tree), str(file), "zstd")
         facts = {"file": file.name, "bytes": file.stat().st_size, "unpacked": 4096, "files": 1}
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        said = {"python": {"path": "/usr/bin/python3"}, "sealed": {**facts, "sha256": digest}}
-        (folder / "env.json").write_text(json.dumps(said))
+        record = {"python": {"path": "/usr/bin/python3"}, "sealed": {**facts, "sha256": digest}}
+        (folder / "env.json").write_text(json.dumps(record))
         return digest
 
     def make(self) -> Path:
@@ -104,20 +104,20 @@ class Launches:
 
     def submit(self, run: Path) -> str:
         inside = self.ground.inside(*run.relative_to(self.ground.shared).parts)
-        said = self.ground.on_head("sbatch", "--parsable", f"{inside}/job.sbatch", "--submission", "benchmark:1")
-        return said.strip().split(";")[0]
+        output = self.ground.on_head("sbatch", "--parsable", f"{inside}/job.sbatch", "--submission", "benchmark:1")
+        return output.strip().split(";")[0]
 
     def ended(self, job_ids: Sequence[str]) -> dict[str, float]:
         """When the jobs that have ended did so according to Slurm, in seconds since 1970."""
         if not job_ids:
             return {}
         show = ["env", "SLURM_TIME_FORMAT=%s", "scontrol", "--oneliner", "show", "job"]
-        found = {}
+        times = {}
         for line in self.ground.on_head(*show).splitlines():
             fields = dict(re.findall(r"(\w+)=(\S*)", line))
             if fields.get("JobId") in job_ids and fields["JobState"] not in ("PENDING", "RUNNING", "COMPLETING"):
-                found[fields["JobId"]] = float(fields["EndTime"])
-        return found
+                times[fields["JobId"]] = float(fields["EndTime"])
+        return times
 
     def artifact(self, run: Path) -> float | None:
         try:

@@ -65,9 +65,9 @@ class Bench:
         self.roots = {name: f"{lab.shared_inside}/rankzero/{name}" for name in ("state_root", "store_root")}
         self.tools = self.shared / "bench-tools"
         self.tools.mkdir(mode=0o755)
-        found = shutil.which("uv")
-        if found:
-            shutil.copy(found, self.tools / "uv")
+        uv = shutil.which("uv")
+        if uv:
+            shutil.copy(uv, self.tools / "uv")
         (self.tools / "python3").write_text(HOLDER)
         (self.tools / "python3").chmod(0o755)
 
@@ -134,14 +134,14 @@ class Bench:
 
 
 def times(bench: Bench, nodes: int, ranks: int, rounds: int) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {way: [] for way in WAYS}
+    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
     for way in ("sealed", "venv"):
         bench.launch(way, 1, 1)  # builds what is missing
     for number in range(rounds):
         for way in WAYS[number % 3 :] + WAYS[: number % 3]:
-            found[way].append(bench.seconds(way, nodes, ranks))
-            print(f"[bench] {way}: {found[way][-1]:.1f} s", file=sys.stderr, flush=True)
-    return found
+            seconds[way].append(bench.seconds(way, nodes, ranks))
+            print(f"[bench] {way}: {seconds[way][-1]:.1f} s", file=sys.stderr, flush=True)
+    return seconds
 
 
 def main() -> int:
@@ -182,9 +182,9 @@ def main() -> int:
 def on_lab(bench: Bench, options: argparse.Namespace, parts: Sequence[str], raw: dict[str, object]) -> list[str]:
     lines = []
     if "times" in parts:
-        found = times(bench, options.nodes, options.ranks, options.rounds)
-        raw["seconds"] = found
-        rows = [[way, table.spread(values, 1), table.ratio(values, found["venv"])] for way, values in found.items()]
+        seconds = times(bench, options.nodes, options.ranks, options.rounds)
+        raw["seconds"] = seconds
+        rows = [[way, table.spread(values, 1), table.ratio(values, seconds["venv"])] for way, values in seconds.items()]
         lines.append(
             f"Seconds until all ranks of {options.nodes} x {options.ranks} have torch, page cache "
             f"{'cold' if options.cold else 'as it was'}; median of {options.rounds}.\n"

@@ -88,12 +88,12 @@ def _killed(store: Path, seconds: float, digest: str) -> list[str]:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         for path in (store / "environments").glob("[0-9a-f]*") if (store / "environments").is_dir() else ():
-            found = present(str(path))
-            half += found is None or found["digest"] != digest
+            manifest = present(str(path))
+            half += manifest is None or manifest["digest"] != digest
     whole = built(str(store))["ref"]["digest"] == digest
     left = [name for name in os.listdir(store / "environments") if name.endswith(".tmp")]
-    said = f"{half} half environments; the next build is {'whole' if whole else 'WRONG'}, leftovers: {len(left)}"
-    return ["SIGKILL at a random moment of a build", str(KILLS), said]
+    text = f"{half} half environments; the next build is {'whole' if whole else 'WRONG'}, leftovers: {len(left)}"
+    return ["SIGKILL at a random moment of a build", str(KILLS), text]
 
 
 def _together(store: Path, digest: str) -> list[str]:
@@ -106,13 +106,13 @@ def _together(store: Path, digest: str) -> list[str]:
 def _damaged(folder: Path, store: str) -> list[list[str]]:
     """Damage the published files in several ways, and report what detects it."""
     file, sidecar = folder / "environment.sqsh", folder / "env.json"
-    content, said = file.read_bytes(), sidecar.read_bytes()
+    content, record = file.read_bytes(), sidecar.read_bytes()
     rows = []
 
     def tried(what: str, harm: Callable[[], object], times: int = 1) -> None:
         seen = 0
         for _turn in range(times):
-            for path, good in ((file, content), (sidecar, said)):
+            for path, good in ((file, content), (sidecar, record)):
                 path.unlink(missing_ok=True)  # it is read-only
                 path.write_bytes(good)
             harm()
@@ -128,8 +128,8 @@ def _damaged(folder: Path, store: str) -> list[list[str]]:
     tried("the file cut off", lambda: file.write_bytes(content[: len(content) // 2]))
     tried("the file grown", lambda: file.write_bytes(content + b"\0"))
     tried("the file gone", file.unlink)
-    tried("the sidecar cut off", lambda: sidecar.write_bytes(said[:100]))
-    tried("the sidecar of another file", lambda: sidecar.write_bytes(said.replace(_digest(said), b"0" * 64)))
+    tried("the sidecar cut off", lambda: sidecar.write_bytes(record[:100]))
+    tried("the sidecar of another file", lambda: sidecar.write_bytes(record.replace(_digest(record), b"0" * 64)))
     file.unlink(missing_ok=True)
     rows.append(
         ["... and the next build", "1", "mends it" if built(store)["changed"] and present(str(folder)) else "FAILS"]
@@ -137,8 +137,8 @@ def _damaged(folder: Path, store: str) -> list[list[str]]:
     return rows
 
 
-def _digest(said: bytes) -> bytes:
-    return str(json.loads(said)["sealed"]["sha256"]).encode()
+def _digest(record: bytes) -> bytes:
+    return str(json.loads(record)["sealed"]["sha256"]).encode()
 
 
 def _refused(file: Path) -> bool:

@@ -98,11 +98,11 @@ def main() -> int:
         # Most of a run is waiting, so the labs run at the same time.
         with ThreadPoolExecutor(len(labs)) as pool:
             if options.random:
-                rows = [row for found in pool.map(at_instants, labs, each) for row in found]
+                rows = [row for lab_rows in pool.map(at_instants, labs, each) for row in lab_rows]
                 text = f"Seed {options.seed}: {at_random.report(rows, labs)}"
                 entries, good = [asdict(row) for row in rows], at_random.good(rows)
             else:
-                runs = [run for found in pool.map(matrix, labs, each) for run in found]
+                runs = [run for lab_runs in pool.map(matrix, labs, each) for run in lab_runs]
                 text = report(runs, labs, time.monotonic() - begun)
                 entries, good = [asdict(run) for run in runs], all(run.good for run in runs)
     text = f"{datetime.date.today().isoformat()}. {text}"

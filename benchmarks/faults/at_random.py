@@ -46,8 +46,8 @@ class Row:
 def rows_of(lab: str, came: Came) -> list[Row]:
     """A batch as rows: one for its kind, or one for each kind of fault that hit its launches."""
     rows: list[Row] = []
-    for kind in dict.fromkeys(one.kind for one in came.launched):
-        of = [one for one in came.launched if one.kind == kind]
+    for kind in dict.fromkeys(launch.kind for launch in came.launched):
+        of = [launch for launch in came.launched if launch.kind == kind]
         rows.append(
             Row(
                 lab,
@@ -55,9 +55,9 @@ def rows_of(lab: str, came: Came) -> list[Row]:
                 kind,
                 came.injected.get(kind, 0),
                 len(of),
-                [round(one.seconds, 1) for one in of if one.proven],
-                [f"{one.case.name}: {','.join(one.states)}: {one.said}" for one in of if one.lost],
-                [f"{one.case.name}: {word}" for one in of for word in [one.doubled()] if word],
+                [round(launch.seconds, 1) for launch in of if launch.proven],
+                [f"{launch.case.name}: {','.join(launch.states)}: {launch.said}" for launch in of if launch.lost],
+                [f"{launch.case.name}: {word}" for launch in of for word in [launch.doubled()] if word],
                 [] if rows else came.helped,
                 [] if rows else came.broken,
                 0.0 if rows else round(came.seconds, 1),
@@ -101,9 +101,9 @@ def run_at_random(
         new = rows_of(label, came)
         rows += new
         write(out / label, rows)
-        for one in came.launched:
-            if one.lost or one.doubled():
-                keep(ground, one, out / label)
+        for launch in came.launched:
+            if launch.lost or launch.doubled():
+                keep(ground, launch, out / label)
         _tell(label, came, new)
     _later(ground, rows, launched, 0.0 if STOP.is_set() else look_again, out / label)
     write(out / label, rows)
@@ -128,26 +128,26 @@ def saved(folder: Path, labs: Sequence[str]) -> list[Row]:
 def _later(ground: Ground, rows: Sequence[Row], launched: Sequence[Launched], seconds: float, kept: Path) -> None:
     """Check every launch again, and add later failures to its row."""
     STOP.wait(seconds)
-    for one in launched:
-        number = int(one.case.name.partition("-")[0].removeprefix("r"))
-        row = next(row for row in rows if row.batch == number and row.kind == one.kind)
-        word = one.doubled()
-        if word and not any(text.startswith(f"{one.case.name}:") for text in row.doubled):
-            row.doubled.append(f"{one.case.name}: later: {word}")
-            keep(ground, one, kept)
-        if one.proven and one.case.outcome().get("success") is not True:
-            row.lost.append(f"{one.case.name}: its proof is gone")
-            keep(ground, one, kept)
+    for launch in launched:
+        number = int(launch.case.name.partition("-")[0].removeprefix("r"))
+        row = next(row for row in rows if row.batch == number and row.kind == launch.kind)
+        word = launch.doubled()
+        if word and not any(text.startswith(f"{launch.case.name}:") for text in row.doubled):
+            row.doubled.append(f"{launch.case.name}: later: {word}")
+            keep(ground, launch, kept)
+        if launch.proven and launch.case.outcome().get("success") is not True:
+            row.lost.append(f"{launch.case.name}: its proof is gone")
+            keep(ground, launch, kept)
 
 
-def keep(ground: Ground, one: Launched, folder: Path) -> None:
+def keep(ground: Ground, launch: Launched, folder: Path) -> None:
     """Save what is needed to find the cause: the launch's folders, its ledger, and the daemons' logs."""
-    target = folder / one.case.name
+    target = folder / launch.case.name
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    if one.case.runs.is_dir():
-        shutil.copytree(one.case.runs, target / "runs", symlinks=True, ignore_dangling_symlinks=True)
-    names = sorted(f"{path.name} {path.stat().st_mtime:.2f}\n" for path in one.case.ledger.iterdir())
+    if launch.case.runs.is_dir():
+        shutil.copytree(launch.case.runs, target / "runs", symlinks=True, ignore_dangling_symlinks=True)
+    names = sorted(f"{path.name} {path.stat().st_mtime:.2f}\n" for path in launch.case.ledger.iterdir())
     (target / "ledger").write_text("".join(names), encoding="utf-8")
     for log in Path(ground.lab.path("log")).glob("*/slurm*.log"):
         shutil.copy(log, target / f"{log.parent.name}-{log.name}")
@@ -179,12 +179,12 @@ def report(rows: Sequence[Row], labs: Sequence[str]) -> str:
     lines.append(["**all**", *_counts(rows, labs), None])
     head = ["fault at a random time", *labs, "launches", "lost", "doubled", "seconds until it is proven"]
     helped = [text for row in rows for text in row.helped]
-    told = "".join(f"\n- {text}: {helped.count(text)} times" for text in sorted(set(helped)))
+    counts = "".join(f"\n- {text}: {helped.count(text)} times" for text in sorted(set(helped)))
     count = sum(row.injections for row in rows)
     seconds = max((sum(row.took for row in rows if row.lab == lab) for lab in labs), default=0.0)
     return (
         f"{count} injections on {sum(row.launches for row in rows)} launches in {seconds / 60:.0f} min.\n\n"
-        f"{table.markdown(head, lines)}" + (f"\nLeft to an administrator by Slurm:\n{told}\n" if told else "")
+        f"{table.markdown(head, lines)}" + (f"\nLeft to an administrator by Slurm:\n{counts}\n" if counts else "")
     )
 
 

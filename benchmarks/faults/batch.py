@@ -103,7 +103,7 @@ class Storm:
 
     def _launched(self, batch: Batch, number: int) -> Launched:
         job = batch.jobs[number]
-        kind = next((one.kind for one in batch.injections if number in one.launches), batch.kind)
+        kind = next((injection.kind for injection in batch.injections if number in injection.launches), batch.kind)
         case = self.ground.case(
             f"r{batch.number}",
             program=timed(job.seconds),
@@ -122,8 +122,8 @@ class Storm:
     def _launch(self, came: Came) -> None:
         """Run every launch once by module, except those of playbooks. A module to be killed is given the time."""
         hits: dict[int, Injection] = {}
-        for one in came.batch.injections:
-            hits.update({number: half for half in one.single for number in half.launches})
+        for injection in came.batch.injections:
+            hits.update({number: half for half in injection.single for number in half.launches})
         entries: list[dict[str, Any]] = []
         twice: list[dict[str, Any]] = []
         whose: list[int] = []
@@ -223,25 +223,28 @@ class Storm:
         """Launch again what has not settled and has no active job in Slurm, until everything is proven."""
         begun = time.monotonic()
         helped_at = begun
-        left = [one for one in came.launched if not one.proven]
+        left = [launch for launch in came.launched if not launch.proven]
         while left and time.monotonic() - begun < SETTLE:
             active = self.active()
             now = time.monotonic()
             # A proven launch has settled even if Slurm still has its job, which it may hold after many requeues.
             due = [
-                one
-                for one in left
-                if now - one.asked_at > AGAIN and (one.case.name not in active or one.case.outcome().get("success"))
+                launch
+                for launch in left
+                if now - launch.asked_at > AGAIN
+                and (launch.case.name not in active or launch.case.outcome().get("success"))
             ]
             if due:
-                replies = self.ground.many("head", [{"request": one.case.request} for one in due], together=3)
-                for one, reply in zip(due, replies):
-                    one.asked_at = time.monotonic()
-                    one.states.append(_said(reply))
-                    one.said = str(reply["result"].get("message") or reply["result"].get("msg") or "")
-                    one.proven = one.states[-1] == "unchanged" and one.case.outcome().get("success") is True
-                    one.seconds = time.monotonic() - one.case.begun
-                left = [one for one in left if not one.proven and one.states.count("submitted") < GENERATIONS]
+                replies = self.ground.many("head", [{"request": launch.case.request} for launch in due], together=3)
+                for launch, reply in zip(due, replies):
+                    launch.asked_at = time.monotonic()
+                    launch.states.append(_said(reply))
+                    launch.said = str(reply["result"].get("message") or reply["result"].get("msg") or "")
+                    launch.proven = launch.states[-1] == "unchanged" and launch.case.outcome().get("success") is True
+                    launch.seconds = time.monotonic() - launch.case.begun
+                left = [
+                    launch for launch in left if not launch.proven and launch.states.count("submitted") < GENERATIONS
+                ]
             if now - helped_at > ADMINISTRATOR:
                 helped_at = now
                 came.helped += self.administrator()

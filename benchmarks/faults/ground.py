@@ -176,8 +176,8 @@ class Ground:
         )
         if done.returncode != 0:
             raise Broken(f"many.py ended with {done.returncode}: {done.stderr.strip()[-800:]}")
-        found: list[dict[str, Any]] = json.loads(done.stdout)
-        return found
+        answers: list[dict[str, Any]] = json.loads(done.stdout)
+        return answers
 
     def settings(self, path: str = "") -> list[str]:
         """The command that sets the environment of a launch on a host of the lab. This machine's PATH is not used,
@@ -276,8 +276,8 @@ class Case:
         if done.returncode in (-9, 137):
             reply = Reply(True)
         elif done.returncode == 0:
-            said = json.loads(done.stdout)
-            reply = Reply(False, said["result"], said["counts"])
+            answer = json.loads(done.stdout)
+            reply = Reply(False, answer["result"], answer["counts"])
         else:
             raise Broken(f"the driver ended with {done.returncode}: {done.stderr.strip()[-800:]}")
         self.replies.append(reply)
@@ -313,18 +313,20 @@ class Case:
 
     def run_dir(self, generation: int | None = None) -> Path:
         """A generation's run directory; the newest by default."""
-        found = sorted((path for path in self.runs.glob("*") if path.name.isdigit()), key=lambda path: int(path.name))
+        generations = sorted(
+            (path for path in self.runs.glob("*") if path.name.isdigit()), key=lambda path: int(path.name)
+        )
         if generation is not None:
             return self.runs / str(generation)
-        if not found:
+        if not generations:
             raise Broken("there is no run directory")
-        return found[-1]
+        return generations[-1]
 
     def jobs(self) -> dict[str, str]:
         """Job id -> state of all its jobs that Slurm shows."""
         rows = self.ground.slurm("squeue", "--noheader", "--states=all", "--Format=JobID:20,State:20,Name:200")
-        found = [line.split() for line in rows.splitlines()]
-        return {row[0]: row[1] for row in found if len(row) == 3 and row[2].startswith(f"{self.name}.")}
+        columns = [line.split() for line in rows.splitlines()]
+        return {row[0]: row[1] for row in columns if len(row) == 3 and row[2].startswith(f"{self.name}.")}
 
     def ran(self) -> set[str]:
         """JOB.ATTEMPT of everything that ran."""
@@ -339,14 +341,14 @@ class Case:
 
     def proofs(self) -> list[float]:
         """When each proof of this launch was written, for all attempts and generations: epoch seconds."""
-        found = []
+        times = []
         for path in self.runs.glob("*/outcome*.json"):
             try:
                 if json.loads(path.read_text(encoding="utf-8")).get("success") is True:
-                    found.append(path.stat().st_mtime)
+                    times.append(path.stat().st_mtime)
             except (OSError, ValueError, AttributeError):
                 continue
-        return found
+        return times
 
     def evidence(self) -> str:
         """What Slurm shows of the launch's jobs and nodes, what ran, the verdicts, and the end of each job's log."""
@@ -386,5 +388,5 @@ class Case:
         last = self.replies[-1]
         proven = self.outcome().get("success") is True and last.state == "unchanged"
         states = tuple("killed" if reply.killed else reply.state or "refused" for reply in self.replies)
-        said = str(last.result.get("message") or last.result.get("msg") or "")
-        return Verdict(proven, tuple(jobs), states, time.monotonic() - self.begun, said)
+        message = str(last.result.get("message") or last.result.get("msg") or "")
+        return Verdict(proven, tuple(jobs), states, time.monotonic() - self.begun, message)

@@ -100,13 +100,13 @@ class Batch:
 
 def shares(count: int, kinds: Mapping[str, int]) -> dict[str, int]:
     """The number of injections of each kind: exactly `count` together, and at least one of each."""
-    whole = sum(kinds.values())
-    exact = {kind: count * weight / whole for kind, weight in kinds.items()}
-    found = {kind: max(1, int(value)) for kind, value in exact.items()}
+    total = sum(kinds.values())
+    exact = {kind: count * weight / total for kind, weight in kinds.items()}
+    numbers = {kind: max(1, int(value)) for kind, value in exact.items()}
     for kind in sorted(exact, key=lambda kind: int(exact[kind]) - exact[kind]):
-        if sum(found.values()) < count:
-            found[kind] += 1
-    return found
+        if sum(numbers.values()) < count:
+            numbers[kind] += 1
+    return numbers
 
 
 def batches(

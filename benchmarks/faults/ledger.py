@@ -28,7 +28,7 @@ class Run:
 
 def parse(files: Mapping[str, float]) -> list[Run]:
     """The runs in a ledger, from the names and modification times of its files; see `ground.timed`."""
-    found: dict[tuple[str, ...], Run] = {}
+    runs_of: dict[tuple[str, ...], Run] = {}
     seen: dict[tuple[str, ...], float] = {}
     for name, written in files.items():
         words = name.split(".")
@@ -37,11 +37,11 @@ def parse(files: Mapping[str, float]) -> list[Run]:
         job, attempt, token, seconds, fraction, _rank, event = words[1:]
         time = float(f"{seconds}.{fraction}")
         if event == "begun":
-            found[job, attempt, token] = Run(job, attempt, time, time)
+            runs_of[job, attempt, token] = Run(job, attempt, time, time)
         else:
             last = time if event == "ended" else written
             seen[job, attempt, token] = max(last, seen.get((job, attempt, token), 0.0))
-    runs = [replace(run, alive=max(run.begun, seen.get(of, 0.0))) for of, run in found.items()]
+    runs = [replace(run, alive=max(run.begun, seen.get(of, 0.0))) for of, run in runs_of.items()]
     return sorted(runs, key=lambda run: run.begun)
 
 

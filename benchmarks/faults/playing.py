@@ -95,13 +95,13 @@ def descendants(pid: int) -> list[int]:
             with contextlib.suppress(OSError):
                 text = Path("/proc", entry, "stat").read_text(encoding="utf-8", errors="replace")
                 children.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(int(entry))
-    found: list[int] = []
+    pids: list[int] = []
     waiting = [pid]
     while waiting:
         below = children.get(waiting.pop(), [])
-        found += below
+        pids += below
         waiting += below
-    return found
+    return pids
 
 
 def usual_seconds(cases: Sequence[Case], launch: float) -> float:

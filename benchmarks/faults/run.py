@@ -43,8 +43,8 @@ class Run:
 def shares(faults: Sequence[Fault], count: int) -> dict[str, int]:
     """How many of `count` runs each fault gets: at least one."""
     weights = {fault.name: MORE.get(fault.name, SLOW if fault.slow else 1.0) for fault in faults}
-    whole = sum(weights.values())
-    return {name: max(1, round(count * weight / whole)) for name, weight in weights.items()}
+    total = sum(weights.values())
+    return {name: max(1, round(count * weight / total)) for name, weight in weights.items()}
 
 
 def run_matrix(

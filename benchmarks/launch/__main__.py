@@ -83,7 +83,7 @@ class Comparison:
     def artifacts(self, rounds: int) -> dict[str, dict[str, list[float]]]:
         """Seconds from the artifact's modification time to free nodes, and to the end of the command."""
         ways = self.ways.for_artifacts()
-        found: dict[str, dict[str, list[float]]] = {way.name: {"released": [], "returned": []} for way in ways}
+        seconds: dict[str, dict[str, list[float]]] = {way.name: {"released": [], "returned": []} for way in ways}
         for number in range(rounds):
             say(f"after the artifact: round {number + 1} of {rounds}, load {load()}")
             for way in rotated(ways, number):
@@ -94,9 +94,9 @@ class Comparison:
                 released = self.ground.wait_for_empty_queue()
                 run.finish()
                 assert run.ended_at is not None
-                found[way.name]["released"].append(released - landed)
-                found[way.name]["returned"].append(run.ended_at - landed)
-        return found
+                seconds[way.name]["released"].append(released - landed)
+                seconds[way.name]["returned"].append(run.ended_at - landed)
+        return seconds
 
     def _await_artifact(self, pattern: str, run: Run) -> float:
         until = time.time() + 90
@@ -158,9 +158,9 @@ def report(
     killed: dict[str, tuple[int, int]],
     missing: dict[str, str],
 ) -> str:
-    ends = {name: [run.to_end for run in found] for name, found in runs.items()}
-    ids = {name: [run.to_id for run in found if run.to_id is not None] for name, found in runs.items()}
-    tasks = {name: found[-1].tasks for name, found in runs.items()}
+    ends = {name: [run.to_end for run in values] for name, values in runs.items()}
+    ids = {name: [run.to_id for run in values if run.to_id is not None] for name, values in runs.items()}
+    tasks = {name: values[-1].tasks for name, values in runs.items()}
     plain, empty = next(iter(ends.values())), ends["empty play"]
     rows = [
         [
@@ -206,11 +206,11 @@ def report(
                 [
                     [
                         WATCHED.get(name, name),
-                        table.spread(found["released"]),
-                        table.spread(found["returned"]),
-                        table.spread([seconds * JOB_NODES for seconds in found["released"]], 1),
+                        table.spread(values["released"]),
+                        table.spread(values["returned"]),
+                        table.spread([seconds * JOB_NODES for seconds in values["released"]], 1),
                     ]
-                    for name, found in artifacts.items()
+                    for name, values in artifacts.items()
                 ],
             ),
             "Target: ours ends itself <= 1 s after the artifact, control back <= 1 s later, <= 2 node-seconds.\n",
@@ -252,9 +252,9 @@ def main() -> int:
     (out / "launch.md").write_text(text)
     raw = {
         "facts": facts,
-        "to_end": {name: [run.to_end for run in found] for name, found in runs.items()},
-        "cpu": {name: [run.cpu for run in found] for name, found in runs.items()},
-        "to_id": {name: [run.to_id for run in found] for name, found in runs.items()},
+        "to_end": {name: [run.to_end for run in values] for name, values in runs.items()},
+        "cpu": {name: [run.cpu for run in values] for name, values in runs.items()},
+        "to_id": {name: [run.to_id for run in values] for name, values in runs.items()},
         "artifacts": artifacts,
         "killed": killed,
         "slurm_commands": commands,

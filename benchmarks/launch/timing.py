@@ -78,9 +78,9 @@ class Run:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            found = JOB_ID.search(line)
-            if found and self.id_at is None:
-                self.id_at, self.job_id = time.time(), found[1]
+            match = JOB_ID.search(line)
+            if match and self.id_at is None:
+                self.id_at, self.job_id = time.time(), match[1]
             self.output.append(line)
         _pid, status, usage = os.wait4(self.process.pid, 0)
         self.ended_at = time.time()
@@ -116,11 +116,11 @@ def kill_tree(pid: int) -> None:
                 parent = int(Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()[1])
                 children.setdefault(parent, []).append(int(entry))
     doomed = [pid]
-    for one in doomed:
-        doomed.extend(children.get(one, []))
-    for one in doomed:
+    for process in doomed:
+        doomed.extend(children.get(process, []))
+    for process in doomed:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(one, signal.SIGKILL)
+            os.kill(process, signal.SIGKILL)
 
 
 def busy_share(seconds: float = 0.4) -> float:

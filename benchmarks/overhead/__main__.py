@@ -107,24 +107,24 @@ def measure(
         ways[against] = lambda nodes, ranks: bench.ours(nodes, ranks, True, other)
     for way in ways.values():
         way(1, 1)
-    found: dict[str, dict[tuple[int, int], list[Start]]] = {name: {size: [] for size in sizes} for name in ways}
+    starts: dict[str, dict[tuple[int, int], list[Start]]] = {name: {size: [] for size in sizes} for name in ways}
     for number in range(rounds):
         print(f"[bench] round {number + 1} of {rounds}", file=sys.stderr, flush=True)
         for size in sizes:
             for name, way in ways.items():
                 ground.settle()
-                found[name][size].append(way(*size))
-    return found
+                starts[name][size].append(way(*size))
+    return starts
 
 
-def report(facts: dict[str, str], found: dict[str, dict[tuple[int, int], list[Start]]], rounds: int) -> str:
-    plain = next(iter(found.values()))
+def report(facts: dict[str, str], starts: dict[str, dict[tuple[int, int], list[Start]]], rounds: int) -> str:
+    plain = next(iter(starts.values()))
     rows: list[Sequence[object]] = []
     for nodes, ranks in plain:
-        for name, sizes in found.items():
-            firsts = [one.first for one in sizes[nodes, ranks]]
-            lasts = [one.last for one in sizes[nodes, ranks]]
-            base = [one.first for one in plain[nodes, ranks]]
+        for name, sizes in starts.items():
+            firsts = [start.first for start in sizes[nodes, ranks]]
+            lasts = [start.last for start in sizes[nodes, ranks]]
+            base = [start.first for start in plain[nodes, ranks]]
             more = None if sizes is plain else table.more(firsts, base)
             rows.append([f"{nodes} x {ranks}", name, table.spread(firsts), table.spread(lasts), more])
     return "\n".join(
@@ -146,16 +146,16 @@ def main() -> int:
     sizes = [(int(nodes), int(ranks)) for nodes, ranks in pairs] or SIZES
     out = results.folder()
     with prepared(ROOT) as ground:
-        found = measure(ground, options.rounds, options.against, sizes)
+        starts = measure(ground, options.rounds, options.against, sizes)
         facts = ground.facts()
     facts["nodes of the lab"] = str(NODES)
     facts["measured while others used the machine"] = f"{ground.restless} of {ground.settled}"
     facts["date"] = datetime.date.today().isoformat()
-    text = report(facts, found, options.rounds)
+    text = report(facts, starts, options.rounds)
     (out / "overhead.md").write_text(text)
     raw = {
         name: {f"{n}x{r}": [(s.first, s.last) for s in v] for (n, r), v in sizes.items()}
-        for name, sizes in found.items()
+        for name, sizes in starts.items()
     }
     (out / "overhead.json").write_text(json.dumps({"facts": facts, "seconds": raw}, indent=1) + "\n")
     print(text)

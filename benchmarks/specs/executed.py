@@ -118,11 +118,11 @@ class Ground:
 
     def _env(self, made: Plan) -> list[str]:
         pairs = [os.fsdecode(pair) for pair in (self.seen / "env").read_bytes().split(b"\0")[:-1]]
-        found = dict(pair.split("=", 1) for pair in pairs)
+        values = dict(pair.split("=", 1) for pair in pairs)
         wanted = {variable.name: variable.value for variable in made.variables}
         wanted |= dict(made.exports)
         if made.spec.artifact:
             wanted["RANKZERO_ARTIFACT_PATH"] = made.spec.artifact.path
         wanted["RANKZERO_RUN_DIR"] = with_generation(made.run_dir, made.token, 1)
-        wrong = {name: value for name, value in wanted.items() if found.get(name) != value}
-        return [f"env {name}: {found.get(name)!r} is not {value!r}" for name, value in wrong.items()]
+        wrong = {name: value for name, value in wanted.items() if values.get(name) != value}
+        return [f"env {name}: {values.get(name)!r} is not {value!r}" for name, value in wrong.items()]

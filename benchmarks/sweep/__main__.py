@@ -119,12 +119,12 @@ def measure(ground: Ground, rounds: int, elements: int) -> dict[str, list[Cost]]
     return found
 
 
-def report(facts: dict[str, str], found: dict[str, list[Cost]], rounds: int, elements: int) -> str:
+def report(facts: dict[str, str], costs_of: dict[str, list[Cost]], rounds: int, elements: int) -> str:
     # The last run was counted, so its time is not used.
-    plain = [one.seconds for one in found[WAYS[0]][:-1]]
+    plain = [cost.seconds for cost in costs_of[WAYS[0]][:-1]]
     rows: list[Sequence[object]] = []
-    for name, costs in found.items():
-        seconds, cpu = [one.seconds for one in costs[:-1]], [one.cpu for one in costs[:-1]]
+    for name, costs in costs_of.items():
+        seconds, cpu = [cost.seconds for cost in costs[:-1]], [cost.cpu for cost in costs[:-1]]
         counted = costs[-1]
         spread = [table.spread(seconds, 3), table.ratio(seconds, plain), table.spread(cpu)]
         rows.append([name, *spread, counted.commands, counted.requests])
@@ -145,14 +145,14 @@ def main() -> int:
     options = parser.parse_args()
     out = results.folder()
     with prepared(ROOT) as ground:
-        found = measure(ground, options.rounds, options.elements)
+        costs_of = measure(ground, options.rounds, options.elements)
         facts = ground.facts()
     facts["nodes of the lab"] = str(NODES)
     facts["measured while others used the machine"] = f"{ground.restless} of {ground.settled}"
     facts["date"] = datetime.date.today().isoformat()
-    text = report(facts, found, options.rounds, options.elements)
+    text = report(facts, costs_of, options.rounds, options.elements)
     (out / "sweep.md").write_text(text)
-    raw = {name: [vars(one) for one in costs] for name, costs in found.items()}
+    raw = {name: [vars(cost) for cost in costs] for name, costs in costs_of.items()}
     (out / "sweep.json").write_text(json.dumps({"facts": facts, "costs": raw}, indent=1) + "\n")
     print(text)
     return 0

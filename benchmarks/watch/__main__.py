@@ -135,11 +135,11 @@ def main() -> int:
             lines.append(table.markdown(head, rows))
             loads.append(os.getloadavg()[0])
         if "artifact" in parts:
-            found = {killed: returning(ground, ways, options.rounds, killed) for killed in (False, True)}
-            raw["artifact"] = {"killed" if killed else "alive": times for killed, times in found.items()}
+            times_of = {killed: returning(ground, ways, options.rounds, killed) for killed in (False, True)}
+            raw["artifact"] = {"killed" if killed else "alive": times for killed, times in times_of.items()}
             shown: list[list[object]] = [
                 ["killed" if killed else "alive", table.spread(times["nodes"]), table.spread(times["control"])]
-                for killed, times in found.items()
+                for killed, times in times_of.items()
             ]
             lines.append(f"Seconds from the artifact, {options.rounds} launches each, profile {options.profile}.\n")
             lines.append(table.markdown(["the command", "to free nodes", "to control back"], shown))
@@ -166,11 +166,11 @@ def costs(ground: Ground, ways: Ways, seconds: int) -> list[list[object]]:
                 continue
             print(f"[bench] {size} jobs, {name}", file=sys.stderr, flush=True)
             cost = watching.ours(run_dirs, seconds) if name == "ours" else watching.submitit(ids, seconds)
-            said = ", ".join(f"{number} {command}" for command, number in sorted(cost.commands.items()))
+            commands = ", ".join(f"{number} {command}" for command, number in sorted(cost.commands.items()))
             minute = 60 / seconds
             total = sum(cost.commands.values())
             rows.append(
-                [size, name, f"{total * minute:.0f}", said, f"{cost.questions * minute:.0f}", f"{cost.cpu:.1f}"]
+                [size, name, f"{total * minute:.0f}", commands, f"{cost.questions * minute:.0f}", f"{cost.cpu:.1f}"]
             )
         watching.cancel()
     return rows

@@ -23,7 +23,7 @@ def returning(ground: Ground, ways: Ways, rounds: int, killed: bool) -> dict[str
     (`control`, if it was not killed). `killed`: the command gets SIGKILL while the program runs.
     """
     way = ways.ours()
-    found: dict[str, list[float]] = {"nodes": [], "control": []}
+    seconds: dict[str, list[float]] = {"nodes": [], "control": []}
     for number in range(rounds + 1):
         ground.settle()
         # To outlive its launcher, the program must run for a while before its artifact.
@@ -37,10 +37,10 @@ def returning(ground: Ground, ways: Ways, rounds: int, killed: bool) -> dict[str
         if not killed:
             run.finish()
         if number:  # the first one sends code and runtime
-            found["nodes"].append(free - landed)
+            seconds["nodes"].append(free - landed)
             if run.ended_at is not None and not killed:
-                found["control"].append(run.ended_at - landed)
-    return found
+                seconds["control"].append(run.ended_at - landed)
+    return seconds
 
 
 def _landed(run: Run, way: Way, trial: Trial) -> float:

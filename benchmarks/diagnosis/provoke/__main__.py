@@ -49,22 +49,22 @@ _FRAME = re.compile(r"    \S|  File ")
 
 def label(case: Case, logs: dict[str, str]) -> dict[str, Any] | None:
     """Find the root line with the case's own expression. None if the failure did not appear as intended."""
-    found = {"id": case.name, "family": case.family, "also": list(case.also), "root": None, "alike": []}
+    document = {"id": case.name, "family": case.family, "also": list(case.also), "root": None, "alike": []}
     if case.faked:
-        found["faked"] = case.faked
+        document["faked"] = case.faked
     if case.family == HEALTHY:
-        return found
+        return document
     root, alike = re.compile(case.root), re.compile(case.alike or case.root)
     for name, text in logs.items():
         for number, line in enumerate(text.split("\n"), 1):
             place = f"{name}:{number}"
             if _FRAME.match(lines.parse_line(number, line.encode()).text):
                 continue
-            if found["root"] is None and root.search(line):
-                found["root"] = place
+            if document["root"] is None and root.search(line):
+                document["root"] = place
             elif root.search(line) or alike.search(line):
-                found["alike"].append(place)  # type: ignore[attr-defined]
-    return found if found["root"] else None
+                document["alike"].append(place)  # type: ignore[attr-defined]
+    return document if document["root"] else None
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -101,8 +101,8 @@ def main(arguments: Sequence[str]) -> int:
                 return keep(case, logs, options, extra)
 
             with ThreadPoolExecutor(options.parallel) as pool:
-                for said in pool.map(one, some):
-                    print(said, flush=True)
+                for message in pool.map(one, some):
+                    print(message, flush=True)
     if options.store:
         kept = store(options.out, {case.name: batch_of(case) for case in CASES})
         print(f"{kept} cases are kept in {FOLDER}")
@@ -123,16 +123,16 @@ def with_tools(case: Case, options: argparse.Namespace) -> Case:
 
 def keep(case: Case, logs: dict[str, str], options: argparse.Namespace, extra: tuple[str, ...]) -> str:
     logs = {name: shortened(scrubbed(text, options.python, extra)) for name, text in logs.items()}
-    found = label(case, logs)
+    document = label(case, logs)
     folder = options.out / case.name
     folder.mkdir(exist_ok=True)
     for name, text in logs.items():
         (folder / name).write_text(text, encoding="utf-8", newline="")
-    if found is None:
+    if document is None:
         (folder / "label.json").unlink(missing_ok=True)
         return f"{case.name}: the root line is not in the log"
-    (folder / "label.json").write_text(json.dumps(found), encoding="utf-8")
-    return f"{case.name}: {found['root']}"
+    (folder / "label.json").write_text(json.dumps(document), encoding="utf-8")
+    return f"{case.name}: {document['root']}"
 
 
 if __name__ == "__main__":

@@ -72,24 +72,24 @@ def diagnosed(case: Kept) -> tuple[str, str | None, str]:
 
 
 def score(cases: Iterator[Kept]) -> Score:
-    found = Score()
+    total = Score()
     for case in cases:
         family, root, text = diagnosed(case)
         if case.family == HEALTHY:
-            found.healthy += 1
-            found.alarms += family != HEALTHY
+            total.healthy += 1
+            total.alarms += family != HEALTHY
             if family != HEALTHY:
-                found.wrong.append(f"{case.id}: {family} at {root}: {text[:80]}")
+                total.wrong.append(f"{case.id}: {family} at {root}: {text[:80]}")
             continue
         right, same = case.accepts(family), root in case.roots
-        found.cases += 1
-        found.families += right
-        found.roots += same
+        total.cases += 1
+        total.families += right
+        total.roots += same
         if not right:
-            found.confusion[case.family, family] += 1
+            total.confusion[case.family, family] += 1
         if not (right and same):
-            found.wrong.append(f"{case.id}: {case.family} -> {family}; {case.roots[:1]} -> {root}: {text[:80]}")
-    return found
+            total.wrong.append(f"{case.id}: {case.family} -> {family}; {case.roots[:1]} -> {root}: {text[:80]}")
+    return total
 
 
 def store(raw: Path, batches: dict[str, int], folder: Path = FOLDER) -> int:
@@ -115,14 +115,14 @@ def store(raw: Path, batches: dict[str, int], folder: Path = FOLDER) -> int:
     return len(labels)
 
 
-def table(found: Score) -> str:
+def table(score: Score) -> str:
     """The score as text."""
-    lines = [*found.wrong, ""]
-    lines += [f"{label} taken for {family}: {count}" for (label, family), count in found.confusion.most_common()]
-    share = found.cases or 1
+    lines = [*score.wrong, ""]
+    lines += [f"{label} taken for {family}: {count}" for (label, family), count in score.confusion.most_common()]
+    share = score.cases or 1
     lines.append(
-        f"family {found.families}/{found.cases} ({found.families / share:.1%}), root line {found.roots}/{found.cases} "
-        f"({found.roots / share:.1%}), false alarms {found.alarms}/{found.healthy}"
+        f"family {score.families}/{score.cases} ({score.families / share:.1%}), root line {score.roots}/{score.cases} "
+        f"({score.roots / share:.1%}), false alarms {score.alarms}/{score.healthy}"
     )
     return "\n".join(lines)
 
