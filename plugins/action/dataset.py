@@ -40,7 +40,7 @@ class ActionModule(Producer):
 
     def _from_here(self, options: Result) -> Result:
         self.roots.check("src", options["src"])
-        what = dataset.found(options, Meter())
+        what = dataset.read(options, Meter())
         size = sum(file.size for file in what.files)
         if size > _LARGE:
             self.shown.say(f"read {amount(size)} in {len(what.files)} files of {what.said}")

@@ -9,14 +9,14 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid, whole
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid, integer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
 
 
 def wanted_generation(value: object) -> int:
     """The value of the option `generation`: 1 if not given."""
     try:
-        return 1 if value is None else int(whole(1).parse(value))
+        return 1 if value is None else int(integer(1).parse(value))
     except Invalid as error:
         raise RankzeroError(f"generation: {error}") from None
 

@@ -95,7 +95,7 @@ class ActionModule(LaunchAction):
             raise RankzeroError(f"open: ansible-playbook runs at no terminal, and a shell needs one; {by_hand}")
         if self._play_context.become:
             raise RankzeroError(f"open: does not go together with become; {by_hand}")
-        command = f"exec {shlex.join(session.whole)}"
+        command = f"exec {shlex.join(session.command)}"
         transport = self._connection.transport
         if transport == "local":
             # The start-up files of an interactive shell are not wanted here.

@@ -155,7 +155,12 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import fetch_plan, origin_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.outputs import WORK, chosen, listing, verification
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.outputs import (
+    WORK,
+    chosen_paths,
+    listing,
+    verification,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Round
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import is_over
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import PULL_SPEC, choice_made, one_run
@@ -166,7 +171,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     """One round, or the digests at the end. The action plugin of the same name fetches and compares."""
     run = one_run(module.params)
     request = FetchRequest.of(module.params["_request"] or {})
-    paths = chosen(run, module.params["paths"])
+    paths = chosen_paths(run, module.params["paths"])
     if request.digests:
         return verification(run, paths, request.have).result()
     root = run.file(WORK)

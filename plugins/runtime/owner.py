@@ -117,7 +117,7 @@ def is_step(job_id):
     return "." in str(job_id)
 
 
-def asked(job_id):
+def squeue_answer(job_id):
     """(state or None, job name, complaint) of a job by squeue. No state and no complaint: Slurm has forgotten it."""
     command = ["squeue", "--noheader", "--all", "--states=all", f"--jobs={job_id}", "--format=%T|%j"]
     if is_step(job_id):
@@ -149,7 +149,7 @@ def life(owner, mine):
         return None, "it is of another cluster ({}), whose Slurm cannot be asked here".format(
             line(owner.get("cluster"))
         )
-    state, name, complaint = asked(owner.get("job_id"))
+    state, name, complaint = squeue_answer(owner.get("job_id"))
     if complaint:
         return None, complaint
     if state is None:

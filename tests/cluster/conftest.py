@@ -184,7 +184,7 @@ def site_lab() -> Iterator[LabCluster]:
     this = lab_of(instance_name("site"), profile="site", nodes=2, cpus=0, partitions=[], internet=False)
     with booted(this) as running:
         yield running
-    assert cgroups.left(this.group) == [], "control groups of the lab are left"
+    assert cgroups.groups_left(this.group) == [], "control groups of the lab are left"
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ def host_state(lab: layout.Lab) -> dict[str, object]:
     return {
         "mounts": [line for line in mounts if lab.directory in line],
         "interfaces": sorted(os.listdir("/sys/class/net")),
-        "groups": cgroups.left(lab.group),
+        "groups": cgroups.groups_left(lab.group),
         "root": sorted(os.listdir("/")),
     }
 

@@ -362,7 +362,7 @@ def test_what_a_killed_lab_left_is_cleared(site_lab: LabCluster) -> None:
     marks = processes.Marks(site_lab.lab.marker, f"{site_lab.dir}/lib/agent", str(site_lab.dir))
     assert processes.kill_all(marks) > 10
     if profile.probe(site_lab.lab)["cgroups"] is True:
-        assert cgroups.left(site_lab.lab.group), "a killed lab leaves its groups"
+        assert cgroups.groups_left(site_lab.lab.group), "a killed lab leaves its groups"
     report = cluster.apply(site_lab.lab, "present")
     assert (report.was, report.now) == ("stopped", "running")
     known = json.loads((site_lab.dir / "lab.json").read_text())

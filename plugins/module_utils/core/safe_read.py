@@ -116,7 +116,7 @@ class Beneath:
         finally:
             os.close(descriptor)
 
-    def whole(self, relative: str, most: int) -> bytes:
+    def content(self, relative: str, most: int) -> bytes:
         """Read a complete regular file of at most `most` bytes. Raises OSError; `Untrusted` also for a larger file."""
         with self.stream(relative) as stream:
             data = stream.read(most + 1)

@@ -93,7 +93,7 @@ def _check_links(path: str, owner: int) -> None:
 def text(root: Beneath, relative: str, most: int = MOST) -> str:
     """Return a file's current text; "" if it cannot be read. Raises `Untrusted`."""
     try:
-        return root.whole(relative, most).decode("utf-8", "replace")
+        return root.content(relative, most).decode("utf-8", "replace")
     except OSError:
         return ""
 

@@ -77,7 +77,7 @@ def change(slurm: Slurm, options: Parameters, *, check_mode: bool) -> ModuleResu
     changes = [*made.made, *written, *_shown(done)]
     return {
         **_result(done, changes, made.undone),
-        "students": folders.shown(root, course),
+        "students": folders.student_results(root, course),
         "former": [student.id for student in course.former],
     }
 

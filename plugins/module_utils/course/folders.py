@@ -222,7 +222,7 @@ def succession(course: Course, before: Course | None) -> Course:
     return replace(course, former=former)
 
 
-def shown(root: str, course: Course) -> list[ModuleResult]:
+def student_results(root: str, course: Course) -> list[ModuleResult]:
     """The students in the form that the module returns."""
     return [
         {

@@ -38,15 +38,15 @@ def students(course: str, ids: Sequence[str], *, mode: str, login: str) -> list[
     """
     problems = []
     if not COURSE.fullmatch(course):
-        problems.append(f"name: {shown(course)} cannot name a course; begin with a letter, then {ALLOWED}")
+        problems.append(f"name: {quoted(course)} cannot name a course; begin with a letter, then {ALLOWED}")
     seen: set[str] = set()
     for student_id in ids:
         if not ID.fullmatch(student_id):
             problems.append(
-                f"students: {shown(student_id)} cannot be an id{_proposal(student_id)}; allowed are {ALLOWED}"
+                f"students: {quoted(student_id)} cannot be an id{_proposal(student_id)}; allowed are {ALLOWED}"
             )
         elif student_id in seen:
-            problems.append(f"students: {shown(student_id)} is named twice")
+            problems.append(f"students: {quoted(student_id)} is named twice")
         seen.add(student_id)
     if not ids:
         problems.append("students: name at least one")
@@ -57,7 +57,7 @@ def students(course: str, ids: Sequence[str], *, mode: str, login: str) -> list[
     ]
 
 
-def shown(text: str) -> str:
+def quoted(text: str) -> str:
     """Untrusted text for a message: quoted, without control characters, and short."""
     return repr(text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "...")
 

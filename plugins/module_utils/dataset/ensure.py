@@ -30,8 +30,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.loc
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.select import (
     check,
     local_path,
-    said,
     source_of,
+    source_text,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.upload import Sent, take
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.web import Web
@@ -241,7 +241,7 @@ class _Run:
         """Whether files, names, copies and the packed file are as requested."""
         return (
             not self.broken
-            and expose.named(self.place, manifest.digest)
+            and expose.is_named(self.place, manifest.digest)
             and (self.dest is None or self.dest.ready(self.place, manifest))
             and (not self.options["pack"] or packing.sound(self.place, manifest, thorough=self.options["verify"]))
         )
@@ -252,7 +252,7 @@ class _Run:
         if self.options["pack"] and not packing.sound(place, manifest, thorough=self.options["verify"]):
             self.meter.begin("packing")
             manifest, changed = packing.pack(place, manifest, self.options["compression"]), True
-        if changed or not expose.named(place, manifest.digest):
+        if changed or not expose.is_named(place, manifest.digest):
             expose.name(place, manifest.digest, stamps)
             changed = True
         if dest and not dest.ready(place, manifest):
@@ -300,7 +300,7 @@ def _described(
         "notes": notes,
         "dataset": {
             "name": place.name,
-            "source": str(request.said or said(options)),
+            "source": str(request.said or source_text(options)),
             "folder": place.data(digest),
             "bytes": manifest.size,
             "files": len(manifest.files),

@@ -43,7 +43,7 @@ def name(place: Place, digest: str, stamps: Mapping[str, str]) -> None:
     _lead(place.link, os.path.relpath(place.data(digest), os.path.dirname(place.link)))
 
 
-def named(place: Place, digest: str) -> bool:
+def is_named(place: Place, digest: str) -> bool:
     """Whether the name refers to the digest."""
     wanted = os.path.relpath(place.data(digest), os.path.dirname(place.link))
     record = read_record(place)

@@ -63,7 +63,7 @@ def steps(sizes: Parameters) -> list[int]:
 
 def of_fabric(name: str, fabrics: object) -> dict[str, str]:
     """The variables of a fabric. Raises SpecError if the fabric is unknown."""
-    return {item.name: item.value for item in fabric_report.chosen(name, fabric_report.known(fabrics)).settings}
+    return {item.name: item.value for item in fabric_report.fabric_of(name, fabric_report.fabrics_of(fabrics)).settings}
 
 
 def candidates(given: Parameters, fabrics: object) -> list[Compared]:

@@ -69,7 +69,7 @@ class Difference:
     artifact: str | None = None
 
 
-def chosen(run: RunDirectory, paths: Sequence[str]) -> list[str]:
+def chosen_paths(run: RunDirectory, paths: Sequence[str]) -> list[str]:
     """Return the paths to fetch: those given, else the artifact's. Raises `RankzeroError`."""
     if not paths:
         artifact = _artifact(run).get("path")

@@ -97,8 +97,8 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
         yield (
             ["container.remap_root", "container.runtime"],
             (
-                f"container.remap_root: is of {registry.named(registry.REMAPPING, 'and')}; under {kind.name} a rank is "
-                "the user that submitted the job"
+                f"container.remap_root: is of {registry.runtime_names(registry.REMAPPING, 'and')}; under {kind.name} a "
+                "rank is the user that submitted the job"
             ),
         )
     if wanted.level == "job" and not kind.step:
@@ -130,7 +130,7 @@ def _without_container(wanted: Container) -> Iterator[tuple[Sequence[str], str]]
                 [f"container.{name}", "container.runtime"],
                 (
                     f"container.{name}: has no effect without a container; set container.runtime to "
-                    f"{registry.named(registry.RUNTIMES, 'or')}"
+                    f"{registry.runtime_names(registry.RUNTIMES, 'or')}"
                 ),
             )
     if wanted.level != "step":
@@ -155,8 +155,8 @@ def _level() -> tuple[Sequence[str], str]:
     return (
         ["container.level", "container.runtime"],
         (
-            f"container.level: job is of {registry.named(registry.BY_STEP, 'and')}, whose options Slurm knows; another "
-            "runtime is a command of the step"
+            f"container.level: job is of {registry.runtime_names(registry.BY_STEP, 'and')}, whose options Slurm knows; "
+            "another runtime is a command of the step"
         ),
     )
 

@@ -47,7 +47,7 @@ def parse_conf(text: str) -> dict[str, str]:
     return settings
 
 
-def known(value: object, variable: str = "launch_cluster.fabrics") -> dict[str, tuple[Setting, ...]]:
+def fabrics_of(value: object, variable: str = "launch_cluster.fabrics") -> dict[str, tuple[Setting, ...]]:
     """Parse the cluster's own fabrics. Raises SpecError with all mistakes."""
     try:
         own: dict[str, tuple[Setting, ...]] = OWN_FABRICS.parse(value)
@@ -56,7 +56,7 @@ def known(value: object, variable: str = "launch_cluster.fabrics") -> dict[str, 
     return own
 
 
-def chosen(name: str, own: Mapping[str, tuple[Setting, ...]]) -> Fabric:
+def fabric_of(name: str, own: Mapping[str, tuple[Setting, ...]]) -> Fabric:
     """Return the fabric with this name. Raises SpecError if it is unknown."""
     match = fabric(name, own)
     if match is None:
@@ -74,8 +74,8 @@ def describe(
     today: date,
 ) -> ModuleResult:
     """Describe one fabric completely. `site`: path of a site's file -> its variables. Raises SpecError."""
-    own = known(fabrics)
-    fabric = chosen(name, own)
+    own = fabrics_of(fabrics)
+    fabric = fabric_of(name, own)
     source = f"launch_cluster.fabrics.{name}" if name in own else f"fabric {name}"
     rows = [
         {
@@ -124,8 +124,8 @@ def describe(
 
 def measured(value: object, fabrics: object, in_use: str) -> list[str]:
     """Describe the fabrics that a fabric check measured, and whether launch_cluster offers them to jobs."""
-    own, lines = known(fabrics), []
-    for name, settings in known(value, "nccl_measured").items():
+    own, lines = fabrics_of(fabrics), []
+    for name, settings in fabrics_of(value, "nccl_measured").items():
         if own.get(name) != settings:
             standing = "measured, and not in launch_cluster.fabrics: no job can choose it"
         elif name == in_use:

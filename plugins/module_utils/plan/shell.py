@@ -48,7 +48,7 @@ class Session:
         return [shlex.join(command) for command in (self.allocate, self.shell) if command]
 
     @property
-    def whole(self) -> tuple[str, ...]:
+    def command(self) -> tuple[str, ...]:
         """One command that opens the shell and releases the allocation when the shell ends."""
         return (*self.allocate, *self.shell)
 

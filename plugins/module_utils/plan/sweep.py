@@ -55,7 +55,7 @@ def specs(
         try:
             valid.append((point, layers, validated(layers, (), fabrics)))
         except SpecError as error:
-            problems += [f"element {number} ({sweep.shown(point)}): {text}" for text in error.problems]
+            problems += [f"element {number} ({sweep.point_text(point)}): {text}" for text in error.problems]
     if problems:
         left = len(problems) - _PROBLEMS_SHOWN
         raise SpecError(problems[:_PROBLEMS_SHOWN] + ([f"and {left} more"] if left > 0 else []))
@@ -81,8 +81,8 @@ def elements(
         if same is not None:
             doubled += 1
             problems.append(
-                f"sweep: elements {same.number} and {number} are one launch ({sweep.shown(point)}): every value of a "
-                "list must be another one"
+                f"sweep: elements {same.number} and {number} are one launch ({sweep.point_text(point)}): every value "
+                "of a list must be another one"
             )
             continue
         folder = element_spec.checkpoint.dir and posixpath.normpath(element_spec.checkpoint.dir)

@@ -253,7 +253,7 @@ def names_of(folder: str, files: Sequence[str]) -> Names:
     for name in files:
         root, place = of_run(folder)
         try:
-            names |= named_in(root.whole(os.path.join(place, name), MOST).decode("utf-8", "replace"))
+            names |= named_in(root.content(os.path.join(place, name), MOST).decode("utf-8", "replace"))
         except FileNotFoundError:
             continue
         except OSError as error:

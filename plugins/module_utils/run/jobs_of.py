@@ -64,12 +64,12 @@ def by_name(slurm: Slurm, names: Mapping[RunDirectory, str], *, since: float) ->
         run: without_namesakes((record for record in records if record.name == name), run.path)
         for run, name in names.items()
     }
-    return {**records_of, **{run: steps.named(slurm, run, names[run]) for run in inside}}
+    return {**records_of, **{run: steps.by_name(slurm, run, names[run]) for run in inside}}
 
 
 def in_the_queue(slurm: Slurm, run: RunDirectory, name: str) -> list[JobRecord]:
     """Return the launch's jobs that wait or run now. One squeue; accounting is not asked."""
     if steps.host_job(run):
-        return steps.named(slurm, run, name)
+        return steps.by_name(slurm, run, name)
     records = query_squeue(slurm, [f"--user={os.geteuid()}", f"--name={name}"])
     return without_namesakes((record for record in records if record.name == name and record.active), run.path)

@@ -164,7 +164,7 @@ def host_job(run: RunDirectory) -> str | None:
     return str(intents[-1]["attach"]) if intents and intents[-1].get("attach") else None
 
 
-def named(slurm: Slurm, run: RunDirectory, name: str) -> list[JobRecord]:
+def by_name(slurm: Slurm, run: RunDirectory, name: str) -> list[JobRecord]:
     """Return the running step of a generation whose id was never recorded, found by name."""
     job_id = host_job(run)
     return [record for record in running(slurm, [job_id]) if record.name == name] if job_id else []

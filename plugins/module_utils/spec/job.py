@@ -125,7 +125,7 @@ class Artifact:
         example="end",
     )
     grace: int = option(
-        t.whole(0, 86400),
+        t.integer(0, 86400),
         "With `then: end`: seconds between the artifact and the end of the job, for checkpoints that are still "
         "being written.",
         0,
@@ -214,7 +214,7 @@ class LaunchSpec:
         short="offline",
     )
     seed: int | None = option(
-        t.whole(0, 2**32 - 1),
+        t.integer(0, 2**32 - 1),
         "Random seed of all ranks, exported as RANKZERO_SEED and recorded.",
         short="seed",
         example=1234,

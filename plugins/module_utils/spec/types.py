@@ -90,7 +90,7 @@ def text(pattern: str | None = None, allowed: str = "text", lines: bool = True) 
     return Type(allowed, parse, schema)
 
 
-def whole(minimum: int, maximum: int | None = None) -> Type:
+def integer(minimum: int, maximum: int | None = None) -> Type:
     """Return a type for an integer in minimum..maximum (both included)."""
     limit = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
 

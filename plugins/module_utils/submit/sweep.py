@@ -30,7 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import shown, substituted
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import point_text, substituted
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit import create, node_archives
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import checkpoint_owner, excluded_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
@@ -45,8 +45,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result impor
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import (
     Element,
-    named,
     newest_generations,
+    numbers_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 
@@ -97,7 +97,7 @@ class SweepLauncher:
         """Adopt, keep or submit each element (or those in `only`) according to the request's policy."""
         array = self.request.array
         rows = self._rows()
-        asked = named(self.request.elements, self.request.only)
+        asked = numbers_of(self.request.elements, self.request.only)
         wanted = [row for row in rows if row.element.number in asked]
         todo = [row for row in wanted if row.status is None or row.status.wants_new(array.relaunch)]
         for row in rows:
@@ -130,7 +130,7 @@ class SweepLauncher:
         """Cancel the active elements, or those of them that `only` names (number or key)."""
         rows = self._rows()
         before = _table(rows, before=True)
-        asked = named(self.request.elements, self.request.only)
+        asked = numbers_of(self.request.elements, self.request.only)
         ends = []
         for row in rows:
             active = row.status is not None and row.status.state == ACTIVE
@@ -382,5 +382,5 @@ def _table(rows: Sequence[_Row], *, before: bool) -> str:
         stands = row.status.standing if row.status else "not there"
         words = stands if before or row.state in ("adopted", "unchanged", "absent") else f"{row.state} ({row.why})"
         if row.status is not None or not before:
-            lines.append(f"{row.element.number}  {shown(row.element.point)}: {words}\n")
+            lines.append(f"{row.element.number}  {point_text(row.element.point)}: {words}\n")
     return "".join(lines)

@@ -34,7 +34,7 @@ class Element:
         return self.key[:16]
 
 
-def named(elements: Sequence[Element], names: Sequence[str]) -> set[int]:
+def numbers_of(elements: Sequence[Element], names: Sequence[str]) -> set[int]:
     """Return the numbers of the named elements; without names, of all.
 
     A name is a number, or a prefix of a key (at least 6 digits). Raises `RankzeroError` for an unknown name.

@@ -35,7 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables impo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import VARIABLE, Snapshots
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, found, look
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, adopted, look
 
 RELAUNCH = ("on_failure", "always", "never")
 
@@ -165,7 +165,7 @@ class LaunchAction(Action):
         if wanted.mode != "path" or wanted.path is None:
             return None
         done = self._low_level_execute_command(look(wanted.path), sudoable=True)
-        return found(wanted.path, f"{done['stdout']}\n{done['stderr']}", wanted.python)
+        return adopted(wanted.path, f"{done['stdout']}\n{done['stderr']}", wanted.python)
 
     def producers(self, result: ModuleResult, prepared: Prepared, job: Job) -> ModuleResult:
         """Describe what is missing on the cluster: what its producers need to know, and where the results go."""

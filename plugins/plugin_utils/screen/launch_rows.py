@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import whole
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import seconds_text
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import (
     FAILED,
     HEAD,
@@ -132,7 +132,7 @@ class Waiting:
             text, stands = ("", event.text) if event.kind == "stuck" else (event.text, "")
             self._show(Row(self._host, RUNNING, job_name(self.job_id), text, stands=stands, news=True))
         elif event.kind == "queued":
-            self._granted(named(event.nodes) or event.text)
+            self._granted(node_list(event.nodes) or event.text)
         elif event.kind == "started":
             self._started(event)
         elif event.kind == "requeued":
@@ -150,14 +150,14 @@ class Waiting:
         if self._setup:
             return
         self._setup = True
-        queued = "" if self._attached else f"queued {whole(self._clock() - self._began)} -> "
+        queued = "" if self._attached else f"queued {seconds_text(self._clock() - self._began)} -> "
         self._show(Row(self._host, OK, job_name(self.job_id), queued + text, timed=False))
         self._show(Row(self._host, RUNNING, "preflight", "setting up"))
 
     def _started(self, event: Event) -> None:
         # If the job ended before the first poll, the duration of its set-up is unknown.
         seen = self._setup
-        self._granted(named(event.nodes) or event.text)
+        self._granted(node_list(event.nodes) or event.text)
         if self._step is None:
             self._show(Row(self._host, OK, "preflight", looked_at(len(event.nodes), len(event.nodes)), timed=seen))
         self._step = Row(self._host, RUNNING, "step", "waiting for the first step")
@@ -237,7 +237,7 @@ def short(number: float) -> str:
     return f"{number:.3g}G"
 
 
-def named(nodes: Sequence[str]) -> str:
+def node_list(nodes: Sequence[str]) -> str:
     """The names of nodes for one line."""
     more = f" and {len(nodes) - MOST_NODES} more" if len(nodes) > MOST_NODES else ""
     return " ".join(nodes[:MOST_NODES]) + more

@@ -13,7 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import P
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import last_words, shown_value, verdict
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import whole
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import seconds_text
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, GOOD, NOTE, WARNING, Row
 
 VALUES_SHOWN = 6
@@ -58,7 +58,7 @@ def _proven(host: str, launch: Parameters, result: Parameters) -> Row:
     order = [*(name for name in require if name in values), *(name for name in values if name not in require)]
     shown = [f"{printable(name, 40)} {shown_value(values[name])}{_wanted(require.get(name))}" for name in order]
     took = result.get("wall_time")
-    text = f"{'Proven' if artifact else 'Succeeded'}{'' if took is None else f' in {whole(float(took))}'}"
+    text = f"{'Proven' if artifact else 'Succeeded'}{'' if took is None else f' in {seconds_text(float(took))}'}"
     text += f": {', '.join(shown[:VALUES_SHOWN])}" if shown else ""
     text += f" and {len(shown) - VALUES_SHOWN} more" if len(shown) > VALUES_SHOWN else ""
     path = artifact.get("path")
@@ -75,7 +75,7 @@ def _wanted(conditions: object) -> str:
 
 def _failed(host: str, launch: Parameters, result: Parameters, logs: Parameters, why: Parameters) -> list[Row]:
     took = result.get("wall_time")
-    after = "" if took is None else f" after {whole(float(took))}"
+    after = "" if took is None else f" after {seconds_text(float(took))}"
     root = why.get("root") or {}
     cause = str(why.get("what") or "") if root else ""
     lines: list[tuple[str, str]] = []

@@ -39,7 +39,7 @@ class Found:
         return DatasetRequest(self.files, self.said)
 
 
-def found(options: Parameters, meter: Meter) -> Found:
+def read(options: Parameters, meter: Meter) -> Found:
     """Read what the options name. Raises RankzeroError, also if a file does not match its checksum."""
     src = os.path.abspath(os.path.expanduser(options["src"]))
     source = Local(src)

@@ -57,7 +57,7 @@ def look(path: str) -> str:
     return _LOOK.format(path=shlex.quote(path))
 
 
-def found(path: str, output: str, wanted_python: str | None) -> Adopted:
+def adopted(path: str, output: str, wanted_python: str | None) -> Adopted:
     """Parse the command's output. Raises SpecError if the environment cannot be used."""
     answers = re.findall(r"^rankzero:(.*)$", output, re.MULTILINE)
     answer = answers[-1].strip() if answers else ""

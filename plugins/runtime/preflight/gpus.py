@@ -128,7 +128,7 @@ def value(row, field):
     return None if not text or text.startswith("[") or text == "N/A" else text
 
 
-def judged(row):
+def findings_of(row):
     """(how bad, words) for each trouble of one GPU."""
     findings = []
     for field, bad, level, words in GPU_RULES + ROW_RULES:
@@ -211,7 +211,7 @@ def health():
     try:
         rows = ours(ask("gpu", FIELDS))
         remapped(rows)
-        findings = [(level, f"GPU {row['index']}: {words}") for row in rows for level, words in judged(row)]
+        findings = [(level, f"GPU {row['index']}: {words}") for row in rows for level, words in findings_of(row)]
         for index, processes in leftovers(rows).items():
             findings.append((WARN, f"GPU {index}: in use by {', '.join(processes[:4])}"))
     except Silent as silence:

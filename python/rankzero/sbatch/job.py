@@ -98,7 +98,7 @@ class Job:
         self.left_out.append(f"line {line}: {what}: {instead}")
 
 
-def whole(text: str) -> int | None:
+def integer(text: str) -> int | None:
     """The number in an option of Slurm; None if it is not a plain number."""
     return int(text) if text.isdecimal() else None
 
@@ -133,19 +133,19 @@ def take(job: Job, line: int, name: str, value: str) -> None:
 
 
 def _nodes(job: Job, value: str) -> None:
-    job.put("resources", "nodes", whole(value.partition("-")[0]) or 1)
+    job.put("resources", "nodes", integer(value.partition("-")[0]) or 1)
 
 
 def _tasks(job: Job, value: str) -> None:
-    job.ntasks = whole(value)
+    job.ntasks = integer(value)
 
 
 def _tasks_per_node(job: Job, value: str) -> None:
-    job.tasks_per_node = whole(value)
+    job.tasks_per_node = integer(value)
 
 
 def _cpus(job: Job, value: str) -> None:
-    job.cpus_per_task = whole(value)
+    job.cpus_per_task = integer(value)
 
 
 NUMBERS = {"nodes": _nodes, "ntasks": _tasks, "ntasks-per-node": _tasks_per_node, "cpus-per-task": _cpus}
@@ -177,7 +177,7 @@ def _gpus(job: Job, line: int, option: str, value: str) -> None:
         kind, count = [*words[option == "gres" :], ""][:2]
         if kind.isdecimal() or not kind:
             kind, count = "", kind or "1"
-        number = whole(count or "1")
+        number = integer(count or "1")
         if option == "gpus" and number is not None:
             number = number // max(1, int(job.get("resources", "nodes", 1)))
         if number is None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rankzero.sbatch.job import LETTERS, OUR_STEP, SWITCHES, Job, container, mount, take, whole
+from rankzero.sbatch.job import LETTERS, OUR_STEP, SWITCHES, Job, container, integer, mount, take
 from rankzero.sbatch.text import is_plain, names, options
 
 PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.\d+)?)?")
@@ -150,7 +150,7 @@ def _torchrun(job: Job, step: Step) -> None:
     job.put("launcher", "kind", "standalone" if "standalone" in given else "torchrun")
     if given.get("rdzv_backend") == "c10d" and "standalone" not in given:
         job.put("launcher", "rendezvous", "c10d")
-    port = whole(given.get("master_port", ""))
+    port = integer(given.get("master_port", ""))
     if port:
         job.put("launcher", "port", port)
     _ranks(job, given.get("nproc_per_node", ""))
@@ -166,9 +166,9 @@ def _torchrun(job: Job, step: Step) -> None:
 def _accelerate(job: Job, step: Step) -> None:
     given = step.launcher
     job.put("launcher", "kind", "torchrun")
-    machines = whole(given.get("num_machines", "")) or job.get("resources", "nodes", 1)
+    machines = integer(given.get("num_machines", "")) or job.get("resources", "nodes", 1)
     job.put("resources", "nodes", job.get("resources", "nodes", machines))
-    processes = whole(given.get("num_processes", ""))
+    processes = integer(given.get("num_processes", ""))
     if processes:
         _ranks(job, str(processes // machines))
     if "mixed_precision" in given:
@@ -184,7 +184,7 @@ def _deepspeed(job: Job, step: Step) -> None:
     job.put("launcher", "kind", "torchrun")
     job.covered(step.line, "deepspeed", "torchrun starts the ranks, with the variables that DeepSpeed reads")
     _ranks(job, step.launcher.get("num_gpus", ""))
-    nodes = whole(step.launcher.get("num_nodes", ""))
+    nodes = integer(step.launcher.get("num_nodes", ""))
     if nodes and not job.get("resources", "nodes"):
         job.put("resources", "nodes", nodes)
     _rest(job, step, "num_gpus num_nodes hostfile master_addr master_port node_rank no_ssh launcher", "deepspeed")
@@ -200,7 +200,7 @@ LAUNCHERS: dict[str, Callable[[Job, Step], None]] = {
 
 def _ranks(job: Job, value: str) -> None:
     """Ranks per node. A value known only on the node (gpu, auto, a Slurm variable) means one per GPU, the default."""
-    number = whole(value)
+    number = integer(value)
     if number and number != job.get("resources", "gpus_per_node"):
         job.put("launcher", "ranks_per_node", number)
 

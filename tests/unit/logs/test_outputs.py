@@ -47,19 +47,19 @@ JSON = {"path": "result.json", "format": "json"}
 
 def test_artifact_unless_paths_are_named(tmp_path: Path) -> None:
     run = launch(tmp_path, JSON)
-    assert outputs.chosen(run, []) == ["result.json"]
-    assert outputs.chosen(run, ["ckpt/", "."]) == ["ckpt", "."]
+    assert outputs.chosen_paths(run, []) == ["result.json"]
+    assert outputs.chosen_paths(run, ["ckpt/", "."]) == ["ckpt", "."]
 
 
 @pytest.mark.parametrize("path", ["..", "a/../../x", "/etc/passwd", "", "a\nb"])
 def test_path_outside_of_the_working_directory_is_refused(path: str, tmp_path: Path) -> None:
     with pytest.raises(RankzeroError, match="paths"):
-        outputs.chosen(launch(tmp_path, JSON), [path])
+        outputs.chosen_paths(launch(tmp_path, JSON), [path])
 
 
 def test_launch_without_artifact_needs_paths(tmp_path: Path) -> None:
     with pytest.raises(RankzeroError, match="paths"):
-        outputs.chosen(launch(tmp_path, None), [])
+        outputs.chosen_paths(launch(tmp_path, None), [])
 
 
 @pytest.mark.parametrize(

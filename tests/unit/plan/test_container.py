@@ -14,13 +14,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import su
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Mount
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.registry import REMAPPING, RUNTIMES, named
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.registry import (
+    REMAPPING,
+    RUNTIMES,
+    runtime_names,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import mount
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import container_needs
 from tests.unit.plan.containers import APPTAINER, IMAGE, OCI, PYXIS, planned, problems, step
 
-ANY = named(RUNTIMES, "or")
+ANY = runtime_names(RUNTIMES, "or")
 
 # --- rules
 
@@ -32,7 +36,7 @@ ANY = named(RUNTIMES, "or")
         (PYXIS, None),
         (APPTAINER, None),
         (OCI, None),
-        ({"runtime": "docker"}, f"container.runtime: must be one of none, {named(RUNTIMES)}; not 'docker'"),
+        ({"runtime": "docker"}, f"container.runtime: must be one of none, {runtime_names(RUNTIMES)}; not 'docker'"),
         (
             {"runtime": "oci", "image": "docker.io#ubuntu"},
             "container.image: 'docker.io#ubuntu' must be an absolute path on the cluster for oci",
@@ -74,8 +78,8 @@ ANY = named(RUNTIMES, "or")
         (
             {**APPTAINER, "remap_root": True},
             (
-                f"container.remap_root: is of {named(REMAPPING, 'and')}; under apptainer a rank is the user that "
-                "submitted the job"
+                f"container.remap_root: is of {runtime_names(REMAPPING, 'and')}; under apptainer a rank is the user "
+                "that submitted the job"
             ),
         ),
         (

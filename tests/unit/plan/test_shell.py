@@ -75,7 +75,7 @@ def test_inside_a_running_job_there_is_only_the_shell() -> None:
     wanted = {"jobid": "1234", "nodelist": "node02", "gres": "gpu:2", "overlap": True}
     assert options(found.shell).items() >= wanted.items()
     assert len(found.lines) == 1
-    assert found.whole == found.shell
+    assert found.command == found.shell
 
 
 def test_the_container_is_entered_as_the_ranks_do() -> None:

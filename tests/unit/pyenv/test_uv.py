@@ -15,8 +15,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import 
     UvError,
     failure,
     find,
-    named,
     usual_places,
+    uv_at,
 )
 
 # What uv 0.13 prints, with other addresses.
@@ -81,11 +81,11 @@ def test_find_takes_the_first_that_runs_and_is_new_enough(tmp_path: Path) -> Non
 
 
 def test_the_given_one_must_work(tmp_path: Path) -> None:
-    assert named(program(tmp_path / "good", "echo uv 1.0.0"), {}).version == "1.0.0"
+    assert uv_at(program(tmp_path / "good", "echo uv 1.0.0"), {}).version == "1.0.0"
     with pytest.raises(RankzeroError, match=r"0\.4\.9; at least 0\.7\.0"):
-        named(program(tmp_path / "old", "echo uv 0.4.9"), {})
+        uv_at(program(tmp_path / "old", "echo uv 0.4.9"), {})
     with pytest.raises(RankzeroError, match=r"uv: .*missing"):
-        named(str(tmp_path / "missing"), {})
+        uv_at(str(tmp_path / "missing"), {})
 
 
 def test_usual_places(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, found, look
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, adopted, look
 
 
 def looked(path: Path, wanted: str | None = None) -> Adopted:
     done = subprocess.run(["/bin/sh", "-c", look(str(path))], capture_output=True, text=True, check=False)
-    return found(str(path), f"a banner\n{done.stdout}{done.stderr}", wanted)
+    return adopted(str(path), f"a banner\n{done.stdout}{done.stderr}", wanted)
 
 
 @pytest.fixture
@@ -72,4 +72,4 @@ def test_what_cannot_be_used(place: Path) -> None:
     (place / "bin" / "python").chmod(0o755)
     assert "bin/python does not start on the cluster" in problem(place)
     with pytest.raises(SpecError, match="cannot be read on the cluster: Permission denied"):
-        found("/x", "Permission denied", None)
+        adopted("/x", "Permission denied", None)

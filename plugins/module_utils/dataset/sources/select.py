@@ -77,6 +77,6 @@ def local_path(src: str) -> str:
     return path
 
 
-def said(options: Parameters) -> str:
+def source_text(options: Parameters) -> str:
     """The source as text, without the query of a URL, which may contain secrets."""
     return str(options["src"]).partition("?")[0]

@@ -93,7 +93,7 @@ def mount(root: str) -> None:
         kernel.mount("cgroup", path, "cgroup", flags, controller)
 
 
-def left(lab: str) -> list[str]:
+def groups_left(lab: str) -> list[str]:
     """Every group of a lab, innermost first."""
     folders = []
     for path in sorted(set(mounted().values())):
@@ -107,10 +107,10 @@ def sweep(lab: str, timeout: float = 10.0) -> list[str]:
     """Remove a lab's groups. Returns those that could not be removed, because a process still runs in them."""
     deadline = time.monotonic() + timeout
     while True:
-        for folder in left(lab):
+        for folder in groups_left(lab):
             with contextlib.suppress(OSError):  # still busy for a moment after its last process has ended
                 os.rmdir(folder)
-        remaining = left(lab)
+        remaining = groups_left(lab)
         if not remaining or time.monotonic() > deadline:
             return remaining
         time.sleep(0.05)

@@ -32,7 +32,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.pack
     MANIFEST,
     PackagesRecord,
     Wanted,
-    named,
+    name_list,
     packages_path,
     problems,
     read_manifest,
@@ -320,7 +320,7 @@ def _result(
     ref = {"kind": "packages", "key": wanted.key, "path": path, "digest": digest, "present": manifest is not None}
     result: dict[str, Any] = {"changed": changed, "ref": ref, "damaged": damaged or []}
     if damaged:
-        result["warnings"] = [f"{path} is damaged: {named(damaged)}. It is built again."]
+        result["warnings"] = [f"{path} is damaged: {name_list(damaged)}. It is built again."]
     if manifest is not None:
         result["packages"] = dict(manifest)
     if changed:

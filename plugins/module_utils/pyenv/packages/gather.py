@@ -200,7 +200,7 @@ def _applying(text: str, tool: uv.Uv, aim: Aim, work: str) -> list[LockedPackage
     """The packages of a lock that the platform needs. uv evaluates the markers: these are what it would install."""
     lock = os.path.join(work, "pylock.asked.toml")
     _write(lock, text)
-    output = tool.told(
+    output = tool.output(
         ["pip", "install", "--dry-run", "--offline", "--no-deps", "--python", sys.executable, "-r", lock]
         + ["--target", os.path.join(work, "nothing"), "--cache-dir", os.path.join(work, "empty"), *aim.options],
         work,

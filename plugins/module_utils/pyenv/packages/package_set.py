@@ -162,7 +162,7 @@ def problems(path: str, manifest: PackagesRecord) -> list[str]:
     return defects + [f"{name} (is not part of it)" for name in sorted(there - set(expected))]
 
 
-def named(names: list[str]) -> str:
+def name_list(names: list[str]) -> str:
     """The first few problems as text."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 

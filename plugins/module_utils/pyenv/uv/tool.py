@@ -25,7 +25,7 @@ def find_uv(store_root: str, given: str | None, hint: str | None, settings: Mapp
     ours = [os.path.join(tools, name, "uv") for name in kept if name.startswith("uv-")]
     ours = [path for path in ours if is_own_below(store_root, path)]
     if given:
-        return uv.named(given, settings)
+        return uv.uv_at(given, settings)
     return uv.find([*uv.usual_places(settings), *([hint] if hint else []), *ours], settings)
 
 
@@ -48,7 +48,7 @@ def bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) ->
                     f"with the option uv), or python3-venv and a package source for pip:\n{output}"
                 )
         settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
-        fetched = uv.named(f"{house}/bin/uv", settings)
+        fetched = uv.uv_at(f"{house}/bin/uv", settings)
         return _keep_uv(store_root, fetched.path, fetched.version, settings)
 
 
@@ -73,4 +73,4 @@ def _keep_uv(store_root: str, program: str, version: str, settings: Mapping[str,
         shutil.copyfile(program, os.path.join(folder, "uv"))
         os.chmod(os.path.join(folder, "uv"), 0o755)
         publish(folder, target)
-    return uv.named(os.path.join(target, "uv"), settings)
+    return uv.uv_at(os.path.join(target, "uv"), settings)

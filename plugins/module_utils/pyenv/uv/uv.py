@@ -51,7 +51,7 @@ class Uv:
         """Run uv and return its standard output. Raises UvError or a subclass; `doing` names the step."""
         return self._done(arguments, cwd, doing, environment).stdout
 
-    def told(self, arguments: Sequence[str], cwd: str, doing: str, **environment: str) -> str:
+    def output(self, arguments: Sequence[str], cwd: str, doing: str, **environment: str) -> str:
         """Like `run`, but returns the standard error, where uv prints its messages."""
         return self._done(arguments, cwd, doing, environment).stderr
 
@@ -102,7 +102,7 @@ def find(candidates: Iterable[str], environment: Mapping[str, str]) -> Uv | None
     return None
 
 
-def named(given: str, environment: Mapping[str, str]) -> Uv:
+def uv_at(given: str, environment: Mapping[str, str]) -> Uv:
     """The uv at the given path. Raises RankzeroError if it does not run or is too old."""
     path = os.path.expanduser(os.path.expandvars(given))
     version = _version(path)

@@ -107,7 +107,7 @@ class Runtime:
         return tuple(command.name for command in self.commands if command.used)
 
     @property
-    def found(self) -> tuple[str, ...]:
+    def searched(self) -> tuple[str, ...]:
         """The commands of which each node uses the first that it has; empty if srun or a file of the job runtime starts
         it.
         """
@@ -121,14 +121,14 @@ class Runtime:
     @property
     def absent(self) -> str:
         """The beginning of a sentence about a node that has none of the commands."""
-        return f"neither {' nor '.join(self.found)} is" if len(self.found) > 1 else f"{self.found[0]} is not"
+        return f"neither {' nor '.join(self.searched)} is" if len(self.searched) > 1 else f"{self.searched[0]} is not"
 
     def facts(self) -> Iterator[str]:
         """Iterate over the facts that the job's programs need: lines of runtime/container/containers.txt."""
         yield f"images {' '.join(self.images)}"
-        for command in self.found:
+        for command in self.searched:
             yield f"command {command}"
-        if self.found:
+        if self.searched:
             yield f"absent {self.absent}"
         if self.programs:
             yield "scratch .container"

@@ -34,7 +34,7 @@ def runtime_named(name: str) -> Runtime:
     return next(runtime for runtime in RUNTIMES if runtime.name == name)
 
 
-def named(runtimes: Iterable[Runtime], word: str = "") -> str:
+def runtime_names(runtimes: Iterable[Runtime], word: str = "") -> str:
     """Return the names for a sentence: `pyxis, oci`, or with a word before the last one: `pyxis and oci`."""
     *others, last = (runtime.name for runtime in runtimes)
     return f"{', '.join(others)}{f' {word} ' if word else ', '}{last}" if others else last

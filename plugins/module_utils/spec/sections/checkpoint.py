@@ -27,7 +27,7 @@ class Checkpoint:
         example="/scratch/ml/gpt/checkpoints",
     )
     signal_before_end: int | None = option(
-        t.whole(1, 65535),
+        t.integer(1, 65535),
         "Seconds before the time limit at which the ranks are signalled to save. Slurm may be up to a minute "
         "early. Default: no signal.",
         key=False,
@@ -58,7 +58,7 @@ class Checkpoint:
         instead_of=("no-requeue",),
     )
     max_restarts: int = option(
-        t.whole(0),
+        t.integer(0),
         "Maximum number of restarts, for any reason, after which the job no longer requeues itself.",
         5,
         key=False,
@@ -77,16 +77,19 @@ class Monitor:
     """Section `monitor`: samples of the nodes. All values are in seconds."""
 
     host: int = option(
-        t.whole(0, 3600),
+        t.integer(0, 3600),
         "Seconds between two samples of a node's load, memory and CPUs; 0 disables them.",
         15,
         key=False,
     )
     gpu: int = option(
-        t.whole(0, 3600), "Seconds between two samples of a node's GPUs by nvidia-smi; 0 disables them.", 15, key=False
+        t.integer(0, 3600),
+        "Seconds between two samples of a node's GPUs by nvidia-smi; 0 disables them.",
+        15,
+        key=False,
     )
     timestamps: int = option(
-        t.whole(0, 86400), "Seconds between two timestamps in the job's log; 0 disables them.", 0, key=False
+        t.integer(0, 86400), "Seconds between two timestamps in the job's log; 0 disables them.", 0, key=False
     )
 
 

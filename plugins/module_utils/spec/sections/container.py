@@ -97,8 +97,9 @@ class Container:
     )
     level: str = option(
         t.choice("step", "job"),
-        f"{registry.named(registry.BY_STEP)} only: where its options are set. `step`: on the ranks' step. `job`: in "
-        "the job's header as well, for sites whose policies inspect the job; the batch script still runs on the node.",
+        f"{registry.runtime_names(registry.BY_STEP)} only: where its options are set. `step`: on the ranks' step. "
+        "`job`: in the job's header as well, for sites whose policies inspect the job; the batch script still runs on "
+        "the node.",
         "step",
         key=False,
         example="job",
@@ -139,7 +140,7 @@ class Container:
     )
     remap_root: bool = option(
         t.BOOLEAN,
-        f"{registry.named(registry.REMAPPING)}: run as root inside the container.",
+        f"{registry.runtime_names(registry.REMAPPING)}: run as root inside the container.",
         False,
         example=True,
     )

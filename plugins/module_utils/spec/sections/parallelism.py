@@ -21,18 +21,18 @@ class Parallelism:
         "ddp",
         example="megatron",
     )
-    tensor: int = option(t.whole(1), "Tensor parallel size (TP).", 1, short="tp", example=2)
-    pipeline: int = option(t.whole(1), "Pipeline parallel size (PP).", 1, short="pp", example=2)
-    context: int = option(t.whole(1), "Context parallel size (CP).", 1, short="cp", example=2)
-    expert: int = option(t.whole(1), "Expert parallel size (EP).", 1, short="ep", example=16)
+    tensor: int = option(t.integer(1), "Tensor parallel size (TP).", 1, short="tp", example=2)
+    pipeline: int = option(t.integer(1), "Pipeline parallel size (PP).", 1, short="pp", example=2)
+    context: int = option(t.integer(1), "Context parallel size (CP).", 1, short="cp", example=2)
+    expert: int = option(t.integer(1), "Expert parallel size (EP).", 1, short="ep", example=16)
     expert_overlap: bool = option(
         t.BOOLEAN, "Whether expert-parallel communication overlaps with computation.", False, example=True
     )
-    attention_heads: int | None = option(t.whole(1), "Attention heads of the model, checked against TP.", example=32)
-    query_groups: int | None = option(t.whole(1), "Query groups (GQA) of the model, checked against TP.", example=8)
-    experts: int | None = option(t.whole(1), "Experts of a mixture-of-experts model.", example=256)
+    attention_heads: int | None = option(t.integer(1), "Attention heads of the model, checked against TP.", example=32)
+    query_groups: int | None = option(t.integer(1), "Query groups (GQA) of the model, checked against TP.", example=8)
+    experts: int | None = option(t.integer(1), "Experts of a mixture-of-experts model.", example=256)
     expert_parameters: int | None = option(
-        t.whole(1), "Parameters of one expert, summed over all layers, for the memory estimate.", example=900000000
+        t.integer(1), "Parameters of one expert, summed over all layers, for the memory estimate.", example=900000000
     )
     purpose: str = option(
         t.choice("load", "infer", "train"),
@@ -42,9 +42,9 @@ class Parallelism:
         example="infer",
     )
     gpu_memory: int | None = option(
-        t.whole(1), "Memory of one GPU in GB; known for common types.", key=False, example=80
+        t.integer(1), "Memory of one GPU in GB; known for common types.", key=False, example=80
     )
     global_batch: int | None = option(
-        t.whole(1), "Samples of one optimizer step over all ranks.", short="gbs", example=512
+        t.integer(1), "Samples of one optimizer step over all ranks.", short="gbs", example=512
     )
-    micro_batch: int | None = option(t.whole(1), "Samples of one forward pass on one rank.", short="mbs", example=2)
+    micro_batch: int | None = option(t.integer(1), "Samples of one forward pass on one rank.", short="mbs", example=2)

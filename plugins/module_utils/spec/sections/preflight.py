@@ -35,7 +35,7 @@ class Preflight:
         example=["torch"],
     )
     budget: int = option(
-        t.whole(5, 3600),
+        t.integer(5, 3600),
         "Seconds within which every node must report; `all_reduce` gets the same time again.",
         60,
         key=False,
@@ -50,7 +50,7 @@ class Preflight:
         example="requeue",
     )
     exclude_for: int = option(
-        t.whole(0, 31_536_000),
+        t.integer(0, 31_536_000),
         "Seconds for which launches on this cluster exclude a node that was not fit; 0 disables this.",
         86400,
         key=False,
@@ -70,7 +70,7 @@ class Preflight:
         key=False,
     )
     all_reduce: int = option(
-        t.whole(0, 65536),
+        t.integer(0, 65536),
         "MB that neighbouring nodes all-reduce with each other before the ranks start, to find slow nodes; 0 "
         "disables the test.",
         0,
@@ -94,7 +94,7 @@ class Preflight:
         example="always",
     )
     stage_budget: int = option(
-        t.whole(10, 86400),
+        t.integer(10, 86400),
         "Time limit in seconds for copying code and environment to the nodes.",
         600,
         key=False,

@@ -42,10 +42,10 @@ class Resources:
     """Section `resources`: the request to Slurm. Most fields are options of sbatch."""
 
     nodes: int = option(
-        t.whole(1), "Number of nodes.", 1, short="nodes", example=8, sbatch=Sbatch("nodes", size=True, inside="step")
+        t.integer(1), "Number of nodes.", 1, short="nodes", example=8, sbatch=Sbatch("nodes", size=True, inside="step")
     )
     spares: int = option(
-        t.whole(0),
+        t.integer(0),
         "Nodes requested in addition to `nodes`. They replace nodes that are not fit, and nodes that fail while "
         "the ranks run: the ranks then restart inside the job. Without a fault they idle.",
         0,
@@ -69,7 +69,7 @@ class Resources:
         sbatch=Sbatch("time", inside="given"),
     )
     gpus_per_node: int = option(
-        t.whole(0),
+        t.integer(0),
         "GPUs of each node.",
         0,
         short="gpus_per_node",
@@ -91,7 +91,7 @@ class Resources:
         sbatch=Sbatch("gres", value=generic_resources, inside="step"),
     )
     cpus_per_rank: int = option(
-        t.whole(1),
+        t.integer(1),
         "CPUs of each rank. Under srun this is the step's cpus-per-task; under torchrun the single task of a node "
         "gets cpus_per_rank times ranks_per_node.",
         1,
@@ -177,7 +177,7 @@ class Launcher:
         example="torchrun",
     )
     ranks_per_node: int | None = option(
-        t.auto_or(t.whole(1)),
+        t.auto_or(t.integer(1)),
         "Ranks on each node. `auto` means one per GPU, or one if no GPUs are requested.",
         short="ranks_per_node",
         example=2,
@@ -192,7 +192,7 @@ class Launcher:
         example="c10d",
     )
     port: int | None = option(
-        t.auto_or(t.whole(1024, 65535)),
+        t.auto_or(t.integer(1024, 65535)),
         "MASTER_PORT. `auto` chooses a port between 15000 and 20000 that is free on the first node.",
         key=False,
         example=29500,
@@ -215,7 +215,7 @@ class Launcher:
         example=["node02", "node03"],
     )
     wait: int = option(
-        t.whole(0, 31_536_000),
+        t.integer(0, 31_536_000),
         "Seconds that the other ranks may continue after the first one has ended, before the step is ended. The "
         "limit is one minute once rank 0 has ended and the artifact is valid. With 0 the job waits until the time "
         "limit, as srun does for a rank whose node was restarted.",

@@ -127,13 +127,13 @@ class Sweep:
         example=[{"lr": "1e-3", "width": "128"}],
     )
     samples: int | None = option(
-        t.whole(1, MOST_ELEMENTS),
+        t.integer(1, MOST_ELEMENTS),
         "With `random`: number of elements. Increasing it keeps the existing elements.",
         key=False,
         short="samples",
         example=20,
     )
-    seed: int = option(t.whole(0, 2**32 - 1), "With `random`: seed of the drawn values.", 0, key=False)
+    seed: int = option(t.integer(0, 2**32 - 1), "With `random`: seed of the drawn values.", 0, key=False)
     metric: str | None = option(
         t.text(r".+", "a key of the artifact (dots separate levels)"),
         "The number in the artifact by which the elements are compared.",
@@ -144,7 +144,7 @@ class Sweep:
         t.choice("min", "max"), "Whether the best element has the smallest or the largest metric.", "min", key=False
     )
     parallel: int | None = option(
-        t.whole(1),
+        t.integer(1),
         "Maximum number of elements of one submission that run at once.",
         key=False,
         short="parallel",
@@ -217,7 +217,7 @@ def substituted(data: Parameters, point: Point) -> JsonObject:
     return result
 
 
-def shown(point: Point) -> str:
+def point_text(point: Point) -> str:
     """Return the values of an element on one line, for people."""
     return ", ".join(f"{name}={t.shown(value)[1:-1] if value else chr(39) * 2}" for name, value in point.items())
 

@@ -79,7 +79,7 @@ def span(seconds: float) -> str:
     return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60:02d} min"
 
 
-def whole(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
     """The same, without tenths of a second."""
     return f"{int(seconds)} s" if seconds < 10 else span(seconds)
 
@@ -127,7 +127,7 @@ class Layout:
         heard = (
             ""
             if row.heard is None
-            else f"last {'step' if row.stands else 'line'} {whole(max(0.0, now - row.heard))} ago"
+            else f"last {'step' if row.stands else 'line'} {seconds_text(max(0.0, now - row.heard))} ago"
         )
         times = [clock(elapsed) if elapsed >= 1 else "", left, heard]
         progress = "" if row.fraction is None else _bar(row.fraction)
@@ -177,8 +177,8 @@ class Layout:
 def _left(row: Row, now: float) -> str:
     """The time until the row should be done, or until the time limit."""
     if row.ends is not None and row.ends > now and not row.stands:
-        return f"about {whole(row.ends - now)} left"
-    return f"limit in {whole(row.limit - now)}" if row.limit is not None and row.limit > now else ""
+        return f"about {seconds_text(row.ends - now)} left"
+    return f"limit in {seconds_text(row.limit - now)}" if row.limit is not None and row.limit > now else ""
 
 
 def _bar(fraction: float) -> str:
