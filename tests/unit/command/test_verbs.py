@@ -80,12 +80,12 @@ LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
 
 
 def variables(argv: list[str]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for option, value in zip(argv, argv[1:]):
         if option == "-e":
             name, _, text = value.partition("=")
-            found.update(json.loads(value) if value.startswith("{") else {name: text})
-    return found
+            values.update(json.loads(value) if value.startswith("{") else {name: text})
+    return values
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -28,10 +28,10 @@ def misread(rows: Iterable[tuple[str, str]], log: str, separator: str) -> list[s
     """A list of the rows (families, text) whose text, put into `log`, shows a cause of no family of theirs."""
     given = list(rows)
     assert given
-    found = [(families, diagnosed(log.format(text)).family, text) for families, text in given]
+    results = [(families, diagnosed(log.format(text)).family, text) for families, text in given]
     return [
         f"{text!r} is taken for {family}, not {families}"
-        for families, family, text in found
+        for families, family, text in results
         if family not in families.split(separator)
     ]
 

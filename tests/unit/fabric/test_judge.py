@@ -16,8 +16,8 @@ RULE = Rule(0.7, 4.0)
 
 
 def judged(swept: dict[str, Any], rule: Rule = RULE) -> tuple[str, list[str], list[list[str]]]:
-    found = judge(swept, rule)
-    return found["verdict"], found["slow_nodes"], found["slow_pairs"]
+    verdict = judge(swept, rule)
+    return verdict["verdict"], verdict["slow_nodes"], verdict["slow_pairs"]
 
 
 def test_where_nothing_stands_out_nothing_is_said() -> None:

@@ -25,8 +25,8 @@ HERE = Path(__file__).parent
 
 def part(name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(PROGRAM)
-    with runtime_parts(name) as found:
-        yield found
+    with runtime_parts(name) as module:
+        yield module
 
 
 @pytest.fixture
@@ -68,11 +68,11 @@ def test_in_a_round_everybody_has_another_partner(schedule: ModuleType, count: i
 
 
 def rows(*speeds: float, cut: bool = False) -> dict[str, Any]:
-    found = [
+    measured = [
         {"size": 10**place, "seconds": 1 / speed, "bus": speed, "cut": False} for place, speed in enumerate(speeds, 1)
     ]
-    found[-1]["cut"] = cut
-    return {"rows": found, "error": ""}
+    measured[-1]["cut"] = cut
+    return {"rows": measured, "error": ""}
 
 
 def test_a_measurement_is_as_fast_as_its_slowest_node_saw_it(schedule: ModuleType) -> None:
@@ -267,20 +267,20 @@ def around(tcp: ModuleType, folder: Path, count: int, present: int, seconds: flo
     """What each place of a ring over the loop-back measured, or the error that it met."""
     names = [f"n{place}" for place in range(count)]
     addresses = {name: f"127.0.0.{place + 1}" for place, name in enumerate(names)}
-    found: list[Any] = [None] * present
+    results: list[Any] = [None] * present
 
     def run(place: int) -> None:
         try:
-            found[place] = tcp.measure(names, place, addresses, "lo", str(folder), [1024, 1 << 20], seconds)
+            results[place] = tcp.measure(names, place, addresses, "lo", str(folder), [1024, 1 << 20], seconds)
         except OSError as error:
-            found[place] = error
+            results[place] = error
 
     threads = [threading.Thread(target=run, args=(place,)) for place in range(present)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return found
+    return results
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])

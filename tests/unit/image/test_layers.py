@@ -65,14 +65,14 @@ def special(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
 
 def shown(tree: layers.Tree) -> dict[str, str]:
     """Path -> content, `-> target`, or `/`."""
-    found = {}
+    contents = {}
     for path, node in tree.nodes.items():
         if node.open:
             with node.open() as stream:
-                found[path] = stream.read().decode()
+                contents[path] = stream.read().decode()
         else:
-            found[path] = f"-> {node.target}" if node.kind == "l" else "/"
-    return found
+            contents[path] = f"-> {node.target}" if node.kind == "l" else "/"
+    return contents
 
 
 def test_an_upper_layer_adds_replaces_and_removes(tmp_path: Path) -> None:

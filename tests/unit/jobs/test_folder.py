@@ -27,8 +27,8 @@ def write(folder: Path, file: str, text: str) -> None:
 
 
 def ordered(folder: str, cwd: Path) -> list[tuple[str, tuple[int, ...]]]:
-    found = in_order(read_folder(folder, None, str(cwd)), folder, str(cwd))
-    return [(spec.file, stage.after) for spec, stage in found]
+    specs = in_order(read_folder(folder, None, str(cwd)), folder, str(cwd))
+    return [(spec.file, stage.after) for spec, stage in specs]
 
 
 def test_every_job_file_and_nothing_else(tmp_path: Path) -> None:

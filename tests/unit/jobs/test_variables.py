@@ -40,7 +40,7 @@ def _environment() -> jinja2.Environment:
 def read_by(path: str) -> set[str]:
     """The variables that the expressions of a YAML file read, without those that its own tasks make."""
     document = load_yaml(path)
-    found: set[str] = set()
+    names: set[str] = set()
     made: set[str] = set()
 
     def look(node: Any) -> None:
@@ -52,16 +52,16 @@ def read_by(path: str) -> set[str]:
                     made.update(value)
                 conditions = value if isinstance(value, list) else [value]
                 if key in ("when", "that", "failed_when"):
-                    found.update(*(names_read("{{" + text + "}}") for text in conditions if isinstance(text, str)))
+                    names.update(*(names_read("{{" + text + "}}") for text in conditions if isinstance(text, str)))
                 look(value)
         elif isinstance(node, list):
             for value in node:
                 look(value)
         elif isinstance(node, str) and "{{" in node:
-            found.update(names_read(node))
+            names.update(names_read(node))
 
     look(document)
-    return {name for name in found - made - OF_ANSIBLE - OF_OTHER_TASKS if not name.startswith("ansible_")}
+    return {name for name in names - made - OF_ANSIBLE - OF_OTHER_TASKS if not name.startswith("ansible_")}
 
 
 def test_every_playbook_declares_the_variables_that_it_reads() -> None:

@@ -90,8 +90,8 @@ def test_the_launch_s_own_values_are_known_while_they_lie_there(tmp_path: Path) 
 
 def fetch(logs: Path, dest: Path, redactor: Redactor, folder: Path, **bounds: int) -> list[Part]:
     """One round, as module and action do it."""
-    found, _notes = collect(str(logs))
-    parts, more = plan(str(logs), found, holdings(str(dest)), redactor=redactor, **bounds)
+    files, _notes = collect(str(logs))
+    parts, more = plan(str(logs), files, holdings(str(dest)), redactor=redactor, **bounds)
     assert not more
     target = folder / f"archive-{len(list(folder.iterdir()))}"
     parts = write_archive(str(logs), parts, str(target), redactor)

@@ -24,12 +24,12 @@ METHODS = ("findings", "header", "step", "probe", "exports")
 
 def classes() -> dict[str, str]:
     """Class -> file of every class below aspects/ that says it is an aspect."""
-    found = {}
+    paths = {}
     for path in files(FOLDER, ".py"):
         for node in syntax_tree(path).body:
             if isinstance(node, ast.ClassDef) and "Aspect" in [getattr(base, "id", "") for base in node.bases]:
-                found[node.name] = path
-    return found
+                paths[node.name] = path
+    return paths
 
 
 def test_every_aspect_is_asked_once() -> None:

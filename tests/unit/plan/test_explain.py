@@ -31,11 +31,11 @@ def explained(conda: bool = False, **data: Any) -> dict[str, dict[str, str]]:
         store_root="/t",
         conda=conda,
     )
-    found = explain.rows(made, merged)
-    assert len({row["name"] for row in found}) == len(found), "each name once"
-    assert all(row["reason"] and row["source"] and row["set_by"] for row in found)
-    assert [line.split()[0] for line in explain.table(found)] == [row["name"] for row in found]
-    return {row["name"]: row for row in found}
+    variables = explain.rows(made, merged)
+    assert len({row["name"] for row in variables}) == len(variables), "each name once"
+    assert all(row["reason"] and row["source"] and row["set_by"] for row in variables)
+    assert [line.split()[0] for line in explain.table(variables)] == [row["name"] for row in variables]
+    return {row["name"]: row for row in variables}
 
 
 def test_what_is_known_on_the_node_only_is_said() -> None:

@@ -83,14 +83,14 @@ def python(path: str, version: str, libc: str = "glibc 2.36") -> Python:
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Python]:
-    found: dict[str, Python] = {}
-    monkeypatch.setattr(pythons, "ask", found.get)
+    pythons_of: dict[str, Python] = {}
+    monkeypatch.setattr(pythons, "ask", pythons_of.get)
     monkeypatch.setattr(pythons, "executable_by_all", lambda path: not path.startswith("/private/"))
     monkeypatch.setattr(os.path, "realpath", lambda path: path)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     for path in ("/private/3.13.0", "/usr/3.9.2", "/usr/3.11.2", "/opt/3.12.1"):
-        found[path] = python(path, path.rpartition("/")[2])
-    return found
+        pythons_of[path] = python(path, path.rpartition("/")[2])
+    return pythons_of
 
 
 def pyproject(specifiers: str) -> str:

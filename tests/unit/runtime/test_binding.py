@@ -34,8 +34,8 @@ def shortages(
     binding: ModuleType, lines: list[str], *, tasks: int = 2, cpus: int = 2, gpus: int = 0
 ) -> dict[str, list[str]]:
     wanted = Namespace(tasks_per_node=tasks, cpus_per_task=cpus, gpus=gpus)
-    found: dict[str, list[str]] = binding.shortages(binding.layouts("\n".join(lines) + "\n"), wanted)
-    return found
+    problems: dict[str, list[str]] = binding.shortages(binding.layouts("\n".join(lines) + "\n"), wanted)
+    return problems
 
 
 def test_nodes_that_are_alike_share_a_line(binding: ModuleType, tmp_path: Path) -> None:

@@ -212,13 +212,13 @@ def test_a_signal_to_the_task_reaches_the_program_once_and_nothing_stays(site: S
 
 
 def running() -> str:
-    found = []
+    commands = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            found.append(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
+            commands.append(path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace"))
         except OSError:
             continue
-    return "\n".join(found)
+    return "\n".join(commands)
 
 
 @real

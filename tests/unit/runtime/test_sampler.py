@@ -37,15 +37,15 @@ def priority(pid: int) -> int:
 
 def samplers(job: Job) -> list[int]:
     """Processes that still have this run directory in their environment."""
-    found = []
+    pids = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 if f"RANKZERO_RUN_DIR={job.run}".encode() in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(int(entry.name))
+                    pids.append(int(entry.name))
             except OSError:
                 continue
-    return found
+    return pids
 
 
 def gone(job: Job) -> None:

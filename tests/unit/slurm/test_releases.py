@@ -85,9 +85,9 @@ def scontrol(version: str) -> list[JobRecord]:
 
 def sacct(version: str) -> list[JobRecord]:
     slurm = FakeSlurm(sacct=said(recorded("states_sacct.txt", version))).slurm()
-    found = jobs.query_sacct(slurm, [], 0)
+    records = jobs.query_sacct(slurm, [], 0)
     assert (slurm.accounting, slurm.notes) == ("ok", [])
-    return found
+    return records
 
 
 @every_release

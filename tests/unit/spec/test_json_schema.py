@@ -45,8 +45,8 @@ for tag, pattern, firsts in (
 
 def mistakes(document: object) -> list[tuple[list[Any], str]]:
     """The paths that an editor underlines, and what the validator says."""
-    found = jsonschema.Draft7Validator(SCHEMA).iter_errors(document)
-    return [(list(error.absolute_path), error.message) for error in found]
+    errors = jsonschema.Draft7Validator(SCHEMA).iter_errors(document)
+    return [(list(error.absolute_path), error.message) for error in errors]
 
 
 def sections(schema: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:

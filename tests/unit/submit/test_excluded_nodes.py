@@ -63,8 +63,8 @@ class Cluster:
 FIVE = {f"n{number}": ("idle", "a,b") for number in range(1, 6)}
 
 
-def written(root: Path, *found: Exclusion) -> str:
-    for exclusion in found:
+def written(root: Path, *exclusions: Exclusion) -> str:
+    for exclusion in exclusions:
         excluded_nodes.remember(str(root), "lab", exclusion)
     return str(root)
 

@@ -179,9 +179,9 @@ def sweep_info(case: Case) -> str:
     element = {"number": 0, "key": case.bench.request.key, "parameters": {"lr": "1"}}
     record = {"name": "job", "key": "5" * 64, "artifact": None, "metric": None, "goal": "min", "elements": [element]}
     (folder / "sweep.json").write_text(json.dumps(record))
-    found = results(case.grid.slurm(), {"sweep_dir": str(folder)})
-    (row,) = found["elements"]
-    return U if row["standing"] == L and not found["completed"] else str(row["standing"])
+    answer = results(case.grid.slurm(), {"sweep_dir": str(folder)})
+    (row,) = answer["elements"]
+    return U if row["standing"] == L and not answer["completed"] else str(row["standing"])
 
 
 def told_by(report: dict[str, Any]) -> str:
@@ -196,8 +196,8 @@ def told_by(report: dict[str, Any]) -> str:
 
 def info(case: Case) -> str:
     options = {**dict.fromkeys(select.RUN_ARGUMENTS), "state_root": "/nowhere", "run_dir": case.run.path}
-    (found,) = launches.job_info(case.grid.slurm(), options)["launches"]
-    return told_by(found)
+    (launch,) = launches.job_info(case.grid.slurm(), options)["launches"]
+    return told_by(launch)
 
 
 def wait(case: Case) -> str:
@@ -222,14 +222,14 @@ def logs(case: Case) -> str:
 
 def prune(case: Case) -> str:
     slurm = case.grid.slurm()
-    (found,) = inventory.runs(slurm, inventory.queue(slurm), [case.run], NOW, 30)
-    return "open" if found.end is None else "over"
+    (run,) = inventory.runs(slurm, inventory.queue(slurm), [case.run], NOW, 30)
+    return "open" if run.end is None else "over"
 
 
 @acting
 def plan(case: Case) -> str:
-    found = reconcile.look(case.grid.slurm(), case.bench.request.state_root, "set", ["job"])
-    return found[0].state
+    known = reconcile.look(case.grid.slurm(), case.bench.request.state_root, "set", ["job"])
+    return known[0].state
 
 
 def watch(case: Case) -> str:
