@@ -13,9 +13,11 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from types import CodeType
+from typing import Any, ClassVar
 
 import jinja2
+import jinja2.bccache
 import jinja2.runtime
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -90,6 +92,21 @@ class _Context(jinja2.runtime.Context):
         return parent if isinstance(parent, jinja2.Undefined) else lambda: Safe(parent())
 
 
+class _Compiled(jinja2.BytecodeCache):
+    """Compiled templates in memory, by their text: compiling one takes longer than all else in a rendering."""
+
+    codes: ClassVar[dict[tuple[str, str], CodeType]] = {}
+
+    def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        """Take over what an earlier rendering has made of the same file with the same text."""
+        bucket.code = self.codes.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        """Keep the code for later renderings in this process."""
+        if bucket.code is not None:
+            self.codes[bucket.key, bucket.checksum] = bucket.code
+
+
 def environment(site_templates: str | None = None) -> jinja2.Environment:
     """The Jinja environment of the scripts. `site_templates`: a folder whose templates take precedence over ours."""
     ours = jinja2.PrefixLoader({"rankzero": jinja2.FileSystemLoader(TEMPLATES)})
@@ -101,6 +118,7 @@ def environment(site_templates: str | None = None) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        bytecode_cache=_Compiled(),
     )
     result.context_class = _Context
     result.filters.update(

@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.shell_session import prepare
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_shell
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script, render_shell
 from tests import images
 from tests.golden.test_scripts import SHELLCHECK_EXCLUDED
 from tests.plans import plan
@@ -181,6 +181,17 @@ def test_a_sites_own_blocks_count_here_too(place: Place, tmp_path: Path) -> None
     made = place.plan(setup={"commands": ["export FROM_SETUP=mine"]})
     _greeting, from_setup, *_rest = place.say(made, SHOW, str(site))
     assert from_setup == "mine and the site's"
+
+
+def test_a_template_that_was_edited_counts_in_the_same_process(place: Place, tmp_path: Path) -> None:
+    """Compiled templates are kept by their text: neither the file's time nor its length tells."""
+    template = tmp_path / "job.sbatch.j2"
+    for word in ("one", "two", "one"):
+        template.write_text(
+            f'{{% extends "rankzero/job.sbatch.j2" %}}\n{{% block setup %}}\nexport OWN={word}\n{{% endblock %}}\n'
+        )
+        os.utime(template, (1, 1))
+        assert f"\nexport OWN={word}\n" in render_script(place.plan(), str(tmp_path))
 
 
 def test_in_an_apptainer_the_images_values_do_not_win(place: Place, tmp_path: Path) -> None:
