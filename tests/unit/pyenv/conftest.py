@@ -10,7 +10,7 @@ import shutil
 import sys
 import threading
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -48,8 +48,8 @@ def wheel_maker() -> Callable[..., Path]:
     return make_wheel
 
 
-@pytest.fixture
-def uv() -> str:
+def find_uv() -> str:
+    """The uv of this environment or machine."""
     path = shutil.which("uv", path=f"{os.path.dirname(sys.executable)}:{os.environ.get('PATH', '')}")
     if path is None:
         pytest.skip("uv is neither beside this interpreter nor on the PATH (requirements.txt brings it)")
@@ -57,26 +57,46 @@ def uv() -> str:
 
 
 @pytest.fixture
-def wheelhouse(tmp_path: Path) -> str:
-    """A directory with two small packages: alpha needs beta."""
-    folder = tmp_path / "wheels"
+def uv() -> str:
+    return find_uv()
+
+
+def two_wheels(folder: Path) -> Path:
+    """Two small packages in a directory: alpha needs beta."""
     make_wheel(folder, "alpha", "1.0", {"alpha/__init__.py": "import beta\nVALUE = beta.VALUE + 1\n"}, ("beta>=1",))
     make_wheel(folder, "beta", "2.0", {"beta.py": "VALUE = 1\n"})
-    return str(folder)
+    return folder
 
 
 @pytest.fixture
-def clean(uv: str, tmp_path: Path) -> dict[str, str]:
+def wheelhouse(tmp_path: Path) -> str:
+    return str(two_wheels(tmp_path / "wheels"))
+
+
+def clean_settings(uv: str, folder: Path) -> dict[str, str]:
     """An environment without any settings of pip or uv, where nothing can reach a network by accident."""
     return {
-        "HOME": str(tmp_path / "home"),
+        "HOME": str(folder / "home"),
         "PATH": f"{os.path.dirname(uv)}:/usr/bin:/bin",
         "PIP_CONFIG_FILE": os.devnull,
-        "UV_CACHE_DIR": str(tmp_path / "uv-cache"),
+        "UV_CACHE_DIR": str(folder / "uv-cache"),
         "UV_NO_CONFIG": "1",
         "UV_OFFLINE": "1",
         "LC_ALL": "C.UTF-8",
     }
+
+
+@pytest.fixture
+def clean(uv: str, tmp_path: Path) -> dict[str, str]:
+    return clean_settings(uv, tmp_path)
+
+
+def only(monkeypatch: pytest.MonkeyPatch, settings: Mapping[str, str]) -> None:
+    """The environment variables are these and no others."""
+    for name in list(os.environ):
+        monkeypatch.delenv(name)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
 
 
 class _Quiet(SimpleHTTPRequestHandler):
@@ -130,10 +150,7 @@ def index(tmp_path: Path, wheelhouse: str) -> Iterator[Index]:
 @pytest.fixture
 def supplied(tmp_path: Path, index: Index, clean: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> str:
     """The store of a host whose only package source is the index."""
-    for name in list(os.environ):
-        monkeypatch.delenv(name)
-    for name, value in {**clean, "UV_DEFAULT_INDEX": index.url, "TMPDIR": str(tmp_path)}.items():
-        monkeypatch.setenv(name, value)
+    only(monkeypatch, {**clean, "UV_DEFAULT_INDEX": index.url, "TMPDIR": str(tmp_path)})
     monkeypatch.delenv("UV_OFFLINE")
     return str(tmp_path / "store")
 
@@ -143,8 +160,5 @@ def store(tmp_path: Path, wheelhouse: str, clean: dict[str, str], monkeypatch: p
     """A host whose pip settings name a directory of wheels and no index."""
     config = tmp_path / "pip.conf"
     config.write_text(f"[global]\nno-index = true\nfind-links = {wheelhouse}\n", encoding="utf-8")
-    for name in list(os.environ):
-        monkeypatch.delenv(name)
-    for name, value in {**clean, "PIP_CONFIG_FILE": str(config)}.items():
-        monkeypatch.setenv(name, value)
+    only(monkeypatch, {**clean, "PIP_CONFIG_FILE": str(config)})
     return str(tmp_path / "store")

@@ -13,6 +13,7 @@ import py_compile
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import Uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import squash
 from tests.unit.pyenv.building import no_process
+from tests.unit.pyenv.conftest import clean_settings, find_uv, make_wheel, only, two_wheels
 
 PYPROJECT = '[project]\nname = "a"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["alpha", "tool"]\n'
 #: Modules in a folder of their own.
@@ -41,27 +43,44 @@ LOOK = (
 )
 
 
-@pytest.fixture
-def host(
-    tmp_path: Path, wheelhouse: str, clean: dict[str, str], monkeypatch: pytest.MonkeyPatch, wheel_maker: Any
-) -> Path:
-    """A host whose pip settings name a directory of wheels and no index. Returns a folder for stores."""
+def settings(folder: Path, uv: str) -> dict[str, str]:
+    """The environment of a host whose pip settings name a directory of wheels and no index; the wheels are made."""
     if shutil.which("mksquashfs") is None:
         pytest.skip("mksquashfs is not on this machine (package squashfs-tools)")
     entry = "[console_scripts]\nsay = tool:say\n"
     module = "import alpha\ndef say():\n    print('said', alpha.VALUE)\nNAMES = {'b', 'a', 'c'}\n"
     content = {"tool.py": module, "tool-1.0.dist-info/entry_points.txt": entry, **PARTS}
-    wheel_maker(Path(wheelhouse), "tool", "1.0", content)
-    for name in list(os.environ):
-        monkeypatch.delenv(name)
-    for name, value in {
-        **clean,
-        "PIP_CONFIG_FILE": os.devnull,
-        "UV_FIND_LINKS": wheelhouse,
-        "UV_NO_INDEX": "1",
-    }.items():
-        monkeypatch.setenv(name, value)
+    wheels = two_wheels(folder / "wheels")
+    make_wheel(wheels, "tool", "1.0", content)
+    more = {"PIP_CONFIG_FILE": os.devnull, "UV_FIND_LINKS": str(wheels), "UV_NO_INDEX": "1"}
+    return {**clean_settings(uv, folder), **more}
+
+
+@pytest.fixture
+def host(tmp_path: Path, uv: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Such a host. Returns a folder for stores."""
+    only(monkeypatch, settings(tmp_path, uv))
     return tmp_path
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """One environment with a copy of the host's Python, which takes seconds to compile: for tests that only read it."""
+    folder = tmp_path_factory.mktemp("sealed")
+    with pytest.MonkeyPatch.context() as patch:
+        only(patch, settings(folder, find_uv()))
+        made = ensure(folder / "store", interpreter="copied")
+        with no_process(patch):
+            again = ensure(folder / "store", interpreter="copied")
+    return Built(made, again)
+
+
+@dataclass(frozen=True)
+class Built:
+    """What was answered when an environment was made, and when it was there."""
+
+    made: dict[str, Any]
+    again: dict[str, Any]
 
 
 def ensure(store: Path, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
@@ -142,9 +161,9 @@ print(inspect.getsource(parts.deep.where).split()[1])
 """
 
 
-def test_a_module_of_it_opens_no_file(host: Path) -> None:
+def test_a_module_of_it_opens_no_file(copied: Built, tmp_path: Path) -> None:
     """All byte code is one file, mapped into memory: a node that has the environment by FUSE is asked for no open."""
-    tree = unsealed(ensure(host / "store"), host / "node")
+    tree = unsealed(copied.made, tmp_path / "node")
     opened, places, source = python(tree, "-c", OPENED).stdout.splitlines()
     deep = str(packages_of(tree) / "parts" / "deep.py")
     assert opened == "[]"
@@ -155,9 +174,9 @@ def test_a_module_of_it_opens_no_file(host: Path) -> None:
     assert f'File "{deep}", line ' in done.stderr and "ZeroDivisionError" in done.stderr, done.stderr
 
 
-def test_who_asks_for_other_byte_code_gets_it_from_the_source(host: Path) -> None:
+def test_who_asks_for_other_byte_code_gets_it_from_the_source(copied: Built, tmp_path: Path) -> None:
     """Optimised, checked against its source, or where no .pth file is read: it works, as slowly as it must."""
-    tree = unsealed(ensure(host / "store"), host / "node")
+    tree = unsealed(copied.made, tmp_path / "node")
     site = packages_of(tree)
     look = f"import sys; sys.path.append({str(site)!r}); import parts.deep; print(parts.deep.where())"
     (site / "parts" / "deep.py").chmod(0o644)
@@ -217,17 +236,18 @@ print([str(path) for path in (way, *way.parents) if path.is_symlink()], way.rela
 """
 
 
-@pytest.mark.parametrize("chosen", ["copied", "node"])
-def test_no_link_lies_on_the_way_to_a_package(host: Path, chosen: str) -> None:
-    """FUSE keeps no links: every rank would ask for each again, at every module."""
-    made = ensure(host / "store", interpreter=chosen)
-    tree = unsealed(made, host / "node")
+def no_link_on_the_way(tree: Path, *names: str) -> None:
     done = subprocess.run([tree / "bin/python", "-c", LINKS], capture_output=True, text=True, check=True, env={})
     assert done.stdout.split()[0] == "[]"
-    # Whichever of both names is the folder, the other one leads there.
-    for name in ("site-packages", "dist-packages") if chosen == "copied" else ("site-packages",):
+    for name in names:
         (packages,) = tree.glob(f"lib/python3.*/{name}")
         assert (packages / "alpha" / "__init__.py").is_file()
+
+
+def test_no_link_lies_on_the_way_to_a_package(copied: Built, tmp_path: Path) -> None:
+    """FUSE keeps no links: every rank would ask for each again, at every module."""
+    # Whichever of both names is the folder, the other one leads there.
+    no_link_on_the_way(unsealed(copied.made, tmp_path / "node"), "site-packages", "dist-packages")
 
 
 @pytest.mark.parametrize(
@@ -257,27 +277,27 @@ def test_the_name_that_python_uses_is_the_folder(
         assert (tmp_path / name / "python3.11/site-packages/alpha.py").is_file()
 
 
-def test_what_is_there_needs_no_process_and_what_is_not_whole_is_built_anew(
-    host: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = host / "store"
-    planned = ensure(store, check_mode=True)
-    assert (planned["changed"], store.exists()) == (True, False)
-    first = ensure(store)
-    assert {**first["ref"], "present": False, "digest": None} == planned["ref"]
+def test_what_is_there_needs_no_process(copied: Built) -> None:
+    assert copied.made["changed"] and not copied.again["changed"]
+    assert copied.again["ref"] == copied.made["ref"]
 
-    with no_process(monkeypatch):
-        again = ensure(store)
-        assert (again["changed"], again["ref"]) == (False, first["ref"])
+
+def test_what_is_not_whole_is_built_anew(host: Path) -> None:
+    """Whatever its Python: with the node's own one there is hardly anything to build."""
+    store = host / "store"
+    planned = ensure(store, check_mode=True, interpreter="node")
+    assert (planned["changed"], store.exists()) == (True, False)
+    first = ensure(store, interpreter="node")
+    assert {**first["ref"], "present": False, "digest": None} == planned["ref"]
     file = Path(first["ref"]["path"]) / "environment.sqsh"
     file.chmod(0o600)
     with file.open("ab") as stream:
         stream.truncate(1000)
-    assert ensure(store, check_mode=True)["ref"]["present"] is False
-    mended = ensure(store)
+    assert ensure(store, check_mode=True, interpreter="node")["ref"]["present"] is False
+    mended = ensure(store, interpreter="node")
     assert mended["changed"] and mended["ref"] == first["ref"]
     assert file.stat().st_size == first["environment"]["sealed"]["bytes"]
-    assert ensure(store, state="absent")["changed"]
+    assert ensure(store, state="absent", interpreter="node")["changed"]
     assert os.listdir(store / "environments") == []
 
 
@@ -289,6 +309,7 @@ def test_the_nodes_own_python_and_lz4(host: Path) -> None:
     assert os.readlink(tree / "bin/python") == made["environment"]["python"]["path"]
     done = subprocess.run([tree / "bin/python", "-c", LOOK], capture_output=True, text=True, check=True, env={})
     assert done.stdout.split()[:3] == ["2", str(tree), "False"]
+    no_link_on_the_way(tree, "site-packages")
 
 
 def test_a_managed_python_is_fetched_once(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,7 +372,7 @@ def test_a_failed_build_leaves_nothing(host: Path, monkeypatch: pytest.MonkeyPat
     program = '[ "$1" != -version ] || { echo "mksquashfs version 4.6"; exit 0; }\necho half > "$2"; exit 3'
     stand_in(host / "bin", program, monkeypatch)
     with pytest.raises(RankzeroError, match="mksquashfs failed"):
-        ensure(host / "store")
+        ensure(host / "store", interpreter="node")
     assert os.listdir(host / "store" / "environments") == []
     assert [name for name in os.listdir(host / "store" / "locks") if "lock" in name.split(".")] == []
 
