@@ -111,7 +111,7 @@ STAND_IN = """\
 folder={folder}:
 export PATH=${{PATH//"$folder"/}}
 unset folder
-rankzero_step=$(cat {tools}/step 2> /dev/null)
+{{ rankzero_step=$(< {tools}/step); }} 2> /dev/null
 stand_in() {{ {body}; }}
 stand_in "$@"
 """
@@ -164,7 +164,7 @@ class Site:
         publish_files(str(self.state / "runtime" / RUNTIME_KEY), runtime_bundle()[1])
         #: Bodies of the stand-ins, by command.
         self.functions = {
-            "srun": f'exec {shlex.join([sys.executable, "-I", str(self.tools / "srun.py")])} "$@"',
+            "srun": f'exec {shlex.join([sys.executable, "-I", "-S", str(self.tools / "srun.py")])} "$@"',
             "scontrol": 'case "$2" in hostnames) echo "$3" | tr , "\\n" ;; *) echo "NodeAddr=192.0.2.7 Port=1" ;; esac',
         }
         self.usual = dict(self.functions)
