@@ -12,20 +12,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
+from tests import recording
+from tests.repository import BIN, bullet_list
 
-from tests.repository import BIN
+MODULE = "rankzero.slurm.job_shell"
 
 
-def run(folder: Path, **options: Any) -> tuple[int, str]:
-    """The task in a play of its own, at no terminal."""
+def run(folder: Path, *wanted: dict[str, Any]) -> tuple[int, list[dict[str, Any]], str]:
+    """Exit code, results and output of a play at no terminal with a task for each of the options."""
     (folder / "code").mkdir(exist_ok=True)
     (folder / "code" / "train.py").write_text("print('train')\n")
     job = {"name": "job", "command": ["train.py"], "code": {"src": str(folder / "code")}}
     roots = {"state_root": str(folder / "state"), "store_root": str(folder / "store")}
-    task = {"rankzero.slurm.job_shell": {"job": job, "cluster": roots, **options}}
+    tasks = [
+        {MODULE: {"job": job, "cluster": roots, **options}, "ignore_errors": len(wanted) > 1} for options in wanted
+    ]
     ship = {"rankzero.slurm.code_snapshot": {"src": str(folder / "code"), "store_root": roots["store_root"]}}
-    play = [{"hosts": "localhost", "gather_facts": False, "tasks": [ship, task]}]
+    play = [{"hosts": "localhost", "gather_facts": False, "tasks": [ship, *tasks]}]
     (folder / "play.yml").write_text(json.dumps(play))
     done = subprocess.run(
         [
@@ -33,7 +36,7 @@ def run(folder: Path, **options: Any) -> tuple[int, str]:
             *("-e", f"ansible_python_interpreter={sys.executable}"),
         ],
         cwd=folder,
-        env={**os.environ, "ANSIBLE_LOCALHOST_WARNING": "0"},
+        env={**os.environ, "ANSIBLE_LOCALHOST_WARNING": "0", **recording.settings(folder / "record")},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -41,30 +44,29 @@ def run(folder: Path, **options: Any) -> tuple[int, str]:
         start_new_session=True,
         check=False,
     )
-    return done.returncode, done.stdout
+    return done.returncode, recording.results(folder / "record", MODULE), done.stdout
 
 
 def test_the_commands_are_shown(tmp_path: Path) -> None:
-    rc, said = run(tmp_path, overrides={"nodes": 3})
+    rc, _results, said = run(tmp_path, {"overrides": {"nodes": 3}})
     assert rc == 0, said
     assert "localhost: salloc --job-name=job.shell --nodes=3 " in said
     assert "localhost: srun --pty " in said
     assert list(tmp_path.glob("state/shells/job/*/shell.sh"))
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"open": True},
-            "open: ansible-playbook runs at no terminal, and a shell needs one; type the commands",
-        ),
+def test_what_cannot_be_is_said(tmp_path: Path) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"open": True}, "open: ansible-playbook runs at no terminal, and a shell needs one; type the commands"),
         ({"open": "maybe"}, "open: must be true or false, not 'maybe'"),
         ({"opne": True}, "unknown option opne; allowed: job, cluster, overrides, open"),
         ({"_request": {}}, "unknown option _request"),
-    ],
-)
-def test_what_cannot_be_is_said(tmp_path: Path, options: dict[str, Any], message: str) -> None:
-    rc, said = run(tmp_path, **options)
-    assert rc != 0
-    assert message in said.replace("\\'", "'"), said
+    ]
+    _rc, results, said = run(tmp_path, *(options for options, _message in wrong))
+    assert len(results) == len(wrong), said
+    unsaid = [
+        f"{options}: {result['msg']}"
+        for (options, message), result in zip(wrong, results, strict=True)
+        if not result["failed"] or message not in result["msg"]
+    ]
+    assert not unsaid, bullet_list(unsaid)
