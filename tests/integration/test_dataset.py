@@ -13,14 +13,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests import recording
-from tests.repository import BIN
+from tests.repository import BIN, bullet_list
 from tests.webserver import WebServer
 
 MODULE = "rankzero.slurm.dataset"
@@ -38,8 +38,12 @@ class Bench:
         (self.src / "empty").touch()
 
     def start(self, *flags: str, **options: Any) -> subprocess.Popen[str]:
-        given = {"name": "it", "src": "src", "store_root": str(self.store), **options}
-        tasks = [{MODULE: given, "ignore_errors": True}]
+        return self.start_all(options, flags=flags)
+
+    def start_all(self, *many: dict[str, Any], flags: Sequence[str] = ()) -> subprocess.Popen[str]:
+        """One playbook with a task for each of the options."""
+        common = {"name": "it", "src": "src", "store_root": str(self.store)}
+        tasks = [{MODULE: {**common, **options}, "ignore_errors": True} for options in many]
         (self.root / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
         words = [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "play.yml", *flags]
         words += ["-e", f"ansible_python_interpreter={sys.executable}"]
@@ -157,15 +161,20 @@ def test_a_run_attaches_to_the_worker_of_one_that_was_interrupted(bench: Bench) 
         assert server.sent["big.bin"] == len(BIG) == result["moved"]
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_bad_input(bench: Bench) -> None:
+    bad: list[tuple[dict[str, Any], str]] = [
         ({"src": "nowhere"}, "nowhere is not on this host"),
         ({"source": "controler"}, "value of source must be one of"),
         ({"source": "object", "src": "/x"}, "src: '/x'"),
         ({"surce": "http"}, "surce"),
-    ],
-)
-def test_bad_input(bench: Bench, options: dict[str, Any], message: str) -> None:
-    failed = bench.task(**options)
-    assert failed["failed"] and message in failed["msg"], failed["msg"]
+    ]
+    with bench.start_all(*(options for options, _message in bad)) as process:
+        said = process.communicate(timeout=120)[0]
+    results = recording.results(bench.record, MODULE)
+    assert len(results) == len(bad), said
+    wrong = [
+        f"{options}: {result.get('msg')}"
+        for (options, message), result in zip(bad, results, strict=True)
+        if not (result["failed"] and message in result["msg"])
+    ]
+    assert not wrong, bullet_list(wrong)
