@@ -28,20 +28,26 @@ class Bench:
     def __init__(self, root: Path, served: hub.Hub) -> None:
         self.root, self.hub, self.home, self.plays = root, served, root / "home", 0
 
-    def task(self, *, check: bool = False, diff: bool = False, **options: Any) -> dict[str, Any]:
+    def task(self, **options: Any) -> dict[str, Any]:
         """The result of one task; what was printed is in `said`."""
-        (result,) = self.tasks(options, check=check, diff=diff)
+        (result,) = self.tasks(options)
         return result
 
-    def tasks(self, *many: dict[str, Any], check: bool = False, diff: bool = False) -> list[dict[str, Any]]:
-        """The results of tasks, each with its options, that one playbook runs one after another."""
+    def tasks(self, *many: dict[str, Any], diff: bool = False) -> list[dict[str, Any]]:
+        """The results of tasks, each with its options, that one playbook runs one after another. `check_mode` is
+        a keyword of the task.
+        """
         record = self.root / f"record-{self.plays}"
         self.plays += 1
         common = {"repo": "org/small", "path": str(self.home), "python": str(hub.python())}
-        tasks = [{MODULE: {**common, **options}, "ignore_errors": True} for options in many]
+        tasks = []
+        for given in many:
+            options = {**common, **given}
+            keywords = {"ignore_errors": True, "check_mode": options.pop("check_mode", False)}
+            tasks.append({MODULE: options, **keywords})
         play = [{"hosts": "all", "gather_facts": False, "tasks": tasks}]
         (self.root / "play.yml").write_text(json.dumps(play))
-        flags = ["--check"] * check + ["--diff"] * diff
+        flags = ["--diff"] * diff
         done = run(
             *("ansible-playbook", "-vvv", "-i", "localhost,", "-c", "local", *flags, "play.yml"),
             *("-e", f"ansible_python_interpreter={sys.executable}"),
@@ -70,9 +76,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.mark.parametrize("who", ["head", "controller"])
 def test_from_the_hub_once_and_then_without_it(bench: Bench, who: str) -> None:
-    foretold = bench.task(download=who, check=True)
+    foretold = bench.task(download=who, check_mode=True)
     assert (foretold["changed"], foretold["ref"]["digest"], bench.hub.asked) == (True, None, [])
-    done = bench.task(download=who, require=["config.json"], diff=True)
+    (done,) = bench.tasks({"download": who, "require": ["config.json"]}, diff=True)
     assert (done["changed"], done["ref"]["path"]) == (True, str(bench.snapshot))
     assert foretold["ref"]["key"] == done["ref"]["key"]
     assert {name: (bench.snapshot / name).read_bytes() for name in FILES} == FILES
@@ -117,26 +123,26 @@ def test_a_folder_of_the_host_as_a_dataset(bench: Bench, tmp_path: Path) -> None
     before = blob.stat()
     blob.write_text("train.csw")
     os.utime(blob, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert not bench.task(**options)["changed"], "its time says that nobody wrote to it"
-    assert bench.task(**options, verify=True)["repaired"] == {"train.csv": "has another content"}
+    kept, mended = bench.tasks(options, {**options, "verify": True})
+    assert not kept["changed"], "its time says that nobody wrote to it"
+    assert mended["repaired"] == {"train.csv": "has another content"}
 
 
 def test_a_moved_branch_is_followed_when_asked(bench: Bench) -> None:
     bench.task(include=["*.json"])
     bench.hub.commit, bench.hub.files["config.json"] = "f" * 40, b'{"new": 1}'
-    assert not bench.task(include=["*.json"])["changed"]
-    moved = bench.task(include=["*.json"], update=True)
+    kept, moved, again = bench.tasks(*({"include": ["*.json"], "update": update} for update in (False, True, True)))
+    assert not kept["changed"]
     assert (moved["changed"], moved["snapshot"]["commit"]) == (True, "f" * 40)
     assert (bench.snapshot / "config.json").read_bytes() == b"{}", "jobs that run have the old one"
-    assert not bench.task(include=["*.json"], update=True)["changed"]
+    assert not again["changed"]
 
 
 def test_a_gated_repository_needs_a_token_that_nobody_sees(bench: Bench, tmp_path: Path) -> None:
-    refused = bench.task(repo="org/gated")
-    assert "repo: org/gated is gated" in refused["msg"] and "permission to read public gated" in refused["msg"]
     token = tmp_path / "token"
     token.write_text(hub.TOKEN + "\n")
-    done = bench.task(repo="org/gated", token_file=str(token))
+    refused, done = bench.tasks({"repo": "org/gated"}, {"repo": "org/gated", "token_file": str(token)})
+    assert "repo: org/gated is gated" in refused["msg"] and "permission to read public gated" in refused["msg"]
     assert done["changed"], done
     assert hub.TOKEN not in done["said"]
     kept = [path for path in bench.home.rglob("*") if path.is_file() and hub.TOKEN.encode() in path.read_bytes()]
@@ -166,22 +172,23 @@ def test_bad_input(bench: Bench) -> None:
     assert not (bench.home / "hub").exists()
 
 
-@pytest.mark.parametrize("kind", ["tar.gz", "zip", "folder"])
-def test_from_the_controllers_own_files(bench: Bench, tmp_path: Path, kind: str) -> None:
+def test_from_the_controllers_own_files(bench: Bench, tmp_path: Path) -> None:
     made = tmp_path / "made" / "tokenizer"
     made.mkdir(parents=True)
     (made / "config.json").write_text("{}")
     (made / "tokenizer.json").write_text("[]")
-    src = made
-    if kind != "folder":
-        form = {"tar.gz": "gztar", "zip": "zip"}[kind]
-        src = Path(shutil.make_archive(str(tmp_path / "tokenizer"), form, made.parent))
-    foretold = bench.task(src=str(src), check=True)
-    done = bench.task(src=str(src))
-    assert foretold["changed"] and foretold["ref"] == {**done["ref"], "present": False}
-    assert (done["snapshot"]["files"], done["snapshot"]["source"]) == (["config.json", "tokenizer.json"], str(src))
-    assert done["sent"] > 0 and not bench.hub.asked
-    again = bench.task(src=str(src))
-    assert (again["changed"], "sent" in again) == (False, False)
-    gone = bench.task(src=str(src), state="absent")
-    assert gone["changed"] and not list((bench.home / "hub" / "models--org--small" / "blobs").iterdir())
+    archives = [shutil.make_archive(str(tmp_path / "tokenizer"), form, made.parent) for form in ("gztar", "zip")]
+    kinds = [{"src": str(src), "path": str(tmp_path / f"home-{place}")} for place, src in enumerate([*archives, made])]
+    steps: list[dict[str, Any]] = [{"check_mode": True}, {}, {}, {"state": "absent"}]
+    results = bench.tasks(*({**kind, **step} for kind in kinds for step in steps))
+    assert len(results) == len(kinds) * len(steps) and not bench.hub.asked
+    for kind in kinds:
+        (foretold, done, again, gone), results = results[: len(steps)], results[len(steps) :]
+        assert foretold["changed"] and foretold["ref"] == {**done["ref"], "present": False}, kind
+        assert (done["snapshot"]["files"], done["snapshot"]["source"]) == (
+            ["config.json", "tokenizer.json"],
+            kind["src"],
+        )
+        assert done["sent"] > 0
+        assert (again["changed"], "sent" in again) == (False, False), kind
+        assert gone["changed"] and not list(Path(kind["path"], "hub", "models--org--small", "blobs").iterdir()), kind
