@@ -32,7 +32,7 @@ def made(install: ModuleType, packages: str, tmp_path: Path) -> str:
     """What the environment says after `once`, in a home of the node's own."""
     home = tmp_path / "home-of-the-job"
     home.mkdir(exist_ok=True)
-    folder = install.once(packages, install.known(packages), str(home))
+    folder = install.once(packages, install.manifest_of(packages), str(home))
     assert sorted(os.listdir(home)) == ["environment.made", "install.lock"]
     command = [f"{folder}/bin/python", "-c", "import alpha; print(alpha.VALUE, alpha.__cached__)"]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
@@ -94,7 +94,7 @@ def test_an_installation_is_compared_with_its_records(
     install: ModuleType, supplied: str, index: Index, tmp_path: Path
 ) -> None:
     path = ensure(supplied)["ref"]["path"]
-    folder = install.make(path, install.known(path), str(tmp_path))
+    folder = install.make(path, install.manifest_of(path), str(tmp_path))
     install.records(folder)
     (module,) = Path(folder).glob("lib/python*/site-packages/beta.py")
     module.unlink()
@@ -115,16 +115,16 @@ def test_no_python_of_that_version(install: ModuleType) -> None:
 
 def test_packages_that_are_not_there(install: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(install.Failed, match="are not on this node"):
-        install.known(str(tmp_path / "packages"))
+        install.manifest_of(str(tmp_path / "packages"))
 
 
 def test_the_list_of_a_set_is_the_one_that_was_there_at_the_submission(install: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "packages.json").write_text('{"files": {}}', encoding="utf-8")
     recorded = hashlib.sha256((tmp_path / "packages.json").read_bytes()).hexdigest()
-    assert install.known(str(tmp_path), recorded) == {"files": {}}
+    assert install.manifest_of(str(tmp_path), recorded) == {"files": {}}
     (tmp_path / "packages.json").write_text('{"files": {"uv": {"sha256": "planted"}}}', encoding="utf-8")
     with pytest.raises(install.Failed, match="is not what it was when the job was submitted"):
-        install.known(str(tmp_path), recorded)
+        install.manifest_of(str(tmp_path), recorded)
 
 
 def test_what_is_used_of_a_set_is_the_copy_that_was_compared(install: ModuleType, tmp_path: Path) -> None:
