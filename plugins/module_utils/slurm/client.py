@@ -16,7 +16,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Callable, Optional
 
@@ -28,6 +28,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 
 EXTRA_PATH = ("/usr/bin", "/usr/local/bin", "/opt/slurm/bin", "/usr/local/slurm/bin")
 DEFAULT_TIMEOUT = 60.0
+# Longest list in one argument. Linux refuses arguments of 128 KiB (MAX_ARG_STRLEN) with "Argument list too long".
+LIST_BYTES = 100_000
 
 # Variables with these prefixes are read by some Slurm command. A submitter inside a job has dozens of them.
 SCRUBBED_PREFIXES = (
@@ -93,6 +95,28 @@ class CommandResult:
         """The last lines of the command's own error message, in one line."""
         lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
         return "; ".join(lines[-3:]) or f"exit code {self.rc}"
+
+
+def short_queries(arguments: Sequence[str], limit: int = LIST_BYTES) -> Iterator[list[str]]:
+    """Split a query whose list of ids or names ("--jobs=1,2,3") is too long for one argument into several queries.
+
+    Yields the arguments of each. The answers together are the answer to the whole query.
+    """
+    long = next((index for index, word in enumerate(arguments) if len(word.encode()) > limit), None)
+    if long is None:
+        yield list(arguments)
+        return
+    option, _equals, listed = arguments[long].partition("=")
+    parts: list[list[str]] = [[]]
+    room = limit
+    for word in listed.split(","):
+        room -= len(word.encode()) + 1
+        if room < 0 and parts[-1]:
+            parts.append([])
+            room = limit - len(word.encode()) - 1
+        parts[-1].append(word)
+    for part in parts:
+        yield [*arguments[:long], f"{option}={','.join(part)}", *arguments[long + 1 :]]
 
 
 # run(argv, timeout in seconds, environment, text for stdin or None, working directory or None)

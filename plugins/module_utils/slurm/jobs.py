@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, states
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, raise_for
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, raise_for, short_queries
 
 SQUEUE_COLUMNS = (
     "JobArrayID",
@@ -275,14 +275,17 @@ def query_squeue(slurm: Slurm, selection: Sequence[str]) -> list[JobRecord]:
 
 def squeue_rows(slurm: Slurm, columns: Sequence[str], arguments: Sequence[str]) -> list[dict[str, str]]:
     """Return the rows of one squeue. Raises `SlurmUnavailable` if slurmctld does not answer."""
-    result = slurm.attempt("squeue", "--noheader", f"--Format={parse.squeue_format(columns)}", *arguments)
-    # For one unknown id squeue prints this and exits with 1; for several it prints nothing and exits with 0.
-    if result.rc != 0 and "Invalid job id specified" in result.stderr:
-        return []
-    raise_for(result, slurm.timeout)
-    rows, warnings = parse.parse_records(result.stdout, columns)
-    for warning in warnings:
-        slurm.note(f"squeue: {warning}")
+    rows = []
+    for query in short_queries(arguments):
+        result = slurm.attempt("squeue", "--noheader", f"--Format={parse.squeue_format(columns)}", *query)
+        # For one unknown id squeue prints this and exits with 1; for several it prints nothing and exits with 0.
+        if result.rc != 0 and "Invalid job id specified" in result.stderr:
+            continue
+        raise_for(result, slurm.timeout)
+        parsed, warnings = parse.parse_records(result.stdout, columns)
+        rows += parsed
+        for warning in warnings:
+            slurm.note(f"squeue: {warning}")
     return rows
 
 
@@ -310,28 +313,23 @@ def query_sacct(slurm: Slurm, selection: Sequence[str], since: float, *, steps: 
         slurm.accounting = "disabled"
         return []
     start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(since, 0)))
-    result = slurm.attempt(
-        "sacct",
-        "--noheader",
-        *([] if steps else ["--allocations"]),
-        "--duplicates",
-        "--parsable2",
-        f"--delimiter={parse.FIELD}",
-        f"--starttime={start}",
-        f"--format={','.join(SACCT_COLUMNS)}",
-        *selection,
-    )
-    if result.rc != 0 and "accounting storage is disabled" in result.stderr:
-        slurm.accounting = "disabled"
-        return []
-    if result.rc != 0 or result.timed_out:
-        slurm.accounting = "silent"
-        slurm.note(f"accounting does not answer ({result.complaint}): jobs that left the queue cannot be looked up")
-        return []
+    shown = [*([] if steps else ["--allocations"]), "--duplicates", "--parsable2", f"--delimiter={parse.FIELD}"]
+    rows = []
+    for query in short_queries(selection):
+        fields = f"--format={','.join(SACCT_COLUMNS)}"
+        result = slurm.attempt("sacct", "--noheader", *shown, f"--starttime={start}", fields, *query)
+        if result.rc != 0 and "accounting storage is disabled" in result.stderr:
+            slurm.accounting = "disabled"
+            return []
+        if result.rc != 0 or result.timed_out:
+            slurm.accounting = "silent"
+            slurm.note(f"accounting does not answer ({result.complaint}): jobs that left the queue cannot be looked up")
+            return []
+        parsed, warnings = parse.parse_lines(result.stdout, SACCT_COLUMNS)
+        rows += parsed
+        for warning in warnings:
+            slurm.note(f"sacct: {warning}")
     slurm.accounting = "ok"
-    rows, warnings = parse.parse_lines(result.stdout, SACCT_COLUMNS)
-    for warning in warnings:
-        slurm.note(f"sacct: {warning}")
     return fold_attempts(from_sacct(row) for row in rows)
 
 
@@ -342,7 +340,7 @@ def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) 
     A missing id is unknown to every source that answered; `slurm.accounting` tells whether accounting, which keeps jobs
     longest, was one of them. Raises RankzeroError for an invalid id, `SlurmUnavailable` if slurmctld does not answer.
     """
-    wanted = list(dict.fromkeys(ids))
+    wanted = dict.fromkeys(ids)
     for job_id in wanted:
         if not parse.JOB_ID.fullmatch(job_id):
             raise RankzeroError(f"job_id: {job_id!r} is not a Slurm job id; expected digits such as 1234 or 1234_5.")

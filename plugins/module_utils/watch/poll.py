@@ -20,7 +20,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files im
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import plain_verdict
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim, attempt_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import SQUEUE_STEP_COLUMNS, from_row, is_step
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import (
+    SQUEUE_STEP_COLUMNS,
+    from_row,
+    is_step,
+    job_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import (
     EXTRA_PATH,
@@ -36,6 +41,8 @@ LOG_BYTES = 16 * 1024
 # A wait for a line of a log reads all of the log, this many bytes at a time.
 WHOLE_LOG_BYTES = 256 * 1024
 SQUEUE_TIMEOUT = 30
+# Longest list of ids in a poll, whose text must stay below the limit of one argument of a command (128 KiB).
+JOBS_BYTES = 50_000
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,8 @@ def poll_script(
     """The POSIX shell text of one poll. `marker` is an unguessable word that separates the parts of its output.
 
     `program`: the source of glance.py as it is sent; `python` runs it. `jobs`: the ids to pass to squeue, by default
-    those of the targets. `budget`: the maximum of queries a minute; 0 sets no limit.
+    those of the targets; if they are too many for one command, all jobs of the user are listed. `budget`: the maximum
+    of queries a minute; 0 sets no limit.
     """
     quote = shlex.quote
     lines = [
@@ -137,13 +145,15 @@ def poll_script(
         lines.append(f"t=; command -v timeout >/dev/null 2>&1 && t='timeout {SQUEUE_TIMEOUT}'")
         ids = list(dict.fromkeys(jobs if jobs is not None else [target.job_id for target in targets]))
         lines.append('if [ -n "$over" ]; then printf "%s spent\\n" "$m"; else')
-        for kind, given, columns, selection in (
-            ("queue", [job_id for job_id in ids if not is_step(job_id)], SQUEUE_COLUMNS, "--all --states=all --jobs"),
+        for kind, given, columns, selected in (
+            ("queue", [job_id for job_id in ids if not is_step(job_id)], SQUEUE_COLUMNS, "--all --states=all"),
             ("steps", [job_id for job_id in ids if is_step(job_id)], SQUEUE_STEP_COLUMNS, "--steps"),
         ):
             if given:
+                listed = ",".join(dict.fromkeys(map(job_of, given)))
+                jobs_of = f"--jobs={quote(listed)}" if len(listed) <= JOBS_BYTES else "--user=$(id -u)"
                 shown = quote(parse.squeue_format(columns))
-                squeue = f"squeue --noheader {selection}={quote(','.join(given))} --Format={shown} 2>&1"
+                squeue = f"squeue --noheader {selected} {jobs_of} --Format={shown} 2>&1"
                 lines.append(f'q=$($t {squeue}); r=$?; printf "%s {kind} %s\\n%s\\n" "$m" "$r" "$q"')
         lines.append("fi")
     request = {

@@ -178,8 +178,7 @@ def test_a_poll_asks_for_the_step(tmp_path: Path) -> None:
     poll = parse_poll(done.stdout, 1, "@@m")
     assert (poll.whole, poll.asked, poll.silent) == (True, True, "")
     assert poll.queue["2.3"].state == "RUNNING"
-    assert "--steps=2.3" in (tmp_path / "asked").read_text()
-    assert "--jobs" not in (tmp_path / "asked").read_text()
+    assert "--steps --jobs=2 " in (tmp_path / "asked").read_text()
 
 
 def test_a_watch_believes_a_step_by_number_and_name() -> None:

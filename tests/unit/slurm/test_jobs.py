@@ -73,6 +73,32 @@ def test_what_left_the_queue_is_asked_of_scontrol_then_sacct() -> None:
     assert any(argument.startswith("--starttime=") for argument in fake.asked[2])
 
 
+def test_lists_of_jobs_and_names_fit_in_an_argument() -> None:
+    """Linux refuses an argument of 128 KiB."""
+    ids = [str(number) for number in range(1_000_000, 1_040_000)]
+    fake = FakeSlurm(squeue=said(""), sacct=SACCT)
+    jobs.find_by_id(fake.slurm(), ids)
+    names = [f"gpt.{number:016x}.1" for number in range(12_000)]
+    jobs.find_by_name(fake.slurm(), names, since=SUBMITTED)
+    for program, option, words in (("squeue", "--jobs=", ids), ("sacct", "--jobs=", ids), ("squeue", "--name=", names)):
+        lists = [
+            word.removeprefix(option)
+            for name, argv in zip(fake.programs, fake.asked)
+            for word in argv
+            if name == program and word.startswith(option)
+        ]
+        assert [word for listed in lists for word in listed.split(",")] == words
+        assert 1 < len(lists) < 5 and max(map(len, lists)) < 128 * 1024
+    assert all(len(word) < 128 * 1024 for argv in fake.asked for word in argv)
+
+
+def test_accounting_that_stops_answering_between_two_lists_is_silent() -> None:
+    ids = [str(number) for number in range(1_000_000, 1_020_000)]
+    fake = FakeSlurm(squeue=said(""), sacct=[SACCT, NO_DATABASE])
+    slurm = fake.slurm()
+    assert jobs.find_by_id(slurm, ids) == {} and slurm.accounting == "silent"
+
+
 def test_many_missing_jobs_cost_one_sacct() -> None:
     # With several ids squeue is silent about unknown ones and exits 0.
     fake = FakeSlurm(squeue=said(""), sacct=SACCT)

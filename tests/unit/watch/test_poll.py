@@ -201,6 +201,16 @@ def test_jobs_can_be_asked_about_whose_folders_are_not_looked_at(tmp_path: Path)
     assert "--jobs=7,9 " in (tmp_path / "args").read_text()
 
 
+def test_more_jobs_than_a_command_takes_are_listed_by_user(tmp_path: Path) -> None:
+    path = fake_squeue(tmp_path, row("7") + row("20007"))
+    jobs = [str(number) for number in range(7, 20_008)]
+    script = script_of([Target("/none", "7")], ask_queue=True, jobs=jobs)
+    assert len(script.encode()) < 128 * 1024
+    polled = parse_poll(shell(script, path), 1, MARKER)
+    assert polled.asked and not polled.silent and set(polled.queue) == {"7", "20007"}
+    assert f"--user={os.getuid()} " in (tmp_path / "args").read_text()
+
+
 def test_a_log_by_its_name_read_whole(run_dir: Path) -> None:
     logs = run_dir / "logs" / "0"
     (logs / "rank-0000.log").write_text("first rank\n")
