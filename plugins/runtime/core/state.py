@@ -71,6 +71,8 @@ class Preflight:
     folder: str = ""
     names: str = ""
     sealing: str = ""
+    # How the step ended before its time was over; empty if it used the whole budget.
+    ended: str = ""
 
 
 @dataclass

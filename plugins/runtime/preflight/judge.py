@@ -32,13 +32,14 @@ def reports_of(folder, names):
     return {name: read(os.path.join(folder, name + ".json")) for name in names}
 
 
-def problems_of(folder, names, reports, budget, short):
+def problems_of(arguments, names, reports, short):
     """{node: its problems} of the nodes that are not fit. `short`: binding.shortages."""
-    problems = {}
+    problems, ended = {}, arguments.ended and f": the preflight's step ended {arguments.ended}"
     for name in names:
         if reports[name] is None:
-            words = last_words(folder, name)
-            problems[name] = [f"no report: {words}" if words else f"no report within {budget} s"]
+            words = last_words(arguments.folder, name)
+            silence = f"no report{ended}" if ended else f"no report within {arguments.budget} s"
+            problems[name] = [f"no report: {words}" if words else silence]
         elif reports[name]["problems"] or name in short:
             problems[name] = [*reports[name]["problems"], *short.get(name, ())]
     return problems
@@ -177,7 +178,7 @@ def select(arguments):
     names = arguments.nodes.split(",")
     reports = reports_of(arguments.folder, names)
     short = binding.shortages(binding.layouts(binding.output(arguments.folder)), arguments)
-    unfit = problems_of(arguments.folder, names, reports, arguments.budget, short)
+    unfit = problems_of(arguments, names, reports, short)
     fit = [name for name in names if name not in unfit]
     lacking = without_fast_interface(fit, reports)
     nodes = [name for name in fit if name not in lacking] or fit
@@ -205,7 +206,7 @@ def judge(arguments):
     reports = reports_of(folder, names)
     bound = binding.layouts(binding.output(folder))
     short = binding.shortages(bound, arguments)
-    unfit = problems_of(folder, names, reports, arguments.budget, short)
+    unfit = problems_of(arguments, names, reports, short)
     fit = [name for name in names if name not in unfit]
     speeds, measured = bandwidths(folder, fit)
     slow = {**slow_links(speeds), **without_fast_interface(fit, reports)}

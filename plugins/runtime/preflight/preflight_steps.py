@@ -79,7 +79,10 @@ def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) 
     asked.folder, asked.names = job.path("preflight", str(job.attempt)), job.get("RANKZERO_NODELIST")
     asked.tasks = job.number("RANKZERO_RANKS_PER_NODE") if job.tasks_are_ranks else 1
     node_steps.make_report_folder(job)
-    step.run_bounded(job, budget, [*srun, *_output(job), *_words(job)])
+    begun = time.monotonic()
+    code = step.run_bounded(job, budget, [*srun, *_output(job), *_words(job)])
+    seconds = time.monotonic() - begun
+    asked.ended = f"after {seconds:.0f} s with exit code {code}" if seconds < budget else ""
     if job.get("RANKZERO_STAGE"):
         from node import copy_steps
 
@@ -88,13 +91,13 @@ def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) 
         _exchange(job)
     _judge(job)
     _conclude(job, read_judgement(os.path.join(asked.folder, "verdict")))
-    code = job.get("RANKZERO_CODE")
+    folder = job.get("RANKZERO_CODE")
     # This node does not see the code, but runs no rank either.
-    if code and not os.path.isdir(code):
+    if folder and not os.path.isdir(folder):
         program = os.path.join(job.runtime, "core", "workdir.py")
-        words = [program, job.run_dir, code, job.get("RANKZERO_ARTIFACT_PATH")]
+        words = [program, job.run_dir, folder, job.get("RANKZERO_ARTIFACT_PATH")]
         if _further(job, job.nodes[:1], words) != 0:
-            verdict.refuse(job, 66, f"cannot lay out {job.path('work')} from {code} on {job.nodes[0]}")
+            verdict.refuse(job, 66, f"cannot lay out {job.path('work')} from {folder} on {job.nodes[0]}")
 
 
 def _output(job: Job) -> list[str]:
@@ -122,7 +125,7 @@ def _here(job: Job, command: str, *more: str) -> list[str]:
     words = [job.python, "-IB", f"{job.runtime}/preflight/program.py", command, asked.folder, asked.names]
     words += ["--wanted", job.get("RANKZERO_NODES"), "--budget", str(asked.budget)]
     words += ["--tasks-per-node", str(asked.tasks), "--cpus-per-task", str(cpus)]
-    return [*words, "--gpus", job.get("RANKZERO_GPUS_PER_NODE"), *more]
+    return [*words, "--gpus", job.get("RANKZERO_GPUS_PER_NODE"), "--ended", asked.ended, *more]
 
 
 def _further(job: Job, nodes: Sequence[str], words: Sequence[str]) -> int:

@@ -281,6 +281,7 @@ def main():
     parser.add_argument("nodes")
     parser.add_argument("--wanted", type=int, default=1)
     parser.add_argument("--budget", type=int, default=60)
+    parser.add_argument("--ended", default="")
     parser.add_argument("--policy", choices=["stop", "replace", "requeue"], default="stop")
     parser.add_argument("--slow", choices=["warn", "fail"], default="warn")
     parser.add_argument("--code", default="")

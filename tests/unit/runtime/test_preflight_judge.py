@@ -86,6 +86,12 @@ def test_without_a_common_interface_none_is_chosen(tmp_path: Path) -> None:
     assert (verdict["action"], verdict["interface"]) == ("run", "")
 
 
+def test_a_step_that_ended_early_is_not_called_a_timeout(tmp_path: Path) -> None:
+    report(tmp_path, "n1")
+    _table, verdict = judged(tmp_path, "n1,n2", ended="after 3 s with exit code 1")
+    assert verdict["message"] == "n2: no report: the preflight's step ended after 3 s with exit code 1"
+
+
 def test_separate_rails_are_nobodys_fault(tmp_path: Path) -> None:
     report(tmp_path, "n1", ["ib0", "eth0"])
     report(tmp_path, "n2", ["eth0"], own=["ib0", "eth0"])
