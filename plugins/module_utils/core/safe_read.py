@@ -18,10 +18,11 @@ import contextlib
 import ctypes
 import grp
 import hashlib
+import itertools
 import os
 import pwd
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
@@ -106,49 +107,56 @@ class Beneath:
         with self.folder(parent) as folder:
             if name not in os.listdir(folder):
                 raise FileNotFoundError(2, "No such file or directory", path)
-            sync(name, folder)
-            descriptor = self._open(folder, name, _FILE, path)
+            descriptor = self._open_file(folder, name, path)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Untrusted(f"{path} is not a regular file, so it is not read. Remove it.")
-            self._check(path, descriptor)
             yield descriptor
         finally:
             os.close(descriptor)
 
     def content(self, relative: str, most: int) -> bytes:
         """Read a complete regular file of at most `most` bytes. Raises OSError; `Untrusted` also for a larger file."""
-        with self.stream(relative) as stream:
-            data = stream.read(most + 1)
-        if len(data) > most:
-            raise Untrusted(
-                f"{os.path.join(self.root, relative)} has more than {most} bytes, which the collection never writes "
-                "there. It is not trusted; remove it."
-            )
-        return data
+        with self.opened(relative) as descriptor:
+            return self._read(descriptor, os.path.join(self.root, relative), most)
+
+    def contents(self, relative: str, limits: Callable[[str], int]) -> tuple[list[str], dict[str, bytes]]:
+        """Read files of one folder, which is opened and listed once: (all names, sorted; content by name).
+
+        `limits`: the size limit in bytes of each name; 0 leaves a file out. A file that cannot be read is left out, and
+        a folder that cannot be read is empty. Raises `Untrusted`, also for a larger file.
+        """
+        read: dict[str, bytes] = {}
+        try:
+            with self.folder(relative) as folder:
+                names = sorted(os.listdir(folder))
+                for name in filter(limits, names):
+                    path = os.path.join(self.root, relative, name)
+                    with contextlib.suppress(OSError):
+                        descriptor = self._open_file(folder, name, path)
+                        try:
+                            read[name] = self._read(descriptor, path, limits(name))
+                        finally:
+                            os.close(descriptor)
+        except OSError:
+            return [], {}
+        return names, read
 
     def names(self, relative: str) -> list[str]:
         """Return the names in a folder, sorted; empty if it cannot be read. Raises `Untrusted`."""
         try:
             with self.folder(relative) as folder, os.scandir(folder) as entries:
-                names = []
-                for entry in entries:
-                    names.append(entry.name)
-                    if self.owner is None and len(names) >= MOST_NAMES:
-                        break
-                return sorted(names)
+                some = itertools.islice(entries, None if self.owner is not None else MOST_NAMES)
+                return sorted(entry.name for entry in some)
         except OSError:
             return []
 
     def folders(self, relative: str) -> list[str]:
         """Return the names of the subfolders of a folder, without hidden ones and links."""
-        folders = []
-        with contextlib.suppress(OSError), self.folder(relative) as folder:
-            for name in self.names(relative):
-                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
-                if stat.S_ISDIR(status.st_mode) and not name.startswith("."):
-                    folders.append(name)
-        return folders
+        with contextlib.suppress(OSError), self.folder(relative) as folder, os.scandir(folder) as entries:
+            some = itertools.islice(entries, None if self.owner is not None else MOST_NAMES)
+            return sorted(
+                entry.name for entry in some if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
+            )
+        return []
 
     def file(self, relative: str, most: int) -> File | None:
         """Read the first `most` bytes of a regular file, with a digest if that is all of it.
@@ -177,6 +185,28 @@ class Beneath:
                 raise Untrusted(f"{path} is a link, which the collection never creates there. Remove it.") from None
             raise
 
+    def _open_file(self, folder: int, name: str, path: str) -> int:
+        sync(name, folder)
+        descriptor = self._open(folder, name, _FILE, path)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Untrusted(f"{path} is not a regular file, so it is not read. Remove it.")
+            self._check(path, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _read(self, descriptor: int, path: str, most: int) -> bytes:
+        with os.fdopen(os.dup(descriptor), "rb") as stream:
+            data = stream.read(most + 1)
+        if len(data) > most:
+            raise Untrusted(
+                f"{path} has more than {most} bytes, which the collection never writes there. It is not trusted; "
+                "remove it."
+            )
+        return data
+
     def _check(self, path: str, descriptor: int) -> None:
         if self.owner is None:
             return
@@ -194,8 +224,9 @@ def weakness(descriptor: int, owner: int) -> str:
     why = flaw(status, Trust(frozenset({owner})))
     # On systems that give each user a private group the usual umask is 002, and that group's write permission applies
     # to the owner only.
-    private = status.st_uid == owner and not status.st_mode & stat.S_IWOTH and is_private_group(owner, status.st_gid)
-    return "" if why and private and not _has_list(descriptor) else why
+    if not why or status.st_uid != owner or status.st_mode & stat.S_IWOTH:
+        return why
+    return "" if is_private_group(owner, status.st_gid) and not _has_list(descriptor) else why
 
 
 def remedy(root: str, why: str, owner: int) -> str:

@@ -16,7 +16,7 @@ import os
 import re
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
@@ -36,6 +36,13 @@ _SWEEP_ARRAY = re.compile(rf"{re.escape(SWEEP_PREFIX)}[0-9a-f]{{1,64}}/[0-9]{{1,
 MOST_EVENTS = 10_000
 # A claim is a single line.
 CLAIM_BYTES = 4096
+_LIMITS = {
+    JOURNAL: state_files.JOURNAL_BYTES,
+    "claim": CLAIM_BYTES,
+    "started.json": state_files.MOST,
+    "outcome.json": state_files.MOST,
+    plain_verdict.FILE: state_files.MOST,
+}
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,14 @@ class RunDirectory:
     def foreign(self) -> bool:
         """Whether the run directory belongs to another user. Nothing is written to such a directory."""
         return self._place[0].owner != os.geteuid()
+
+    def snapshot(self) -> RunSnapshot:
+        """Read all files that say what became of the launch, each once. Raises `Untrusted`."""
+        root, place = self._place
+        names, contents = root.contents(place, _limit)
+        return RunSnapshot(
+            self.path, tuple(names), {name: data.decode("utf-8", "replace") for name, data in contents.items()}
+        )
 
     def text(self, name: str, most: int = state_files.MOST) -> str:
         """Return the current text of one of its files; "" if there is none."""
@@ -228,6 +243,30 @@ class RunDirectory:
         except OSError:
             return False
         return True
+
+
+@dataclass(frozen=True)
+class RunSnapshot(RunDirectory):
+    """A run directory as it was when its files were read. `listed`: its names; `texts`: the content of its own files.
+
+    Source of the values is memory; only the journal of a sweep's array is read when it is needed.
+    """
+
+    listed: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    def text(self, name: str, most: int = state_files.MOST) -> str:
+        """Return the text that one of its files had; "" if there was none."""
+        return self.texts.get(name, "")
+
+    def names(self, folder: str = "") -> list[str]:
+        """Return the names that the run directory had, or those that a subfolder of it has now, sorted."""
+        return super().names(folder) if folder else list(self.listed)
+
+
+def _limit(name: str) -> int:
+    """The size limit (bytes) of a file that says what became of a launch; 0 for all other names."""
+    return _LIMITS.get(name) or (state_files.MOST if BEFORE.fullmatch(name) else 0)
 
 
 @dataclass(frozen=True)

@@ -84,14 +84,14 @@ def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> Launch
         drained=lost,
         nodes=nodes,
         attempt=status.attempt,
-        attempts=[*attempts.earlier(status.attempt, run.before(), record), newest],
+        attempts=[*attempts.earlier(status.attempt, status.facts.left, record), newest],
         started_at=begun,
         finished_at=finished,
         wall_time=None if begun is None or finished is None else max(0.0, finished - begun),
         outcome=outcome,
         run_dir=run.path,
         logs_dir=run.file("logs"),
-        journal=run.events(),
+        journal=status.facts.events,
         source=record.source if record else None,
     )
 

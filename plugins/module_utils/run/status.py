@@ -9,14 +9,14 @@ and make no decision of their own, so that they never report different states fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Outcome, Started
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Left, Outcome, Started
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import (
     ACTIVE,
     FAILED,
@@ -37,7 +37,11 @@ _ANOTHER_MAY_FOLLOW = ("signal", "requeue")
 
 @dataclass(frozen=True)
 class RunFacts:
-    """The content of a run directory. `refusal`: Slurm's message if it refused the submission; `events`: journal."""
+    """The content of a run directory.
+
+    `refusal`: Slurm's message if it refused the submission. `events`: the journal. `left`: the files of earlier
+    attempts, as in `RunDirectory.before`.
+    """
 
     run: RunDirectory
     job_id: str | None = None
@@ -45,6 +49,7 @@ class RunFacts:
     outcome: Outcome | None = None
     started: Started | None = None
     events: Sequence[Event] = ()
+    left: Mapping[int, Left] = field(default_factory=dict)
 
     @classmethod
     def read(cls, run: RunDirectory, arrays: dict[str, list[Event]] | None = None) -> RunFacts:
@@ -52,8 +57,10 @@ class RunFacts:
 
         Raises `Untrusted` if another user could have written any of its files.
         """
-        events = run.events(arrays)
-        return cls(run, run.job_id(events), run.rejected(events), run.outcome(), run.started(), events)
+        read = run.snapshot()
+        events = read.events(arrays)
+        ids = read.job_id(events), read.rejected(events)
+        return cls(run, *ids, read.outcome(), read.started(), events, read.before())
 
 
 def trusted_runs(runs: Iterable[RunDirectory]) -> tuple[list[RunDirectory], dict[str, str]]:
@@ -62,9 +69,10 @@ def trusted_runs(runs: Iterable[RunDirectory]) -> tuple[list[RunDirectory], dict
     One untrusted run costs only its own row in a report.
     """
     trusted, refused = [], {}
+    arrays: dict[str, list[Event]] = {}
     for run in runs:
         try:
-            RunFacts.read(run), run.events(), run.before()
+            RunFacts.read(run, arrays)
         except Untrusted as error:
             refused[run.path] = error.message
         else:
