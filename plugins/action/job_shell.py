@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from dataclasses import asdict
 from typing import Any
@@ -26,6 +27,30 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import allocation_asked
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.terminal import NO_TERMINAL, hand_over, terminal_of
+
+# What salloc prints as soon as it has an allocation. The option quiet, which suppresses it, is not allowed in a job.
+_GRANTED = re.compile(r"salloc: (Granted job allocation|Nodes .+ are ready for job)")
+# Lines of Slurm's programs, also of a shell that does not find them; and ssh's own last line.
+_SLURM = re.compile(r"(.*: )?(salloc|srun|slurmstepd)(: |-)")
+_SSH_END = re.compile(r"(Shared c|C)onnection to .+ closed\.")
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]|\^C")
+REASON_LINES = 4
+
+
+def not_opened(printed: str, allocates: bool) -> str:
+    """Why a session that ended with an error never had a shell; empty if it had one, or if that is not certain.
+
+    `printed`: the beginning of its output. A shell prints a prompt, so a session in which only Slurm printed had none.
+    """
+    lines = [_CONTROL.sub("", line).strip() for line in printed.splitlines()]
+    lines = [line for line in lines if line and not _SSH_END.fullmatch(line)]
+    slurm = [line for line in lines if _SLURM.match(line)]
+    granted = not allocates or any(_GRANTED.match(line) for line in lines)
+    if not slurm or (granted and slurm != lines):
+        return ""
+    reasons = [line for line in slurm if not _GRANTED.match(line) and "Relinquishing job allocation" not in line]
+    what = "no shell opened in the job" if granted else "no allocation was granted"
+    return f"{what}: {' / '.join(reasons[-REASON_LINES:])}" if reasons else ""
 
 
 def ssh_argv(option: Any, command: str) -> list[str]:
@@ -104,11 +129,14 @@ class ActionModule(LaunchAction):
             argv = ssh_argv(self._connection_option, command)
         else:
             raise RankzeroError(f"open: over a connection of kind {transport} no terminal can be had; {by_hand}")
-        code = hand_over(terminal, argv)
+        code, printed = hand_over(terminal, argv)
         if code == NO_TERMINAL:
             raise RankzeroError(f"open: the terminal {terminal} cannot be opened; {by_hand}")
         if code == 255 and transport == "ssh":
             raise RankzeroError(f"open: ssh ended with 255: it could not connect, or lost the connection; {by_hand}")
+        reason = not_opened(printed, bool(found.allocate)) if code else ""
+        if reason:
+            raise RankzeroError(f"open: {reason} (exit code {code})")
         return code
 
     def _connection_option(self, name: str) -> Any:

@@ -6,7 +6,8 @@
 A task runs in a worker whose standard streams are not the terminal and which, since ansible-core 2.19, is in its own
 session. The terminal is that of its parent, and is opened by name. The command gets its own pseudo-terminal, so that it
 handles Ctrl-C and job control itself. A process in a third session copies the bytes, the window size and the modes
-between the two terminals. Run as a program: terminal.py TERMINAL COMMAND [ARGUMENT ...]
+between the two terminals. Run as a program: terminal.py TERMINAL COMMAND [ARGUMENT ...]; its standard output is the
+beginning of what the command printed.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from collections.abc import Sequence
 # How often (seconds) the window size is checked: a terminal reports changes only to processes of its own session.
 WINDOW_SECONDS = 0.5
 BLOCK = 65536
+# How many bytes of a command's first output are kept: what Slurm prints until a shell opens is far less.
+KEPT = 16384
 # The copying process's exit code if the user's terminal cannot be opened; shells do not use it.
 NO_TERMINAL = 125
 
@@ -41,10 +44,11 @@ def terminal_of(pid: int) -> str | None:
     return path if os.path.exists(path) else None
 
 
-def hand_over(terminal: str, command: Sequence[str]) -> int:
-    """Run `command` at `terminal` until it ends. Returns its exit code."""
+def hand_over(terminal: str, command: Sequence[str]) -> tuple[int, str]:
+    """Run `command` at `terminal` until it ends. Returns its exit code and the beginning of what it printed."""
     argv = [sys.executable, os.path.abspath(__file__), terminal, *command]
-    return subprocess.run(argv, stdin=subprocess.DEVNULL, start_new_session=True, check=False).returncode
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, check=False)
+    return done.returncode, done.stdout.decode("utf-8", "replace")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -68,18 +72,22 @@ def main(arguments: Sequence[str]) -> int:
 
     signal.signal(signal.SIGTERM, ended)
     signal.signal(signal.SIGHUP, ended)
+    printed = bytearray()
     try:
         tty.setraw(terminal)
-        _carry(terminal, inner)
+        _carry(terminal, inner, printed)
     finally:
         termios.tcsetattr(terminal, termios.TCSAFLUSH, modes)
         # If the command still runs, closing its terminal sends it a hang-up.
         os.close(inner)
+    os.write(1, printed)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def _carry(outer: int, inner: int) -> None:
-    """Copy bytes both ways until the command has ended or the user's terminal is gone."""
+def _carry(outer: int, inner: int, printed: bytearray) -> None:
+    """Copy bytes both ways until the command has ended or the user's terminal is gone. `printed` receives the first
+    bytes of the command's output.
+    """
     looked, size = 0.0, b""
     parent = os.getppid()
     while os.getppid() == parent:
@@ -100,6 +108,8 @@ def _carry(outer: int, inner: int) -> None:
                 data = b""
             if not data:
                 return
+            if source == inner and len(printed) < KEPT:
+                printed += data[: KEPT - len(printed)]
             while data:
                 data = data[os.write(target, data) :]
 

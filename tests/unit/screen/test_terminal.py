@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.action.job_shell import ssh_argv
+from ansible_collections.rankzero.slurm.plugins.action.job_shell import not_opened, ssh_argv
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.terminal import NO_TERMINAL, hand_over, terminal_of
 
 SECONDS = 30
@@ -36,7 +36,7 @@ class User:
         self.pid = os.fork()
         if self.pid == 0:
             os.setsid()
-            os._exit(hand_over(self.path, command))
+            os._exit(hand_over(self.path, command)[0])
 
     def expect(self, pattern: str) -> None:
         until = time.monotonic() + SECONDS
@@ -142,4 +142,65 @@ def test_over_ssh_it_is_the_users_own_ssh(options: dict[str, Any], argv: list[st
 def test_a_terminal_that_cannot_be_opened_is_no_exit_code_of_a_shell(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "gone", tmp_path / "file"):
-        assert hand_over(str(path), ["true"]) == NO_TERMINAL
+        assert hand_over(str(path), ["true"]) == (NO_TERMINAL, "")
+
+
+def test_the_beginning_of_the_output_is_kept() -> None:
+    outer, inner = pty.openpty()
+    code, printed = hand_over(os.ttyname(inner), ["/bin/sh", "-c", "echo salloc: error: no >&2; echo later; exit 1"])
+    os.close(inner)
+    os.close(outer)
+    assert code == 1
+    assert printed.splitlines() == ["salloc: error: no", "later"]
+
+
+GRANTED = "salloc: Granted job allocation 7\r\nsalloc: Nodes node01 are ready for job\r\n"
+RELEASED = "salloc: Relinquishing job allocation 7\r\n"
+PENDING = "salloc: Pending job allocation 7\r\nsalloc: job 7 queued and waiting for resources\r\n"
+PROMPT = "\x1b[?2004hme@node01:~$ "
+
+
+@pytest.mark.parametrize(
+    ("printed", "allocates", "reasons"),
+    [
+        (
+            "salloc: error: Job submit/allocate failed: Invalid qos specification\r\n",
+            True,
+            ["no allocation was granted", "Invalid qos specification"],
+        ),
+        (
+            f"Welcome\r\n{PENDING}^Csalloc: Job allocation 7 has been revoked.\r\nConnection to login1 closed.\r\n",
+            True,
+            ["no allocation was granted", "has been revoked"],
+        ),
+        ("/bin/sh: 1: exec: salloc: not found\r\n", True, ["no allocation was granted", "not found"]),
+        (
+            f"{GRANTED}srun: error: Unable to create step for job 7: Invalid generic resource\r\n{RELEASED}",
+            True,
+            ["no shell opened", "Invalid generic resource"],
+        ),
+        (
+            "srun: error: Unable to confirm allocation for job 9: Invalid job id specified\r\n",
+            False,
+            ["Invalid job id"],
+        ),
+    ],
+)
+def test_a_session_that_had_no_shell_says_why(printed: str, allocates: bool, reasons: list[str]) -> None:
+    said = not_opened(printed, allocates)
+    assert all(reason in said for reason in reasons), said
+    assert "Granted" not in said and "Relinquishing" not in said and "\r" not in said
+
+
+@pytest.mark.parametrize(
+    ("printed", "allocates"),
+    [
+        (f"{GRANTED}{PROMPT}false\r\n{PROMPT}exit\r\n{RELEASED}", True),
+        (f"{GRANTED}{PROMPT}srun false\r\nsrun: error: node01: task 0: Exited with exit code 1\r\n{PROMPT}", True),
+        (f"{PROMPT}salloc\r\nsalloc: error: Job submit/allocate failed: Access denied\r\n{PROMPT}", False),
+        (GRANTED, True),
+        ("", True),
+    ],
+)
+def test_the_exit_code_of_a_shell_is_no_refusal(printed: str, allocates: bool) -> None:
+    assert not_opened(printed, allocates) == ""
