@@ -134,7 +134,7 @@ class ActionModule(LaunchAction):
             raise RankzeroError(f"open: the terminal {terminal} cannot be opened; {by_hand}")
         if code == 255 and transport == "ssh":
             raise RankzeroError(f"open: ssh ended with 255: it could not connect, or lost the connection; {by_hand}")
-        reason = not_opened(printed, bool(found.allocate)) if code else ""
+        reason = not_opened(printed, bool(session.allocate)) if code else ""
         if reason:
             raise RankzeroError(f"open: {reason} (exit code {code})")
         return code

@@ -330,3 +330,12 @@ def test_a_shell_by_hand_and_one_that_the_playbook_opens(site: Site, allocation:
     assert f"Relinquishing job allocation {job_id}" in said
     assert job_id != allocation
     assert own.close() == 0
+
+    refused = {**job, "resources": {"nodes": 2, "time": "00:05:00", "reservation": "no-such-reservation"}}
+    own = Terminal([*playbook[:-4], "-e", f"job={site.write(refused)}", "-e", "run=true"], site.folder)
+    message = own.expect("PLAY RECAP")
+    assert re.search(r"no allocation was granted.*[Rr]equested reservation is invalid", message, re.DOTALL), message
+    assert own.close() == 2
+    without = site.play(job, playbook="rankzero.slurm.shell", run=True)
+    assert without.rc == 2
+    assert "no terminal" in without.results("rankzero.slurm.job_shell")[-1]["msg"]

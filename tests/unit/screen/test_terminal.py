@@ -187,9 +187,9 @@ PROMPT = "\x1b[?2004hme@node01:~$ "
     ],
 )
 def test_a_session_that_had_no_shell_says_why(printed: str, allocates: bool, reasons: list[str]) -> None:
-    said = not_opened(printed, allocates)
-    assert all(reason in said for reason in reasons), said
-    assert "Granted" not in said and "Relinquishing" not in said and "\r" not in said
+    message = not_opened(printed, allocates)
+    assert all(reason in message for reason in reasons), message
+    assert "Granted" not in message and "Relinquishing" not in message and "\r" not in message
 
 
 @pytest.mark.parametrize(
