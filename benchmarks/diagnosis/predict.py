@@ -22,6 +22,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 CLASSES = {
     "abi_conflict": "module_conflict",
     "build": "uv_or_pip_build_failure",
+    "cache_not_shared": "file_not_found_or_not_shared",
     "checkpoint": "checkpoint_corrupt_or_mismatch",
     "collective_timeout": "nccl_timeout_rank0",
     "crash": "segfault_or_bus_error",

@@ -100,7 +100,7 @@ CASES = (
     Case("empty-dataset", "data_error", r"num_samples should be a positive integer", trainer(setup="from torch.utils.data import DataLoader\nDataLoader([], shuffle=True)"), "torchrun"),
     Case("json-record", "data_error", r"JSONDecodeError", trainer(setup="import json\nrows = [json.loads(line) for line in open('rows.jsonl')]"), "srun", files={"rows.jsonl": '{"text": "a"}\n{"text": "b\n'}),
     Case("unicode", "data_error", r"UnicodeDecodeError", trainer(setup="text = open('/usr/bin/true', encoding='utf-8').read()"), "label"),
-    Case("next-of-none", "data_error", r"'NoneType' object is not an iterator", trainer("batches = None\nif step == 2:\n    next(batches)"), "torchrun"),
+    Case("next-of-none", "data_error", r"'NoneType' object is not an iterator", trainer("batches = None\nif step == 2:\n    next(batches)"), "torchrun", also=("cache_not_shared",)),
     Case("checkpoint-truncated", "checkpoint", r"PytorchStreamReader failed", trainer(setup=_SAVED % "os.truncate('last.pt', 3000)" + _LOAD), "torchrun", nodes=2),
     Case("checkpoint-empty", "checkpoint", r"EOFError", trainer(setup=_SAVED % "os.truncate('last.pt', 0)" + _LOAD), "label"),
     Case("checkpoint-garbage", "checkpoint", r"UnpicklingError|invalid load key", trainer(setup=_SAVED % "open('last.pt', 'wb').write(b'<html>404 not found</html>')" + _LOAD), "srun", alike="UnpicklingError|invalid load key"),

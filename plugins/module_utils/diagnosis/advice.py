@@ -121,7 +121,7 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
         nodes=nodes,
         evidence=[_shown(event, files) for event in [root, *_others(root, cause.followed)][:EVIDENCE_KEPT]],
         chain=_chain(root, cause.followed, families),
-        remedy=filled(family.remedy, root),
+        remedy=filled(root.remedy or family.remedy, root),
         retry=family.retry,
         blame=nodes[:1] if family.blames_node and len(nodes) == 1 else [],
     )

@@ -9,8 +9,9 @@ A reader of one file keeps one open traceback per stream (rank and node) and at 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import GAP, Line
@@ -59,6 +60,7 @@ class Event:
     """One line that may matter. `time`: seconds, comparable within a file; `progress`: steps logged before it.
 
     `after`: how the exception follows the one before it on its stream: empty, `during` or `direct`.
+    `remedy`: that of the wording, where it has its own.
     """
 
     family: str
@@ -74,6 +76,7 @@ class Event:
     after: str = ""
     run: int = 0
     captured: tuple[tuple[str, str], ...] = ()
+    remedy: str = ""
 
     @property
     def stream(self) -> tuple[str, int | None, str | None]:
@@ -136,6 +139,18 @@ class _Nan:
             self.lines += 1
         elif self.lines and phrases.LOSS.search(line.text):
             self.lines = 0
+
+
+class _Meaning(NamedTuple):
+    """What a line means: the family and strength of a wording, what its pattern captured, and its own remedy."""
+
+    family: str
+    strength: int
+    groups: Mapping[str, str | None] = {}
+    remedy: str = ""
+
+
+_LAUNCHER = _Meaning(LAUNCHER, ECHO)
 
 
 class Reader:
@@ -273,52 +288,52 @@ class Reader:
             for _family, match in self._raised
         ):
             # `died with <Signals.SIGKILL: 9>` comes from a launcher but still tells what ended a rank.
-            return self._wording(line, file_events) or self._made(line, file_events, LAUNCHER, ECHO, {}, after)
-        best: tuple[int, str, dict[str, str | None]] | None = None
+            return self._wording(line, file_events) or self._made(line, file_events, _LAUNCHER, after)
+        best: _Meaning | None = None
         for signature, match in self._raised + self._anywhere:
             hit = match.regex.search(text)
-            if hit and (match.frames is None or match.frames.search(frames)) and (not best or match.strength > best[0]):
-                best = match.strength, signature.family, hit.groupdict()
+            passed = hit and (match.frames is None or match.frames.search(frames))
+            if hit and passed and (not best or match.strength > best.strength):
+                best = _Meaning(signature.family, match.strength, hit.groupdict(), match.remedy)
         if best is None:
             if not within:
                 return None
-            best = RAISED, UNEXPLAINED, {}
-        strength = min(best[0], CARRIER) if phrases.CARRIERS.search(text) else best[0]
-        if within and stream.lived_with and best[0] <= CAUSE:
+            best = _Meaning(UNEXPLAINED, RAISED)
+        strength = min(best.strength, CARRIER) if phrases.CARRIERS.search(text) else best.strength
+        if within and stream.lived_with and best.strength <= CAUSE:
             strength = WEAK
-        return self._made(line, file_events, best[1], strength, best[2], after)
+        return self._made(line, file_events, best._replace(strength=strength), after)
 
     def _wording(self, line: Line, file_events: FileEvents) -> Event | None:
         text = line.text
-        best: tuple[int, str, dict[str, str | None]] | None = None
+        best: _Meaning | None = None
         held = self._index.held(text)
         if not held:
             return None
         least = CAUSE if phrases.NO_ERROR.search(text[:160]) else ECHO
         for number in dict.fromkeys(self._owners[at] for at in held if at < len(self._owners)):
             signature, match = self._anywhere[number]
-            if match.strength >= least and (not best or match.strength > best[0]):
+            if match.strength >= least and (not best or match.strength > best.strength):
                 hit = match.regex.search(text)
                 if hit:
-                    best = match.strength, signature.family, hit.groupdict()
+                    best = _Meaning(signature.family, match.strength, hit.groupdict(), match.remedy)
         if (
             best is not None
-            and (best[0] > RAISED or not phrases.ECHOES.search(text))
+            and (best.strength > RAISED or not phrases.ECHOES.search(text))
             and not phrases.NOISE.search(text)
         ):
             # torchrun's record of an exception precedes the exception's traceback.
-            strength = min(best[0], CARRIER) if '{"message": ' in text else best[0]
-            return self._made(line, file_events, best[1], strength, best[2], "")
+            strength = min(best.strength, CARRIER) if '{"message": ' in text else best.strength
+            return self._made(line, file_events, best._replace(strength=strength))
         if held[-1] >= len(self._owners) and phrases.ECHOES.search(text):
             # `exitcode: -9` is a launcher's summary but still tells what killed a rank.
-            if best is not None and best[0] > ECHO and "exitcode: -15" not in text and not phrases.NOISE.search(text):
-                return self._made(line, file_events, best[1], best[0], best[2], "")
-            return self._made(line, file_events, LAUNCHER, ECHO, {}, "")
+            named = best is not None and best.strength > ECHO and "exitcode: -15" not in text
+            meaning = best if best is not None and named and not phrases.NOISE.search(text) else _LAUNCHER
+            return self._made(line, file_events, meaning)
         return None
 
-    def _made(
-        self, line: Line, file_events: FileEvents, family: str, strength: int, groups: dict[str, str | None], after: str
-    ) -> Event:
+    def _made(self, line: Line, file_events: FileEvents, meaning: _Meaning, after: str = "") -> Event:
+        family, strength, groups, remedy = meaning
         task = phrases.TASK.search(line.text)
         if task and family == LAUNCHER and "Exited with exit code" in line.text:
             # The rank that failed first is worth more than the launcher's end of the others.
@@ -338,4 +353,5 @@ class Reader:
             after=after,
             run=file_events.runs,
             captured=tuple((name, value) for name, value in groups.items() if value),
+            remedy=remedy,
         )

@@ -14,7 +14,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 SIGNATURE = Signature(
     family="address_in_use",
     what="the rendezvous port is taken",
-    remedy=("Leave `launcher.port` on auto, or choose another one; an earlier run may still hold it on that node."),
+    remedy=(
+        "Leave `launcher.port` on auto, or choose another one; an earlier run may still hold it on that node. If every "
+        "task of the node starts torchrun itself, name the program in `command` and set `launcher.kind: torchrun`: it "
+        "starts one torchrun a node."
+    ),
     matches=(
         says(
             "(?:Error|errno|error|EADDRINUSE|failed to|bind|Errno 98).*[Aa]ddress already in use|"

@@ -13,6 +13,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     says,
 )
 
+_RANK_0 = (
+    "Read the log of rank 0: it ended, or was still busy alone, while the others waited for it. Often it exports, "
+    "downloads or saves what no other rank does: put that in a step of its own, or stage it before (`data`, role "
+    "tokenizer), or give the process group a longer timeout (an argument of the program in `command`). If rank 0 only "
+    "waits, the network is the cause: `fabric`."
+)
+
 SIGNATURE = Signature(
     family="collective_timeout",
     what="ranks waited in a collective for others that did not come",
@@ -43,6 +50,15 @@ SIGNATURE = Signature(
         ),
         says("Detected mismatch between collectives", "Detected mismatch between collectives"),
         raises(r"monitoredBarrier", strength=CAUSE),
+        # The others ask rank 0 for NCCL's id when they first communicate: rank 0 ended before, or is busy elsewhere.
+        says(
+            r"retrieving ncclUniqueId from|wait timeout after \d+ ?ms(?!, keys)|possible application crash on rank 0",
+            "ncclUniqueId",
+            "wait timeout after",
+            "application crash on rank 0",
+            strength=WEAK + 3,
+            remedy=_RANK_0,
+        ),
     ),
     examples=(
         (
@@ -58,6 +74,7 @@ SIGNATURE = Signature(
             "RuntimeError: Detected mismatch between collectives on ranks. Rank 0 is running collective: A, "
             "but Rank 1 is running collective: B."
         ),
+        "[rank8] is setting up NCCL communicator and retrieving ncclUniqueId from [0]",
     ),
     retry=True,
 )

@@ -25,7 +25,7 @@ SIGNATURE = Signature(
             r"BadGzipFile|zlib\.error"
         ),
         raises(
-            r"generator raised StopIteration|'NoneType' object is not an iterator|pyarrow\.lib\.Arrow\w+|"
+            r"generator raised StopIteration|pyarrow\.lib\.Arrow\w+|"
             "DatasetGenerationError|DatasetGenerationCastError|UnidentifiedImageError|"
             "image file is truncated|UnicodeDecodeError|JSONDecodeError|(?:Column|"
             "Feature)s? .*not (?:found|in|present)|not in the dataset|"
@@ -62,7 +62,6 @@ SIGNATURE = Signature(
     examples=(
         "RuntimeError: generator raised StopIteration",
         "pyarrow.lib.ArrowInvalid: JSON parse error: Missing a name for object member.",
-        "TypeError: 'NoneType' object is not an iterator",
         "ValueError: num_samples should be a positive integer value, but got num_samples=0",
     ),
 )

@@ -16,8 +16,9 @@ SIGNATURE = Signature(
     family="disk_full",
     what="no space or quota is left on a file system",
     remedy=(
-        "Make room, or write elsewhere: `checkpoint.dir`, `env.TMPDIR`, `env.HF_HOME`. Look at `df -h`, "
-        "`df -i` and the quota of the account on the node that says it."
+        "Make room, or write elsewhere: `checkpoint.dir`, `env.TMPDIR`, `env.HF_HOME`; `launch_cluster.caches` moves "
+        "the caches of tools, also out of a container. Look at `df -h`, `df -i` and the quota of the account on the "
+        "node that says it."
     ),
     matches=(
         says(

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    WEAK,
     Signature,
     raises,
     says,
@@ -15,8 +16,9 @@ SIGNATURE = Signature(
     family="env_not_set",
     what="an environment variable is not set: {variable}",
     remedy=(
-        "Start it with `launcher.kind: srun` or `torchrun`, which set RANK, WORLD_SIZE, MASTER_ADDR and "
-        "the rest; others belong in `env` or `secrets`."
+        "Start the program with `command`, not in `setup.commands` or under its own srun: `launcher.kind: srun` and "
+        "`torchrun` both set RANK, WORLD_SIZE, MASTER_ADDR and the rest for every rank. Other variables belong in "
+        "`env` or `secrets`."
     ),
     matches=(
         raises(
@@ -33,6 +35,15 @@ SIGNATURE = Signature(
             "unbound variable",
             "not set",
         ),
+        # Printed, before the program ends with exit code 1.
+        says(
+            r"must be (?:launched|run|started) (?:with|by|via|using) `?"
+            r"(?:torchrun|mpirun|torch\.distributed|accelerate)",
+            "must be launched",
+            "must be run",
+            "must be started",
+            strength=WEAK + 3,
+        ),
     ),
     examples=(
         (
@@ -41,5 +52,6 @@ SIGNATURE = Signature(
         ),
         "KeyError: 'LOCAL_RANK'",
         "run.sh: line 4: DATA_DIR: unbound variable",
+        "This script must be launched with torchrun",
     ),
 )

@@ -14,17 +14,19 @@ SIGNATURE = Signature(
     family="gloo_interface",
     what="Gloo uses an interface that the other nodes cannot reach",
     remedy=(
-        "Name one interface for it: `fabric`, or `env.GLOO_SOCKET_IFNAME` (one name, no `^`). 127.0.x.x "
-        "means that /etc/hosts maps the host's own name to loopback."
+        "Let every node take the interface with the route to the head node (`fabric: auto`, also for Gloo), or name "
+        "one: `env.GLOO_SOCKET_IFNAME` (one name, no `^`), the same as for NCCL. Asynchronous checkpoints use Gloo "
+        "even where training uses NCCL. 127.0.x.x means that /etc/hosts maps the host's own name to loopback."
     ),
     matches=(
         says(
             r"gloo.*connect \[?127\.\d+\.\d+\.\d+|gloo.*connect \[?::1\]|[Uu]nable to find address for: |"
-            "gloo.*(?:Connection refused|No route to host|Network is unreachable|ifa != nullptr|"
-            "makeDeviceForInterface)|gloo.*[Cc]onnect(?:FullMesh)? .*(?:timed? ?out|[Rr]efused)|"
+            r"connect\(\) timeout, remote=\[|gloo.*(?:Connection refused|No route to host|Network is unreachable|"
+            r"ifa != nullptr|makeDeviceForInterface)|gloo.*[Cc]onnect(?:FullMesh|\(\))? .*(?:timed? ?out|[Rr]efused)|"
             "Gloo connectFullMesh failed",
             "gloo/transport",
             "Gloo connect",
+            "connect() timeout",
             "ind address for: ",
         ),
     ),
@@ -33,6 +35,7 @@ SIGNATURE = Signature(
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:144] connect [127.0.0.1]:4242: C"
             "onnection refused"
         ),
+        "[/x/third_party/gloo/gloo/transport/tcp/pair.cc:525] connect() timeout, remote=[10.0.0.2]:4242",
         (
             "RuntimeError: [enforce fail at /x/gloo/transport/tcp/device.cc:83] ifa != nullptr. Unable to fi"
             "nd address for: ib7"

@@ -12,6 +12,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     says,
 )
 
+# Functions that frameworks call on rank 0 alone.
+_EXPORT = r"in (?:save_artifacts|save_hf_\w+|save_pretrained|export_\w+|copy_custom_modeling\w*)\b"
+
 SIGNATURE = Signature(
     family="import_error",
     what="a Python package is missing: {module}",
@@ -22,6 +25,26 @@ SIGNATURE = Signature(
     ),
     matches=(
         raises(r"(?:ModuleNotFoundError|ImportError): No module named '?(?P<module>[\w.]+)"),
+        # The package is there and its part is not: another copy of it comes first.
+        raises(
+            r"(?:ModuleNotFoundError|ImportError): No module named '?(?P<module>megatron\.[\w.]+)",
+            strength=CAUSE + 1,
+            remedy=(
+                "Another copy of the package comes first, often the one in the image: put the folder of your own copy "
+                "in `env.PYTHONPATH` (for example 3rdparty/Megatron-LM below the mounted code), or install it in "
+                "`environment.project`. `preflight.imports` shows each package's version on each node."
+            ),
+        ),
+        raises(
+            r"(?:ImportError|ModuleNotFoundError)\b(?:.*'(?P<module>[\w.]+)')?",
+            frames=_EXPORT,
+            strength=CAUSE + 2,
+            remedy=(
+                "Only rank 0 writes the export, so only its environment was asked, while the others wait until their "
+                "timeout: add the package to the project (`environment.project`, `environment.extras`). If the export "
+                "is only slow, a longer timeout of the process group is an argument of the program in `command`."
+            ),
+        ),
         says(r"^\S*python[\d.]*: No module named '?(?P<module>[\w.]+)'?$", "No module named"),
         raises(r"(?:ImportError|ModuleNotFoundError)\b.*", strength=CAUSE - 1),
         raises(

@@ -28,13 +28,17 @@ EXCEPTION = "exception"
 
 @dataclass(frozen=True)
 class Match:
-    """One wording. `needles`: fixed strings; each matching line contains at least one."""
+    """One wording. `needles`: fixed strings; each matching line contains at least one.
+
+    `remedy`: what helps against this wording, where that is not the remedy of its family.
+    """
 
     regex: re.Pattern[str]
     needles: tuple[str, ...]
     strength: int
     where: str = ANYWHERE
     frames: re.Pattern[str] | None = None
+    remedy: str = ""
 
 
 @dataclass(frozen=True)
@@ -55,14 +59,14 @@ class Signature:
     blames_node: bool = False
 
 
-def says(regex: str, *needles: str, strength: int = CAUSE) -> Match:
+def says(regex: str, *needles: str, strength: int = CAUSE, remedy: str = "") -> Match:
     """A wording that counts on any line."""
-    return Match(re.compile(regex), needles, strength)
+    return Match(re.compile(regex), needles, strength, remedy=remedy)
 
 
-def raises(regex: str, *, frames: str = "", strength: int = CAUSE) -> Match:
+def raises(regex: str, *, frames: str = "", strength: int = CAUSE, remedy: str = "") -> Match:
     """A wording that counts as the last line of an exception, where its traceback passed through `frames`, if given.
 
     It needs no fixed strings: every line that may end a traceback is checked.
     """
-    return Match(re.compile(regex), (), strength, EXCEPTION, re.compile(frames) if frames else None)
+    return Match(re.compile(regex), (), strength, EXCEPTION, re.compile(frames) if frames else None, remedy)

@@ -17,15 +17,15 @@ SIGNATURE = Signature(
     family="numpy_abi",
     what="numpy 2 meets code that was built or written for numpy 1",
     remedy=(
-        "Pin `numpy<2` in the project, lock again, launch again; or take versions of the other packages "
-        "built for numpy 2."
+        "Pin `numpy<2` in the project (`environment.project`), lock it and launch again; or take versions of the other "
+        "packages that know numpy 2 (`datasets` from 2.20 on)."
     ),
     matches=(
         raises(
             r"numpy\.(?:dtype|ufunc) size changed, may indicate binary incompatibility|"
             r"numpy\.core\.multiarray failed to import|`np\.\w+` was removed in the NumPy 2|"
             r"module \'numpy\' has no attribute|_ARRAY_API not found|No module named \'numpy\._core|"
-            "Numpy is not available",
+            r"Numpy is not available|Unable to avoid copy while creating an array",
             strength=CAUSE + 1,
         ),
         says(
@@ -40,5 +40,6 @@ SIGNATURE = Signature(
         ),
         "AttributeError: `np.float_` was removed in the NumPy 2.0 release. Use `np.float64` instead.",
         "ModuleNotFoundError: No module named 'numpy._core'",
+        "ValueError: Unable to avoid copy while creating an array as requested.",
     ),
 )

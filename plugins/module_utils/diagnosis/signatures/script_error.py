@@ -46,6 +46,16 @@ SIGNATURE = Signature(
             "valid identifier",
             strength=WEAK + 3,
         ),
+        says(
+            r": (?:line \d+: )?uv: command not found|execve\(\): uv: No such file",
+            "uv: command not found",
+            "execve(): uv",
+            strength=WEAK + 4,
+            remedy=(
+                "The ranks need no uv: name the project in `environment.project`. The environment is built once, "
+                "before the job, and `command` runs in it."
+            ),
+        ),
         raises("SyntaxError|IndentationError|TabError", strength=RAISED),
     ),
     examples=(
