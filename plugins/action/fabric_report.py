@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.result import ACTION_ARGUMENTS, ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.fabric_file import place
 
 
@@ -26,6 +27,8 @@ class ActionModule(Action):
             "rankzero.slurm.fabric_report", module_args=given, task_vars=task_vars
         )
         result.pop("invocation", None)
+        if result.pop("no_result", False):
+            result["msg"] += f" (to see why: {launch_command('diagnose', options['run_dir'], task_vars)})"
         if result.get("failed"):
             return result
         host = (task_vars or {}).get("inventory_hostname", "localhost")

@@ -14,6 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.ex
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import commands_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import head, launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, WARNING, Row
 
@@ -41,6 +42,8 @@ class ActionModule(LaunchAction):
             completed["variables"] = prepared.variables
             artifact = prepared.plan.spec.artifact
             completed["proof"] = {"path": artifact.path, "require": artifact.require} if artifact else None
+            if completed.get("standing") == "active" and state == "present":
+                completed["commands"] = commands_of(str(completed["run_dir"]), task_vars)
         if explained and state == "present" and not completed.get("failed"):
             completed["explain"] = table(prepared.variables)
         if display.draws and not self._task.check_mode:

@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, last_words, verdict
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import hints, report
 
 
 class ActionModule(Action):
@@ -32,7 +32,7 @@ class ActionModule(Action):
         elif result.get("completed") and not result.get("success") and logs.get("dest"):
             lines += [f"  {line}" for line in last_words(logs["dest"])]
         if display.draws:
-            for row in report(host, launch, result, logs, why):
+            for row in report(task_vars or {}, launch, result, logs, why):
                 display.row(row)
         else:
             for line in lines:
@@ -51,6 +51,6 @@ class ActionModule(Action):
             return {**report_result, "failed": True, "msg": message}
         message = (
             f"{launch.get('name')}: the wait ended before job {launch.get('job_id')}; the job continues. "
-            f"{result.get('msg') or ''} Run the same command again to re-attach."
+            f"{result.get('msg') or ''} {hints(launch, task_vars or {})}"
         )
         return {**report_result, "failed": True, "msg": message}

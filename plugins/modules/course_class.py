@@ -169,6 +169,10 @@ students:
     vars:
       description: File with the student's C(launch_cluster), for C(ansible-playbook -e @FILE).
       type: str
+    command:
+      description: The command line with which the student launches, with the inventory of this run.
+      type: str
+      sample: ansible-playbook -i inventory/login_node.yml train.yml -e @/shared/course/ddp/vars/ada.json
     launch_cluster:
       description: The content of that file.
       type: dict

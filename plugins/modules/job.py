@@ -141,6 +141,18 @@ snapshots:
       collection's playbooks submit exactly what they have planned.
   returned: if something is missing
   type: str
+commands:
+  description: Command lines for this launch, with the inventory of this run.
+  returned: if its job waits or runs
+  type: dict
+  contains:
+    attach:
+      description: Follows it to its end.
+      type: str
+      sample: ansible-playbook -i hosts.yml rankzero.slurm.attach -e run_dir=/shared/state/runs/gpt/469c8ef2a1b2c3d4/1
+    cancel:
+      description: Cancels it.
+      type: str
 missing:
   description: What must be built before the job can be submitted.
   returned: always

@@ -41,8 +41,9 @@ def load(run_dir: str) -> SweepResult:
     text = RunDirectory(os.path.expanduser(run_dir)).text(RESULT)
     if not text:
         raise RankzeroError(
-            f"run_dir: {path} does not exist: the sweep has not ended, or has failed (ansible-playbook "
-            f"rankzero.slurm.diagnose -e run_dir={run_dir})"
+            f"run_dir: {path} does not exist: the sweep has not ended, or has failed",
+            # The action adds the command that tells the cause: only it knows the inventory.
+            no_result=True,
         )
     try:
         document = json.loads(text)

@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import generation
 
 Facts = Mapping[str, NodeFacts]
-SWEEP = "the networks of the nodes, which a login node cannot see: ansible-playbook rankzero.slurm.fabric -e nodes=4"
+SWEEP = "the networks of the nodes, which a login node cannot see: playbook rankzero.slurm.fabric, with -e nodes=4"
 
 
 def suggest(cluster: Parameters, nodes: Facts) -> Suggested:

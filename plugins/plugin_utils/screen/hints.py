@@ -11,26 +11,40 @@ from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import TaskVariables
 
+# Playbooks whose verb of `rankzero` has another name.
+VERBS = {"diagnose": "why"}
 
-def playbook_command(playbook: str, task_vars: TaskVariables, **variables: str) -> str:
-    """The command line that runs one of our playbooks with the inventories of this run."""
+
+def playbook_command(playbook: str, task_vars: TaskVariables, *files: str, **variables: str) -> str:
+    """The command line that runs one of our playbooks, or the user's playbook file, with the inventories of this run.
+
+    `files`: files of variables.
+    """
     words = ["ansible-playbook"]
     for source in task_vars.get("ansible_inventory_sources") or []:
         beside = os.path.relpath(source) if os.path.isabs(source) else source
         words += ["-i", beside if len(beside) < len(source) else source]
-    words.append(f"rankzero.slurm.{playbook}")
+    words.append(playbook if playbook.endswith(".yml") else f"rankzero.slurm.{playbook}")
+    for path in files:
+        words += ["-e", f"@{path}"]
     for name, value in variables.items():
         words += ["-e", f"{name}={value}"]
     return shlex.join(words)
 
 
 def launch_command(
-    verb: str, run_dir: str, task_vars: TaskVariables | None = None, environment: Mapping[str, str] = os.environ
+    playbook: str, run_dir: str, task_vars: TaskVariables | None = None, environment: Mapping[str, str] = os.environ
 ) -> str:
-    """The command line for one launch, with `verb` attach or cancel: of `rankzero` if it started this run, otherwise of
-    ansible-playbook.
+    """The command line for one launch, with `playbook` attach, cancel or diagnose: of `rankzero` if it started this
+    run, otherwise of ansible-playbook.
     """
     if "RANKZERO_RECORDS" not in environment:
-        return playbook_command(verb, task_vars or {}, run_dir=run_dir)
+        return playbook_command(playbook, task_vars or {}, run_dir=run_dir)
     launch = "/".join(run_dir.rstrip("/").split("/")[-3:])
-    return f"{shlex.join(['rankzero', verb, launch])} {environment.get('RANKZERO_OPTIONS', '')}".rstrip()
+    words = ["rankzero", VERBS.get(playbook, playbook), launch]
+    return f"{shlex.join(words)} {environment.get('RANKZERO_OPTIONS', '')}".rstrip()
+
+
+def commands_of(run_dir: str, task_vars: TaskVariables | None) -> dict[str, str]:
+    """The commands to follow a launch that still runs, and to cancel it."""
+    return {playbook: launch_command(playbook, run_dir, task_vars) for playbook in ("attach", "cancel")}

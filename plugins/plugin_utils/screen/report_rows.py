@@ -9,10 +9,10 @@ import os
 import re
 from collections.abc import Mapping
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import last_words, shown_value, verdict
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import commands_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import seconds_text
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, GOOD, NOTE, WARNING, Row
 
@@ -27,8 +27,11 @@ TITLE = 8
 _MARKS = re.compile(r"(\[rank\d+\]:)?[\s^~]*")
 
 
-def report(host: str, launch: Parameters, result: Parameters, logs: Parameters, why: Parameters) -> list[Row]:
+def report(
+    task_vars: TaskVariables, launch: Parameters, result: Parameters, logs: Parameters, why: Parameters
+) -> list[Row]:
     """The last rows of a launch. `why`: the result of module job_diagnosis, if it was run."""
+    host = str(task_vars.get("inventory_hostname", "localhost"))
     became = verdict(result)
     if became == "succeeded":
         rows = [_proven(host, launch, result)]
@@ -41,14 +44,14 @@ def report(host: str, launch: Parameters, result: Parameters, logs: Parameters, 
     rows += [Row(host, NOTE, text=str(line)) for line in launch.get("explain") or []]
     end = f"logs {_here(logs['dest'])}" if logs.get("dest") else ""
     if became == "not finished":
-        end = "   ".join(part for part in (end, hints(launch)) if part)
+        end = "   ".join(part for part in (end, hints(launch, task_vars)) if part)
     return rows + ([Row(host, NOTE, text=end)] if end else [])
 
 
-def hints(launch: Parameters) -> str:
+def hints(launch: Parameters, task_vars: TaskVariables) -> str:
     """How to attach to a launch that is still running, and how to stop it."""
-    run_dir = str(launch.get("run_dir"))
-    return f"again: {launch_command('attach', run_dir)}   stop: {launch_command('cancel', run_dir)}"
+    commands = commands_of(str(launch.get("run_dir")), task_vars)
+    return f"again: {commands['attach']}   stop: {commands['cancel']}"
 
 
 def _proven(host: str, launch: Parameters, result: Parameters) -> Row:

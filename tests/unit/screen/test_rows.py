@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import Channel
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, NOTE, OK, RUNNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
 
+HOST = {"inventory_hostname": "h"}
 LAUNCH = {
     "name": "gpt",
     "job_id": "7",
@@ -107,7 +107,7 @@ def test_what_a_task_that_failed_shows(action: str, result: dict[str, Any], expe
 
 def test_the_end_of_a_proven_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first, last = report("h", LAUNCH, PROVEN, {"dest": str(tmp_path / "runs" / "logs")}, {})
+    first, last = report(HOST, LAUNCH, PROVEN, {"dest": str(tmp_path / "runs" / "logs")}, {})
     assert (first.text, first.right) == ("Proven in 29 s: loss 0.2485 (< 3), world_size 4", "work/result.json")
     assert last.text == "logs runs/logs"
 
@@ -119,7 +119,7 @@ def test_the_end_of_a_failed_launch_says_the_cause_once(tmp_path: Path, monkeypa
     log.parent.mkdir(parents=True)
     frames = "".join(f'  File "x.py", line {number}\n    f()\n' for number in range(3)) + "    ~^^\n"
     log.write_text(f"step 1\nTraceback (most recent call last):\n{frames}ValueError: batch size 3\nmore\n")
-    rows = report("h", LAUNCH, FAILED, {"dest": str(tmp_path / "runs" / "logs")}, {"diagnosis": DIAGNOSIS})
+    rows = report(HOST, LAUNCH, FAILED, {"dest": str(tmp_path / "runs" / "logs")}, {"diagnosis": DIAGNOSIS})
     assert [row.state for row in rows] == [BAD, *[NOTE] * (len(rows) - 1)]
     assert [row.text for row in rows] == [
         "gpt failed after 12 s: a size does not fit",
@@ -140,21 +140,12 @@ def test_the_end_of_a_failed_launch_says_the_cause_once(tmp_path: Path, monkeypa
 def test_a_diagnosis_that_names_a_file_elsewhere_reads_nothing_there(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("ValueError: batch size secret\n")
     root = {**DIAGNOSIS["root"], "file": "logs/../secret", "line": 1}  # type: ignore[dict-item]
-    rows = report("h", LAUNCH, FAILED, {"dest": str(tmp_path / "logs")}, {"diagnosis": {**DIAGNOSIS, "root": root}})
+    rows = report(HOST, LAUNCH, FAILED, {"dest": str(tmp_path / "logs")}, {"diagnosis": {**DIAGNOSIS, "root": root}})
     assert not any("secret" in row.text for row in rows)
 
 
 def test_a_launch_that_goes_on_tells_how_to_come_back() -> None:
-    rows = report("h", LAUNCH, {"completed": False}, {}, {})
+    rows = report(HOST, LAUNCH, {"completed": False}, {}, {})
     assert "job 7 continues" in rows[0].text
     for playbook in ("attach", "cancel"):
         assert f"rankzero.slurm.{playbook} -e run_dir=/s/runs/gpt/0123456789abcdef/2" in rows[-1].text
-
-
-def test_a_launch_of_the_command_is_followed_by_the_command() -> None:
-    run_dir = LAUNCH["run_dir"]
-    assert launch_command(
-        "attach", str(run_dir), environment={"RANKZERO_RECORDS": "/f", "RANKZERO_OPTIONS": "-c ux"}
-    ) == ("rankzero attach gpt/0123456789abcdef/2 -c ux")
-    by_playbook = launch_command("attach", str(run_dir), {"ansible_inventory_sources": ["my hosts"]}, {})
-    assert by_playbook == f"ansible-playbook -i 'my hosts' rankzero.slurm.attach -e run_dir={run_dir}"
