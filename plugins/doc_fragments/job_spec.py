@@ -37,10 +37,11 @@ options:
       - >-
         Values that override the job's, by short name or dotted path (V(resources.nodes)).
       - >-
-        Short names: V(account), V(cp), V(cpus_per_rank), V(debug), V(ep), V(fabric), V(gbs), V(gpus_per_node),
-        V(inside_job), V(launcher), V(mbs), V(memory), V(nodes), V(offline), V(parallel), V(partition), V(pp),
-        V(preflight), V(qos), V(ranks_per_node), V(samples), V(seed), V(spares), V(time), V(tp). The same names
-        given on the command line (C(-e nodes=8)) win over all.
+        Short names: V(account), V(constraint), V(cp), V(cpus_per_rank), V(debug), V(ep), V(exclude), V(exclusive),
+        V(fabric), V(gbs), V(gpus_per_node), V(inside_job), V(launcher), V(mbs), V(memory), V(mpi), V(nodes),
+        V(offline), V(parallel), V(partition), V(pp), V(preflight), V(qos), V(ranks_per_node), V(reservation),
+        V(samples), V(seed), V(spares), V(time), V(tp). The same names given on the command line (C(-e nodes=8)) win
+        over all.
     type: dict
     default: {}
 """

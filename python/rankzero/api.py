@@ -14,7 +14,7 @@ from typing import Any
 from rankzero import errors
 from rankzero.documents import document
 from rankzero.playbook import Call, Played, play
-from rankzero.verbs import inventory_of, selection, with_arguments
+from rankzero.verbs import inventory_of, selection
 
 Listener = Callable[[str], None]
 #: Gets the output of the playbooks where no listener is given. A library prints nothing by itself.
@@ -211,14 +211,10 @@ def _job_variables(
     arguments: Sequence[str],
 ) -> dict[str, Any]:
     changes = dict(overrides or {})
-    if arguments:
-        if isinstance(job, Mapping):
-            changes["command"] = [*job.get("command", []), *arguments]
-        else:
-            changes["command"] = with_arguments(str(job), arguments)
     return {
         "job": dict(job) if isinstance(job, Mapping) else str(job),
         **({"nodes": nodes} if nodes else {}),
+        **({"args": list(arguments)} if arguments else {}),
         **({"launch_overrides": changes} if changes else {}),
     }
 

@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from rankzero.errors import UsageError
+from rankzero.short_names import SHORT_NAMES
 
+#: The title of the options that the field table of the job spec declares.
+SHORT = "short names of the job spec"
 VERBS: dict[str, str] = {
     "init": "write a job file and an inventory, from nothing or from an sbatch script",
     "plan": "show what would be submitted, and why",
@@ -87,6 +90,11 @@ def _job(parser: Parser) -> None:
         "-s", "--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of the job spec"
     )
     parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="further arguments of the program")
+    short = parser.add_argument_group(SHORT)
+    for name, (key, switch) in SHORT_NAMES.items():
+        if name != "nodes":
+            kind: dict[str, Any] = {"action": "store_const", "const": True} if switch else {"metavar": "VALUE"}
+            short.add_argument(f"--{name.replace('_', '-')}", dest=name, help=key, **kind)
 
 
 def _launch(parser: Parser, *, optional: bool = False) -> None:

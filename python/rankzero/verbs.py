@@ -14,6 +14,7 @@ from typing import Any
 
 from rankzero.errors import UsageError
 from rankzero.playbook import Call, configuration
+from rankzero.short_names import SHORT_NAMES
 
 JOB_ID = re.compile(r"\d+(?:[._]\d+)?")
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
@@ -101,24 +102,13 @@ def extra_variables(pairs: Sequence[str]) -> dict[str, str]:
     return variables
 
 
-def with_arguments(path: str, arguments: Sequence[str]) -> list[str]:
-    """The command of a job file with additional arguments."""
-    command = job_file(path).get("command")
-    if not isinstance(command, list) or not all(isinstance(part, str) for part in command):
-        raise UsageError(
-            f"{path}: arguments after -- are added to the list `command`, which this job does not have; give the whole "
-            "command with --set"
-        )
-    return [*command, *arguments]
-
-
 def _job(given: Namespace) -> dict[str, Any]:
     changes = overrides(given.set)
-    if given.arguments:
-        changes["command"] = with_arguments(given.job, given.arguments)
+    short = {name: getattr(given, name) for name in SHORT_NAMES if getattr(given, name) is not None}
     return {
         "job": given.job,
-        **({"nodes": given.nodes} if given.nodes else {}),
+        **short,
+        **({"args": given.arguments} if given.arguments else {}),
         **({"launch_overrides": changes} if changes else {}),
     }
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -17,10 +17,39 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Clu
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_paths, old_short_names
 
+# The override that adds to `command` instead of replacing it.
+ARGUMENTS = "args"
+
 
 def short_names() -> dict[str, str]:
     """Return the allowed overrides: short name -> dotted path."""
-    return {info.meta["short"]: info.path for info in fields_of(LaunchSpec) if info.meta.get("short")}
+    return {info.meta["short"]: info.path for info in fields_of(LaunchSpec) if info.meta["short"]} | {
+        key: f"{info.path}.{key}" for info in fields_of(LaunchSpec) for key in info.meta["short_keys"]
+    }
+
+
+def further_arguments(values: Parameters) -> tuple[list[object], list[str]]:
+    """Return the further arguments of the program that overrides contain, and their mistakes."""
+    given = values.get(ARGUMENTS)
+    if isinstance(given, (list, tuple)):
+        return list(given), []
+    wrong = f"{ARGUMENTS}: must be a list of arguments, such as [--lr, 3e-4], not {t.shown(given)}"
+    return [], [] if given is None else [wrong]
+
+
+def with_arguments(merged: Merged, arguments: Sequence[object]) -> list[str]:
+    """Add further arguments to the program of the merged layers. Return the mistakes."""
+    command = merged.data.get("command")
+    if not arguments:
+        return []
+    if not isinstance(command, list):
+        problem = (
+            f"{ARGUMENTS}: further arguments are added to the list `command`, which this job does not have; a line in "
+            "`shell` can read variables, which `env` sets"
+        )
+        return [problem]
+    merged.data["command"] = [*command, *arguments]
+    return []
 
 
 def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
@@ -28,16 +57,22 @@ def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
     mistakes.
     """
     names = short_names()
-    paths = {*(info.path for info in fields_of(LaunchSpec)), *old_paths()}
+    paths = {*(info.path for info in fields_of(LaunchSpec)), *old_paths(), *names.values()}
+    lists = {info.path for info in fields_of(LaunchSpec) if info.meta["type"].schema.get("type") == "array"}
     data: dict[str, Any] = {}
     problems = []
     for given, value in values.items():
         name = str(given)
+        if name == ARGUMENTS:
+            continue
         path = names.get(name) or old_short_names().get(name, name)
         if path not in paths:
             allowed = sorted(names)
             problems.append(f"override {name}: unknown{t.suggestion(name, allowed)}; short names: {', '.join(allowed)}")
             continue
+        if name in names and path in lists and isinstance(value, str):
+            # `-e exclude=node07` on a command line.
+            value = [value]
         target = data
         *parents, leaf = path.split(".")
         for parent in parents:

@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import image_formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_short_names
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, short_names
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import (
     check_extra_variables,
     extra_variables,
@@ -241,7 +241,7 @@ class LaunchAction(Action):
             check_extra_variables(self, None, extra, self._task_vars)
             tell_localhost(None, extra, self._task_vars)
         names = {**old_short_names(), **short_names()}
-        return {name: plain(extra[name]) for name in names if name in extra}
+        return {name: plain(extra[name]) for name in (*names, ARGUMENTS) if name in extra}
 
     def roots(self, job: Job) -> list[str]:
         """state_root, store_root and, if given, caches as absolute paths. `~` and $NAME are expanded on the cluster."""

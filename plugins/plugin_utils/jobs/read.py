@@ -25,9 +25,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Clu
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import with_new_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
+    further_arguments,
     override_layer,
     parse_cluster,
     split_cluster,
+    with_arguments,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents import json_document, text_document
@@ -118,14 +120,11 @@ def read_job(
     roots = Roots.of(settings.code_roots, cwd)
     layer, base = _own_layer(job, roots, cwd)
     problems = [f"launch_cluster.{text}" for text in mistakes]
-    layers = [Layer("launch_cluster", below), layer]
-    for name, values in (("overrides", overrides), ("command line", command_line)):
-        data, mistakes = override_layer(values or {})
-        problems += mistakes
-        layers.append(Layer(name, data))
-    renamed = [with_new_names(layer) for layer in layers]
+    above, arguments = _override_layers({"overrides": overrides, "command line": command_line}, problems)
+    renamed = [with_new_names(layer) for layer in [Layer("launch_cluster", below), layer, *above]]
     problems += [problem for _layer, _warnings, mistakes in renamed for problem in mistakes]
     merged = merge([layer for layer, _warnings, _problems in renamed])
+    problems += with_arguments(merged, arguments)
     spec = validated(merged, problems, settings.fabrics)
 
     def located(path: str, dotted: str) -> str:
@@ -154,6 +153,21 @@ def read_job(
         roots=roots,
         warnings=tuple(warning for _layer, warnings, _problems in renamed for warning in warnings),
     )
+
+
+def _override_layers(
+    overrides: Mapping[str, Parameters | None], problems: list[str]
+) -> tuple[list[Layer], list[object]]:
+    """(the layers above the job, the further arguments of its program). Mistakes are added to `problems`."""
+    layers = []
+    arguments: list[object] = []
+    for name, values in overrides.items():
+        data, mistakes = override_layer(values or {})
+        further, wrong = further_arguments(values or {})
+        problems += [*mistakes, *wrong]
+        arguments += further
+        layers.append(Layer(name, data))
+    return layers, arguments
 
 
 def _own_layer(job: str | Mapping[str, Any], roots: Roots, cwd: str) -> tuple[Layer, str]:

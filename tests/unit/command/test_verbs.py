@@ -40,7 +40,12 @@ LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     ),
     "run jobs/train.yml -- --lr 1e-3": (
         "train",
-        {"job": "jobs/train.yml", "launch_overrides": {"command": ["train.py", "--steps", "10", "--lr", "1e-3"]}},
+        {"job": "jobs/train.yml", "args": ["--lr", "1e-3"]},
+        [],
+    ),
+    "run jobs/train.yml --exclude node07 --exclusive --cpus-per-rank 4 --mpi pmix": (
+        "train",
+        {"job": "jobs/train.yml", "exclude": "node07", "exclusive": True, "cpus_per_rank": "4", "mpi": "pmix"},
         [],
     ),
     "plan jobs/train.yml": ("plan", {"job": "jobs/train.yml"}, ["--diff"]),
@@ -113,7 +118,7 @@ def test_every_verb_has_its_playbook() -> None:
         ("run jobs/train.yml --nodse 4", "did you mean --nodes?"),
         ("run", "JOB"),
         ("run jobs/train.yml nodes=4", "follow after --"),
-        ("run missing.yml -- --lr 1", "missing.yml"),
+        ("run jobs/train.yml --exlude node07", "did you mean --exclude?"),
         ("run jobs/train.yml -s nodes", "KEY=VALUE"),
         ("run jobs/train.yml -s env={A", "JSON"),
         ("ls gpt/xyz", "NAME/KEY"),

@@ -287,3 +287,28 @@ def test_any_text_survives_the_manifest(arguments: list[str], value: str) -> Non
     text, key = manifest_of(job)
     assert again(text).spec == job.spec
     assert manifest_of(again(text))[1] == key
+
+
+# --- further arguments of the program
+
+
+def test_further_arguments_follow_the_command_of_the_job() -> None:
+    job = {"name": "x", "command": ["train.py", "--steps", "10"]}
+    read = read_job(job, overrides={"args": ["model.seq_length=4096"]}, command_line={"args": ["--lr", 3]})
+    assert read.spec.command == ("train.py", "--steps", "10", "model.seq_length=4096", "--lr", "3")
+    written = read_job({**job, "command": list(read.spec.command)})
+    assert launch_key(read.spec, {}) == launch_key(written.spec, {})
+    replaced = read_job(job, overrides={"command": ["other.py"]}, command_line={"args": ["--lr"]})
+    assert replaced.spec.command == ("other.py", "--lr")
+
+
+@pytest.mark.parametrize(
+    ("job", "arguments", "problem"),
+    [
+        ({"command": ["train.py"]}, "--lr 3", "args: must be a list"),
+        ({"shell": "python train.py"}, ["--lr", "3"], "`shell`"),
+    ],
+)
+def test_further_arguments_need_a_list_to_join(job: dict[str, Any], arguments: Any, problem: str) -> None:
+    (found,) = mistakes({"name": "x", **job}, command_line={"args": arguments})
+    assert problem in found

@@ -188,6 +188,11 @@ def test_the_short_names_are_a_closed_list() -> None:
         "partition": "resources.partition",
         "account": "resources.account",
         "qos": "resources.qos",
+        "constraint": "resources.constraint",
+        "reservation": "resources.reservation",
+        "exclude": "resources.exclude",
+        "exclusive": "resources.exclusive",
+        "mpi": "launcher.srun.mpi",
         "launcher": "launcher.kind",
         "ranks_per_node": "launcher.ranks_per_node",
         "debug": "debug",
@@ -202,12 +207,22 @@ def test_the_short_names_are_a_closed_list() -> None:
     }
 
 
+def test_a_short_name_of_a_list_takes_its_only_element() -> None:
+    data, problems = override_layer({"exclude": "node07,node[01-02]", "mpi": "pmix"})
+    assert problems == []
+    assert data == {"resources": {"exclude": ["node07,node[01-02]"]}, "launcher": {"srun": {"mpi": "pmix"}}}
+    spec = validated(
+        merge([Layer("job.yml", {**MINIMAL, "launcher": {"srun": {"mem-bind": "local"}}}), Layer("x", data)])
+    )
+    assert spec.launcher.srun == {"mem-bind": "local", "mpi": "pmix"}
+
+
 @pytest.mark.parametrize("name", ["nods", "resources", "resources.nods", "env.A", 7, ""])
 def test_an_unknown_override_is_a_mistake(name: Any) -> None:
     data, (problem,) = override_layer({name: "1"})
     assert data == {}
     assert problem.startswith(f"override {name}: unknown")
-    assert "; short names: account, cp, cpus_per_rank, debug, " in problem
+    assert "; short names: account, constraint, cp, cpus_per_rank, debug, " in problem
     assert ("did you mean nodes?" in problem) is (name == "nods")
 
 

@@ -123,16 +123,27 @@ class Resources:
         _slurm_name, "Quality of service.", key=False, short="qos", example="high", sbatch=Sbatch("qos")
     )
     constraint: str | None = option(
-        _slurm_name, "Node features to request.", key=False, example="ib", sbatch=Sbatch("constraint")
+        _slurm_name,
+        "Node features to request.",
+        key=False,
+        short="constraint",
+        example="ib",
+        sbatch=Sbatch("constraint"),
     )
     reservation: str | None = option(
-        _slurm_name, "Reservation to run in.", key=False, example="course", sbatch=Sbatch("reservation")
+        _slurm_name,
+        "Reservation to run in.",
+        key=False,
+        short="reservation",
+        example="course",
+        sbatch=Sbatch("reservation"),
     )
     exclude: tuple[str, ...] = option(
         t.listed(t.text(r"[A-Za-z0-9_.,\[\]-]+", "a host name or host list")),
         "Nodes not to use.",
         (),
         key=False,
+        short="exclude",
         example=["node07"],
         sbatch=Sbatch("exclude", value=lambda ask: ",".join(ask.exclude), inside="given"),
     )
@@ -141,6 +152,7 @@ class Resources:
         "Request whole nodes that are not shared with other jobs.",
         False,
         key=False,
+        short="exclusive",
         example=True,
         sbatch=Sbatch("exclusive"),
     )
@@ -227,5 +239,6 @@ class Launcher:
         t.mapped(OPTION_NAME, "a long option of srun without its dashes", t.OPTION),
         "Any other srun option of the ranks' step, by its long name.",
         {},
+        short_keys=("mpi",),
         example={"mpi": "pmix"},
     )
