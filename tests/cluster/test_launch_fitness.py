@@ -123,7 +123,7 @@ def test_every_planted_fault_is_named_and_spare_nodes_take_their_places(site: Si
         "\nslowest node05 " in table
         and "exchange over TCP (no torch here) of 2 MB between neighbours over ib0" in table
     )
-    assert table.endswith("nodes node06 node07 node08\ninterface ib0\n")
+    assert table.endswith("nodes node06 node07 node08\ninterface ib0 (a name of fast networks)\n")
     # The ranks: the first of the chosen nodes is the master, and nothing of the others is left anywhere.
     started = read_json(run / "started.json")
     assert (started["nodes"], started["master_addr"]) == (["node06", "node07", "node08"], "node06")

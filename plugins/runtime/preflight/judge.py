@@ -9,7 +9,7 @@ import os
 
 from core.files import listed, publish, read
 from preflight import binding
-from preflight.network import FAST_NAMES
+from preflight.network import RDMA
 
 # A node whose best exchange with any neighbour is below this share of the median holds a synchronous job up: every step
 # waits for it. Healthy links of one fabric differ by some per cent; a broken lane or a fallback halves them at least.
@@ -80,12 +80,13 @@ def without_fast_interface(fit, reports):
     counts = {}
     for name in fit:
         for interface in reports[name]["own"]:
-            if interface.startswith(FAST_NAMES):
+            if interface in reports[name].get("rules", {}):
                 counts[interface] = counts.get(interface, 0) + 1
-    wanted = sorted(name for name, count in counts.items() if count > most)
+    rule = {interface: why for name in fit for interface, why in reports[name].get("rules", {}).items()}
+    wanted = [name for name, count in counts.items() if count > most]
     if not wanted:
         return {}
-    interface = wanted[0]
+    interface = min(wanted, key=lambda name: (rule[name].startswith(RDMA), name))
     lacking = {
         name: f"has no {interface}, which the others have" for name in fit if interface not in reports[name]["own"]
     }
@@ -240,7 +241,8 @@ def judge(arguments):
     if chosen != names and chosen:
         print("nodes " + " ".join(chosen))
     if interfaces:
-        print(f"interface {interfaces[0]}")
+        why = reports[chosen[0]].get("rules", {}).get(interfaces[0], "no fast network: the first by name")
+        print(f"interface {interfaces[0]} ({why})")
     publish(os.path.join(folder, "unfit.json"), {name: "; ".join(problems) for name, problems in unfit.items()})
     verdict = [("action", action), ("chosen", " ".join(chosen)), ("interface", interfaces[0] if interfaces else "")]
     verdict += [("port", str(reports[chosen[0]]["port"] or "")) if chosen else ("port", ""), ("message", message)]

@@ -31,7 +31,7 @@ from core.files import publish, read  # noqa: E402
 from node import disk  # noqa: E402
 from node.reports import versions  # noqa: E402
 from preflight.binding import unbound  # noqa: E402
-from preflight.network import fastest_first, free_port, interfaces, usable  # noqa: E402
+from preflight.network import fastest_first, free_port, interfaces, rules, usable  # noqa: E402
 
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
@@ -268,6 +268,7 @@ def node(arguments):
     report = {**examine(arguments, own, lacks, memory), "lacks": lacks, "sees": sees}
     report["problems"] += lacks.values()
     report["own"], report["port"] = own, free_port(os.environ.get("RANKZERO_ATTACHED") or os.environ["SLURM_JOB_ID"])
+    report["rules"] = rules(own)
     report["usable"] = usable(own, name, heads, arguments.folder)
     publish(os.path.join(arguments.folder, name + ".json"), report)
     disk.sweep(disk.candidates(arguments.local_dir))

@@ -211,6 +211,31 @@ def test_a_node_uses_only_what_reaches_each_node_that_may_become_the_first(
     assert network.usable(own, "n3", ["silent"], str(tmp_path)) == {"silent": []}
 
 
+def test_a_fast_interface_is_known_by_its_link_its_name_or_its_rdma_adapter(
+    network: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RoCE has ordinary names: its adapter says which interfaces it serves, also those that a bond consists of."""
+    monkeypatch.setattr(network, "SYSFS", str(tmp_path))
+    speeds = {"ibs1": -1, "hsn0": 200000, "eno1": 25000, "ens1f0": 400000, "bond0": 0}
+    for name, speed in speeds.items():
+        (tmp_path / "net" / name).mkdir(parents=True)
+        (tmp_path / "net" / name / "type").write_text("32\n" if name == "ibs1" else "1\n")
+        (tmp_path / "net" / name / "speed").write_text(f"{speed}\n")
+    (tmp_path / "net" / "bond0" / "lower_ens2f0").mkdir()
+    for adapter, names in (("mlx5_0", ["eno1"]), ("mlx5_1", ["ens1f0"]), ("mlx5_2", ["ens2f0"]), ("cxi_0", [])):
+        for name in names:
+            (tmp_path / "infiniband" / adapter / "device" / "net" / name).mkdir(parents=True)
+    names = ["bond0", "em4", "eno1", "ens1f0", "hsn0", "ibs1"]
+    assert network.rules(names) == {
+        "ibs1": "InfiniBand",
+        "hsn0": "a name of fast networks",
+        "eno1": "RDMA adapter mlx5_0",
+        "ens1f0": "RDMA adapter mlx5_1",
+        "bond0": "RDMA adapter mlx5_2 of ens2f0",
+    }
+    assert network.fastest_first(names) == ["hsn0", "ibs1", "ens1f0", "eno1", "bond0", "em4"]
+
+
 def test_the_port_is_the_jobs_own_or_the_next_free_one(network: ModuleType) -> None:
     port = network.free_port("7")
     assert port is not None and 15259 <= port < 20000
@@ -225,7 +250,7 @@ def test_a_job_shows_the_table_and_all_ranks_get_the_chosen_interface(site: Site
     assert job.finish() == 0, job.log()
     table = (job.run / "preflight" / "0" / "table").read_text().splitlines()
     assert "env=ok run=ok" in table[0]
-    chosen = table[-1].removeprefix("interface ")
+    chosen = table[-1].removeprefix("interface ").partition(" ")[0]
     environment = job.seen()["env"]
     if table[-1].startswith("interface "):  # a machine without a network has none to choose
         assert environment["GLOO_SOCKET_IFNAME"] == environment["NCCL_SOCKET_IFNAME"] == chosen

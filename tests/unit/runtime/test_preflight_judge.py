@@ -25,6 +25,9 @@ def judge() -> Iterator[ModuleType]:
         yield part
 
 
+ETHERNET = "interface eth0 (no fast network: the first by name)"
+
+
 def report(
     folder: Path,
     name: str,
@@ -41,6 +44,7 @@ def report(
         "torch": False,
         "port": 15000,
         "own": dict.fromkeys(reach if own is None else own, f"10.0.0.{name[1:]}"),
+        "rules": dict.fromkeys((n for n in own or reach if n.startswith("ib")), "InfiniBand"),
         "usable": {head: list(reach) for head in heads},
         **more,
     }
@@ -74,7 +78,7 @@ def test_the_fast_interface_that_all_nodes_reach_the_first_one_by_is_chosen(tmp_
     report(tmp_path, "n3", ["ib0", "ib1", "eth0"])
     table, verdict = judged(tmp_path, "n1,n2,n3")
     assert [line.split()[0] for line in table] == ["n1", "n2", "n3", "slow", "interface"]
-    assert table[3:] == ["slow n2: does not reach n1 over ib0", "interface ib1"]
+    assert table[3:] == ["slow n2: does not reach n1 over ib0", "interface ib1 (InfiniBand)"]
     assert (verdict["action"], verdict["chosen"], verdict["interface"]) == ("run", "n1 n2 n3", "ib1")
 
 
@@ -138,7 +142,7 @@ def test_policies(tmp_path: Path, policy: str, wanted: int, action: str, chosen:
     assert verdict["message"] == "n1: the code /c is not here; n3: the code /c is not here"
     if chosen:
         # The port is one that is free on the first node of the ranks.
-        assert (table[-2:], verdict["port"]) == (["nodes n2 n4", "interface eth0"], "15002")
+        assert (table[-2:], verdict["port"]) == (["nodes n2 n4", ETHERNET], "15002")
 
 
 def test_what_all_nodes_have_in_common_is_blamed_on_none(tmp_path: Path) -> None:
@@ -173,7 +177,7 @@ def test_a_node_that_is_bound_to_too_little_is_as_unfit_as_any_other(tmp_path: P
         "bound n1,n3 0:cpus=0-1 1:cpus=2-3",
         f"unfit n2: {few} {where}",
         "nodes n1 n3",
-        "interface eth0",
+        ETHERNET,
     ]
     verdict = judged(tmp_path, "n1,n2,n3", policy="requeue", **geometry)[1]
     assert (verdict["action"], verdict["blamed"]) == ("requeue", "n2")
@@ -227,7 +231,7 @@ def test_two_nodes_have_no_median_to_be_far_from(tmp_path: Path) -> None:
         report(tmp_path, name)
     measured(tmp_path, {("n1", "n2"): 1.0, ("n2", "n1"): 900.0}, ["n1", "n2"])
     table, _verdict = judged(tmp_path, "n1,n2", slow="fail")
-    assert table[2:] == ["slowest n1 1.0 MB/s, median 1.0 MB/s: a measurement", "interface eth0"]
+    assert table[2:] == ["slowest n1 1.0 MB/s, median 1.0 MB/s: a measurement", ETHERNET]
 
 
 @pytest.mark.parametrize("torch", [True, False])
