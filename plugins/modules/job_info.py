@@ -96,6 +96,11 @@ launches:
     message:
       description: Result of the launch, in a sentence.
       type: str
+    never_started:
+      description:
+        - Whether Slurm ended the job before its script started, because the job's first node could not open the job's
+          log. The node then does not see the state root, or the user may not write to it there.
+      type: bool
     drained:
       description:
         - Nodes that Slurm has drained because of the job, each with C(node), C(reason) (Slurm's), C(meaning) and

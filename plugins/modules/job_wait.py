@@ -153,6 +153,12 @@ reason_code:
   description: Slurm's reason code. Empty if Slurm no longer knows the job.
   returned: success
   type: str
+never_started:
+  description:
+    - Whether Slurm ended the job before its script started, because the job's first node could not open the job's log.
+      The node then does not see the state root, or the user may not write to it there.
+  returned: success
+  type: bool
 drained:
   description: Nodes that Slurm has drained because of the job, as in M(rankzero.slurm.job_info).
   returned: success

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,3 +98,18 @@ def test_without_the_preflight_the_ranks_start_at_once(site: Site) -> None:
     assert outcome["success"], outcome
     assert not (run / "preflight").exists()
     assert interfaces(run) == {"eth0"}
+
+
+def test_a_state_root_that_the_nodes_do_not_see_is_named(site: Site) -> None:
+    """Slurm cannot open the job's log, so no line of the job's script runs."""
+    site.host_path(site.state_root).mkdir(parents=True)
+    with contextlib.ExitStack() as mend:
+        for node in site.lab.nodes:
+            mend.callback(site.lab.faults.unhide, node, site.state_root)
+            site.lab.faults.hide(node, site.state_root)
+        played = site.play(site.job("true"), wait=True)
+    (waited,) = played.results("rankzero.slurm.job_wait")
+    assert waited["never_started"] and site.state_root in waited["message"], waited
+    diagnosis = played.results("rankzero.slurm.job_diagnosis")[-1]["diagnosis"]
+    assert diagnosis["family"] == "state_root" and "launch_cluster.state_root" in diagnosis["remedy"]
+    assert site.state_root in diagnosis["what"] and diagnosis["nodes"] == waited["nodes"][:1]

@@ -18,6 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events im
     LAUNCHER,
     PENDING,
     SETUP,
+    STATE_ROOT,
     UNEXPLAINED,
     Event,
 )
@@ -66,6 +67,17 @@ _OF_THE_JOB = {
         matches=(),
         examples=(),
         blames_node=True,
+    ),
+    STATE_ROOT: Signature(
+        family=STATE_ROOT,
+        what="the nodes do not see {state_root}: the job never started",
+        remedy=(
+            "Set `launch_cluster.state_root` and `store_root` to folders that all nodes mount and this user may write, "
+            "and launch again. On some clusters the home directory is not shared. If this folder is, look for it on "
+            "{node}: its mount may be missing there."
+        ),
+        matches=(),
+        examples=(),
     ),
     ARTIFACT: Signature(
         family=ARTIFACT,

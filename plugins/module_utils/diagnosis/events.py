@@ -44,6 +44,8 @@ SETUP = "setup"
 ARTIFACT = "artifact"
 # The scheduler's reason for a job that does not start.
 PENDING = "pending"
+# Slurm could not open the job's log on its first node.
+STATE_ROOT = "state_root"
 # Slurm drained a node because of the job.
 DRAINED = "node_drained"
 

@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events im
     LAUNCHER,
     PENDING,
     SETUP,
+    STATE_ROOT,
     Event,
     FileEvents,
     Reader,
@@ -36,6 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import state_root_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, step_usage
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
@@ -93,6 +95,11 @@ def of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, signatures: Se
     testimony = Testimony()
     # First, because it explains why Slurm cancelled the job.
     _drained(testimony, launch)
+    if launch.never_started:
+        node = launch.nodes[0] if launch.nodes else None
+        known = (("state_root", state_root_of(launch.run_dir)), ("node", node or "the job's first node"))
+        testimony.say(Event(STATE_ROOT, DECISIVE, launch.message, 1, file="Slurm", node=node, captured=known))
+        return testimony
     _slurm_and_job(testimony, launch, run.rejected())
     _preflight(testimony, run, launch)
     if launch.job_id and run.rejected() is None:

@@ -34,7 +34,8 @@ class LaunchReport:
 
     `state` is Slurm's state, or a state of the collection if Slurm knows no job. `reason_code` is Slurm's reason,
     `reason` its meaning, `message` the outcome of the launch in words. Times are epoch seconds, `wall_time` is in
-    seconds. `source`: the Slurm command that reported the job.
+    seconds. `source`: the Slurm command that reported the job. `never_started`: Slurm ended the job before its script
+    started, because its first node could not open the job's log.
     """
 
     name: str
@@ -48,6 +49,7 @@ class LaunchReport:
     active: bool = False
     completed: bool = False
     success: bool = False
+    never_started: bool = False
     exit_code: int | None = None
     reason: str = ""
     reason_code: str = ""

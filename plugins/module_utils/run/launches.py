@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome, Started
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, select_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, select_runs, state_root_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED, UNDECIDED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     SILENT,
@@ -55,7 +55,8 @@ def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> Launch
     nodes = _nodes(slurm, record, started)
     lost = drained.of(slurm, record, verdict=outcome is not None)
     names = [node.node for node in lost]
-    message = _message(status, answer, names)
+    never_started = _never_started(status)
+    message = _no_log(status, nodes) if never_started else _message(status, answer, names)
     hints = drained.sentences(lost, commands=status.over)
     newest = Attempt(
         attempt=status.attempt,
@@ -77,6 +78,7 @@ def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> Launch
         active=status.may_run,
         completed=status.over,
         success=status.state == SUCCEEDED,
+        never_started=never_started,
         exit_code=_exit_code(record, outcome),
         reason=_reason(record, names),
         reason_code=record.reason if record is not None else "",
@@ -109,6 +111,22 @@ def _state(status: LaunchStatus) -> str:
         return "UNSUBMITTED" if status.facts.refusal is None else "REJECTED"
     # Slurm would have derived its state from the batch script's exit code.
     return UNKNOWN if status.outcome is None else ("COMPLETED" if status.outcome.get("success") else "FAILED")
+
+
+def _never_started(status: LaunchStatus) -> bool:
+    """Return whether Slurm ended the job because its first node could not open the job's log."""
+    record, facts = status.record, status.facts
+    left_nothing = status.outcome is None and facts.started is None and facts.run.claim() is None
+    return left_nothing and record is not None and states.log_not_opened(record.state, record.signal)
+
+
+def _no_log(status: LaunchStatus, nodes: Sequence[str]) -> str:
+    """Return the outcome of a launch that never started as a sentence."""
+    node, root = nodes[0] if nodes else "its first node", state_root_of(status.run.path)
+    return (
+        f"job {status.job_id} never started: {node} could not open the job's log below {root} (Slurm's exit code "
+        "0:53). The nodes do not see that folder (launch_cluster.state_root), or this user may not write to it there"
+    )
 
 
 def _exit_code(record: JobRecord | None, outcome: Outcome | None) -> int | None:

@@ -99,6 +99,11 @@ def identity(run_dir: str) -> Identity:
     return Identity(parts[-3], parts[-2], int(parts[-1]))
 
 
+def state_root_of(run_dir: str) -> str:
+    """Return the state root that contains a run directory."""
+    return os.path.normpath(os.path.join(run_dir, *[os.pardir] * 4))
+
+
 def open_run(run_dir: str) -> RunDirectory:
     """Open the run directory at a path from a user. Raises `RankzeroError` if it cannot be read."""
     identity(run_dir)

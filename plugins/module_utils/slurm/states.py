@@ -108,6 +108,9 @@ def is_final(state: str, *, settled: bool = True) -> bool:
     return word in FINAL
 
 
+# The number that Slurm gives as the signal of such a job.
+LOG_NOT_OPENED = 53
+
 _ENDS = {
     "BOOT_FAIL": "its nodes failed to boot",
     "CANCELLED": "it was cancelled",
@@ -132,6 +135,14 @@ def _code(reason: str) -> str:
 def launch_failed(reason: str) -> bool:
     """Return whether Slurm holds the job because it could not start it, according to the job's pending reason."""
     return _code(reason.partition(",")[0]).strip().replace(" ", "_") in _LAUNCH_FAILED
+
+
+def log_not_opened(state: str, signal: int | None) -> bool:
+    """Return whether Slurm ended the job before its script started because its first node could not open its log.
+
+    Slurm reports this as ExitCode 0:53. No process of a job ends by this signal otherwise.
+    """
+    return is_final(state) and signal == LOG_NOT_OPENED
 
 
 def describe_end(state: str, exit_code: int | None = None, signal: int | None = None, reason: str = "") -> str:

@@ -319,9 +319,12 @@ class Watch:
             settle = max(settle, SETTLE)
         if ended_for < settle:
             return False
-        # The job ended while pending: no script ran, so no outcome will appear.
-        unborn = self._attempt is None and record is not None and record.start in (None, record.end)
-        never_ran = unborn and record is not None and record.state in ("CANCELLED", "DEADLINE")
+        # No script ran, so no outcome will appear: the job ended while pending, or its node could not open its log.
+        never_ran = False
+        if self._attempt is None and record is not None:
+            never_ran = record.start in (None, record.end) and record.state in ("CANCELLED", "DEADLINE")
+            claimed = self._view.claim is not None
+            never_ran = never_ran or (not claimed and states.log_not_opened(record.state, record.signal))
         return status.outcome is not None or never_ran or ended_for >= self.outcome_grace
 
     def _schedule(self, poll: Poll, now: float, view: View) -> None:

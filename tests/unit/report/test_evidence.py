@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose, evidence
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -99,6 +99,15 @@ def test_sizes_of_slurm() -> None:
     assert step_usage.size_of("305612K") == 305612 * 1024
     assert step_usage.size_of("4Gn") == 4 << 30
     assert step_usage.size_of("") is step_usage.size_of("0") is None
+
+
+def test_a_job_that_never_started_blames_the_state_root(tmp_path: Path) -> None:
+    slurm = sacct("7|FAILED|0:53|0:0|||300M|node01|eats\n7.batch|CANCELLED|0:53||||node01||node01|batch\n")
+    found, _facts = ended(tmp_path / "1", slurm, never_started=True, nodes=["node01"])
+    diagnosis = advice.diagnosis_of(found, scan.Scan())
+    assert (diagnosis.family, diagnosis.confidence, diagnosis.nodes) == ("state_root", "high", ["node01"])
+    assert "launch_cluster.state_root" in diagnosis.remedy and "node01" in diagnosis.remedy
+    assert "{" not in diagnosis.what + diagnosis.remedy
 
 
 def test_the_preflight_names_the_node_to_leave_out(tmp_path: Path) -> None:

@@ -124,6 +124,20 @@ def test_a_failure_names_both_words(tmp_path: Path) -> None:
     assert found["message"].startswith("the program ended with exit code 3; FAILED: the batch script failed")
 
 
+@pytest.mark.parametrize(
+    ("exit_code", "left", "never"),
+    [("4021", {}, True), ("256", {}, False), ("4021", {"claim": "1 lab 7\n"}, False)],
+)
+def test_a_job_whose_log_slurm_could_not_open_never_started(
+    tmp_path: Path, exit_code: str, left: dict[str, Any], never: bool
+) -> None:
+    """4021 is what squeue of Slurm 22.05 shows for ExitCode 0:53. A job with a claim has run."""
+    launch = look(queue("FAILED", exit_code=exit_code), make_run(tmp_path, *SUBMITTED, **left))
+    assert launch["completed"] and launch["never_started"] is never
+    assert (str(tmp_path) in launch["message"] and "state_root" in launch["message"]) is never
+    assert ("node01" in launch["message"]) is never
+
+
 def test_pending_says_why_and_has_no_times(tmp_path: Path) -> None:
     found = look(queue("PENDING", Reason="Priority", NodeList=""), make_run(tmp_path, *SUBMITTED))
     assert (found["completed"], found["active"], found["started_at"], found["nodes"]) == (False, True, None, [])

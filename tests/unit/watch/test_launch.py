@@ -135,6 +135,16 @@ def test_a_job_cancelled_in_the_queue_leaves_nothing_to_wait_for() -> None:
     assert watch.done
 
 
+def test_a_job_whose_log_slurm_could_not_open_leaves_nothing_to_wait_for() -> None:
+    watch = Watch(RUN, "7")
+    watch.feed(seen(record("FAILED", start=5.0, end=6.0, exit_code=15, signal=53)), 0.0)
+    assert watch.done
+    for begun in ({"started": STARTED}, {"claim": Claim("1", "lab", "7")}):
+        watch = Watch(RUN, "7")
+        watch.feed(seen(record("FAILED", start=5.0, end=6.0, exit_code=15, signal=53), **begun), 0.0)
+        assert not watch.done, "its script ran, so its outcome may still appear"
+
+
 def test_one_empty_answer_is_not_gone() -> None:
     watch = Watch(RUN, "7", outcome_grace=10)
     watch.feed(seen(record(), started=STARTED), 0.0)
