@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run import attempts
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import SlurmAnswer, ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome, Started
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, select_runs, state_root_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED, UNDECIDED
@@ -211,15 +212,22 @@ def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
     runs = select_runs(options)
     if options.get("newest"):
         runs = list({os.path.dirname(run.path): run for run in runs}.values())  # runs are sorted: the newest is last
-    good, bad = trusted_runs(runs)
+    history = History.of(os.path.expanduser(options["state_root"]), len(runs))
+    ended = {run.path for run in runs if history.has(run)}
+    if options.get("active"):
+        runs = [run for run in runs if run.path not in ended]
+    good, bad = trusted_runs(run for run in runs if run.path not in ended)
     answer = ask_slurm(slurm, good)
     reports = {run.path: report(slurm, run, answer) for run in good}
-    launches = [reports.get(run.path) or untrusted(run, bad[run.path]) for run in runs]
+    if not answer.silent and not answer.queue_only:
+        history.keep(reports.values())
+    reports.update((path, untrusted(RunDirectory(path), why)) for path, why in bad.items())
+    launches = [history.launch(run) if run.path in ended else reports[run.path].as_dict() for run in runs]
     if options.get("active"):
-        launches = [launch for launch in launches if launch.active]
+        launches = [launch for launch in launches if launch["active"]]
     if answer.silent:
         slurm.note(answer.silent)
-    result: dict[str, Any] = {"launches": [launch.as_dict() for launch in launches], "slurm_commands": slurm.commands}
+    result: dict[str, Any] = {"launches": launches, "slurm_commands": slurm.commands}
     if not launches:
         result["message"] = _nothing_found(slurm, options)
         result["slurm_commands"] = slurm.commands
