@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.run import history, launches, status
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import history, launch_list, status
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS
@@ -79,11 +79,14 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def listed(root: Path, **more: Any) -> list[dict[str, Any]]:
+    return list(job_info(root, **more)["launches"])
+
+
+def job_info(root: Path, **more: Any) -> dict[str, Any]:
     values = dict.fromkeys(SQUEUE_COLUMNS, "N/A") | {"JobArrayID": "100", "State": "RUNNING", "Reason": "None"}
     running = parse.FIELD.join({**values, "Name": "job0.key0000000000000.1"}.values()) + parse.RECORD + "\n"
     fake = FakeSlurm(squeue=said(running), scontrol=UNKNOWN_ID, sacct=said(""))
-    found = launches.job_info(fake.slurm(), {"state_root": str(root), "newest": True, "active": False, **more})
-    return list(found["launches"])
+    return launch_list.job_info(fake.slurm(), {"state_root": str(root), "newest": True, "active": False, **more})
 
 
 def test_what_has_ended_is_read_once(state_root: Path, read: list[str]) -> None:
@@ -186,7 +189,7 @@ def test_only_what_is_settled_is_kept(state_root: Path, read: list[str], monkeyp
     assert not (state_root / "index").exists(), "the job and Slurm may still write"
     monkeypatch.setattr(history, "SETTLED", 600.0)
     silent = FakeSlurm(squeue=NO_CONTROLLER).slurm()
-    launches.job_info(silent, {"state_root": str(state_root), "newest": True, "active": False})
+    launch_list.job_info(silent, {"state_root": str(state_root), "newest": True, "active": False})
     assert not (state_root / "index").exists(), "Slurm has not answered"
 
 
@@ -199,6 +202,17 @@ def test_superseded_lines_go(state_root: Path) -> None:
     append_an_event(run)
     whole = listed(state_root)
     assert len(index.read_text().split("\n")) < 2 * COUNT and listed(state_root) == whole
+
+
+def test_the_most_recent_launches_are_listed_and_all_active_ones(state_root: Path) -> None:
+    for number in (7, 9):
+        path = state_root / "runs" / f"job{number % 4}" / f"key{number:013d}" / "1" / "outcome.json"
+        path.write_text(json.dumps(outcome(number, time=ENDED + number)))
+    for _with_and_without_index in range(2):
+        found = job_info(state_root, limit=2)
+        assert [launch["job_id"] for launch in found["launches"]] == ["100", "109", "107"]
+        assert found["omitted"] == COUNT - 3
+    assert job_info(state_root, limit=COUNT)["omitted"] == 0 == job_info(state_root)["omitted"]
 
 
 def test_a_few_launches_cost_no_index(state_root: Path) -> None:
