@@ -18,10 +18,14 @@ def saved_step(checkpoints: Path) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--steps", type=int, default=200)
-    parser.add_argument("--config", type=Path, default=Path("configs/small.toml"))
-    options = parser.parse_args()
+    parser = argparse.ArgumentParser(
+        description=__doc__.split("\n", 1)[0],
+        epilog="Every other argument reaches KempnerForge, such as --train.batch_size=4.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("config", type=Path)
+    parser.add_argument("--train.max_steps", dest="steps", type=int, required=True)
+    options, overrides = parser.parse_known_args()
     checkpoints = Path(os.environ["RANKZERO_CHECKPOINT_DIR"])
     framework = Path(os.environ["KEMPNERFORGE"])
     sys.argv = [
@@ -29,6 +33,7 @@ def main() -> None:
         str(options.config),
         f"--train.max_steps={options.steps}",
         f"--checkpoint.dir={checkpoints}",
+        *overrides,
     ]
     try:
         runpy.run_path(str(framework / "scripts" / "train.py"), run_name="__main__")

@@ -108,7 +108,7 @@ def proven(example: Example, nodes: int, said: str, seen: str = "proj=ok env=ok"
 
 
 def test_five_nodes_without_the_bad_one(example: Example) -> None:
-    done = example.play("-e", "nodes=5", launch_overrides={"resources.exclude": ["node02"]})
+    done = example.play("-e", "nodes=5", "-e", "exclude=node02")
     assert done.returncode == 0, done.stdout
     run = proven(example, 5, done.stdout)
     assert "node02" not in read_json(run / "work" / "result.json")["hosts"]

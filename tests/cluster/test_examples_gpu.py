@@ -211,11 +211,12 @@ def test_megatron_bridge_from_an_environment_that_uv_made_once(made: Any) -> Non
 
 
 def test_kempnerforge_on_several_nodes_goes_on_after_its_signal_and_on_one(made: Any) -> None:
+    further = json.dumps({"args": ["--train.batch_size=4"]})
     example = made("kempnerforge", KEMPNERFORGE="@", PYTHONPATH="@", STAND_IN_HOLD="4321")
     for job in ("multi", "single"):
         example.edit(f"jobs/{job}.yml", {"extras: [gpu]": "extras: []", "torch: cu128": "torch: cpu"})
     said: list[subprocess.CompletedProcess[str]] = []
-    playing = threading.Thread(target=lambda: said.append(example.train()))
+    playing = threading.Thread(target=lambda: said.append(example.train("-e", further)))
     playing.start()
     try:
         logs = lambda: "".join(  # noqa: E731
@@ -235,6 +236,9 @@ def test_kempnerforge_on_several_nodes_goes_on_after_its_signal_and_on_one(made:
     assert done.returncode == 0, done.stdout
     first, second = mapped(run, 2, 4), mapped(run, 2, 4, attempt=1)
     assert first[0]["options"]["checkpoint.dir"] == example.checkpoints
+    # One task a GPU, and the program's own override.
+    assert {it["options"]["train.batch_size"] for it in first.values()} == {"4"}
+    assert "export RANKZERO_LAUNCHER=srun\n" in (run / "job.sbatch").read_text(encoding="utf-8")
     assert {it["RANKZERO_ATTEMPT"] for it in second.values()} == {"1"}
     log = (run / "logs" / "1" / "rank-0000.log").read_text(encoding="utf-8")
     assert "loaded checkpoint at iteration 4321\n" in log and " attempt=1 " in log
