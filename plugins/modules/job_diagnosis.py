@@ -175,6 +175,9 @@ diagnosis:
       description:
         - Evidence other than logs. C(accounting) by step, C(exit_code), C(preflight) of unfit nodes, C(samples) of
           the monitors by node, and C(reason) of a pending job. Only without O(path).
+        - If a GPU was full, C(memory) has the C(sizes) of the job (parallelism, batches, sequence length), taken from
+          its section C(parallelism) and the arguments of its program, and the highest memory use that the monitor
+          sampled (C(peak_mb), C(node), C(gpu)).
       type: dict
 lines:
   description: The diagnosis for a screen, at most 15 lines.

@@ -140,8 +140,7 @@ def _shell(given: Namespace) -> tuple[str, dict[str, Any]]:
 
 def _ls(given: Namespace) -> tuple[str, dict[str, Any]]:
     chosen = selection(given.launch) if given.launch else {}
-    limit = {} if given.limit is None else {"limit": given.limit}
-    return "status", {**chosen, **_flag("all", given.all), **_flag("active", given.active), **limit}
+    return "status", {**chosen, **_flag("all", given.all), **_flag("active", given.active)}
 
 
 def _attach(given: Namespace) -> tuple[str, dict[str, Any]]:

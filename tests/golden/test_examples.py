@@ -30,6 +30,7 @@ HERE = Path(__file__).parent / "examples"
 SCRIPTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "cpu_ddp_lab": ("cpu_ddp_lab", "ddp", {}),
     "megatron_lm": ("megatron_lm", "pretrain", {}),
+    "megatron_lm-torchrun": ("megatron_lm", "pretrain_torchrun", {}),
     "megatron_bridge": ("megatron_bridge", "pretrain", {"tp": "4", "pp": "2", "mbs": "1", "gbs": "128"}),
     "megatron_bridge-torchrun": ("megatron_bridge", "pretrain", {"launcher": "torchrun"}),
     "megatron_bridge-uv": ("megatron_bridge", "pretrain_uv", {}),
@@ -101,7 +102,9 @@ def values(name: str) -> dict[str, str]:
     return {variable.name: variable.value for variable in planned(name).variables} | dict(planned(name).exports)
 
 
-@pytest.mark.parametrize("name", ["megatron_lm", "megatron_bridge", "megatron_bridge-torchrun", "megatron_bridge-uv"])
+@pytest.mark.parametrize(
+    "name", ["megatron_lm", "megatron_lm-torchrun", "megatron_bridge", "megatron_bridge-torchrun", "megatron_bridge-uv"]
+)
 def test_connections_follow_from_the_parallelism_and_nobody_writes_them(name: str) -> None:
     """Tensor parallelism on Hopper; the job says nothing of the variable."""
     example, job, _given = SCRIPTS[name]

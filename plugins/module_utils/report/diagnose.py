@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import ad
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist, monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence, job_sizes
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport, screen
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
@@ -33,6 +33,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
 
 DIAGNOSIS = "diagnosis.json"
+# The families whose report shows the sizes of the job.
+MEMORY = ("cuda_oom",)
 DIAGNOSIS_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
     "path": {"type": "path"},
@@ -144,6 +146,8 @@ def _of_end(
         scanned.logs += testimony.logs
         chosen = cause.find_cause(scanned.logs)
     diagnosis = advice.diagnosis_of(chosen, scanned, run.path)
+    if diagnosis.family in MEMORY:
+        testimony.facts["memory"] = _memory(run, launch, diagnosis.nodes)
     ranks = {rank: checklist.read_ends(log.file) for log in scanned.logs if (rank := rank_of(log.file)) is not None}
     started = run.started() or {}
     answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch.success)
@@ -155,6 +159,16 @@ def _of_end(
         text = json.dumps(diagnosis_report.as_dict(), indent=1, sort_keys=True) + "\n"
         changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=check_mode)["changed"])
     return _result(diagnosis_report, scanned, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
+
+
+def _memory(run: RunDirectory, launch: LaunchReport, nodes: Sequence[str]) -> dict[str, object]:
+    """What decides how much memory of the GPUs the job needs, and the most that the monitor saw."""
+    spec = (run.document("launch.json") or {}).get("spec")
+    found = job_sizes.sizes(spec) if isinstance(spec, dict) else {}
+    samples = monitor.read_samples(run.file(os.path.join("monitor", str(launch.attempt))))
+    peak = job_sizes.peak_memory(samples, nodes)
+    where = {"peak_mb": peak[0], "node": peak[1], "gpu": peak[2]} if peak else {}
+    return {"sizes": found, **where, "text": job_sizes.sentence(found, peak)}
 
 
 def _result(report: DiagnosisReport, scanned: scan.Scan, *, changed: bool, story: str = "") -> dict[str, Any]:

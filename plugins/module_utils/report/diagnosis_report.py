@@ -75,12 +75,19 @@ def screen(report: DiagnosisReport, story: str = "") -> list[str]:
     lines += _row("evidence", f"{root.file}:{root.line}  {root.text}", 3)
     for event in diagnosis.evidence[1:SHOWN]:
         lines += _row("", f"{event.file}:{event.line}  {event.text}", 1)
+    lines += _row("job", _memory(report), 2)
     if len(diagnosis.chain) > 1:
         lines += _row("then", " -> ".join(diagnosis.chain[1:]), 1)
     lines += _row("remedy", diagnosis.remedy, 4)
     lines += _row("retry", "the same launch may succeed when it is tried again" if diagnosis.retry else "", 1)
     lines += [*_unread(diagnosis), *_row("story", story, 1)]
     return lines[:SCREEN_LINES]
+
+
+def _memory(report: DiagnosisReport) -> str:
+    """The sizes of a job whose GPUs were full, and the most that was sampled."""
+    memory = (report.facts or {}).get("memory")
+    return str(memory.get("text") or "") if isinstance(memory, Mapping) else ""
 
 
 def _running(report: DiagnosisReport) -> list[str]:

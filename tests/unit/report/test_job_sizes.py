@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sizes of a job that ran out of GPU memory, as its spec and its program's arguments state them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose, job_sizes
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from tests.unit.slurm.recorded import NO_ACCOUNTING, FakeSlurm
+
+SPECS: dict[str, tuple[dict[str, Any], str]] = {
+    "megatron-lm": (
+        {
+            "command": ["pretrain.py", "--num-layers", 24, "--seq-length", "4096", "--micro-batch-size", "4"],
+            "parallelism": {"tensor": "2", "pipeline": "2", "micro_batch": "2", "global_batch": "128"},
+        },
+        "TP 2, PP 2, micro batch 2, global batch 128, sequence length 4096",
+    ),
+    "megatron bridge": (
+        {
+            "command": [
+                "run_recipe.py",
+                "model.tensor_model_parallel_size=4",
+                "model.seq_length=8192",
+                "train.global_batch_size=64",
+            ]
+        },
+        "TP 4, global batch 64, sequence length 8192",
+    ),
+    "kempnerforge, where the last one counts": (
+        {"command": ["train.py", "c.toml", "--train.batch_size=8", "--train.seq_len=2048", "--train.batch_size=4"]},
+        "micro batch 4, sequence length 2048",
+    ),
+    "a line for the shell": (
+        {"shell": "python3 pretrain.py --micro_batch_size 10 --batch_size 2048 --global_rank $RANK"},
+        "micro batch 10",
+    ),
+    "nothing known": ({"shell": "python 'x --seq-length"}, ""),
+    "no numbers": ({"command": ["x", "--seq-length", "--micro-batch-size=auto", "--tp"]}, ""),
+}
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_sizes_are_those_of_the_job(name: str) -> None:
+    spec, text = SPECS[name]
+    assert job_sizes.sentence(job_sizes.sizes(spec), None) == text
+
+
+def test_a_full_gpu_is_reported_with_the_sizes_and_the_peak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = tmp_path / "runs" / "a" / "k" / "1"
+    for folder in ("logs/0", "monitor/0"):
+        (run / folder).mkdir(parents=True)
+    (run / "launch.json").write_text(json.dumps({"spec": SPECS["megatron-lm"][0]}))
+    (run / "logs" / "0" / "rank-0003.log").write_text(
+        "[rankzero] RANK=3 LOCAL_RANK=3 WORLD_SIZE=8 NODE_RANK=0 host=gpu01 attempt=0 master=gpu01:15000\n"
+        'Traceback (most recent call last):\n  File "pretrain.py", line 3, in step\n    go()\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB.\n"
+    )
+    for node, used in (("gpu01", 80_384), ("gpu02", 81_000)):
+        (run / "monitor" / "0" / f"{node}.gpu.csv").write_text(
+            f"2026/01/01 00:00:00.000, 3, 88.1 W, 99 %, {used} MiB, 61\n"
+        )
+    launch = LaunchReport(
+        "a", "k", 1, "FAILED", "it failed", str(run), str(run / "logs"), job_id="9", completed=True, exit_code=1
+    )
+    monkeypatch.setattr(diagnose, "final_report", lambda slurm, run: launch)
+    options = {"run_dir": str(run), "state_root": "~", "_families": [], "processes": 1, "write": True}
+    found = diagnose.diagnose(FakeSlurm(sacct=NO_ACCOUNTING).slurm(), options)
+    assert found["diagnosis"]["family"] == "cuda_oom"
+    memory = found["diagnosis"]["facts"]["memory"]
+    assert (memory["sizes"]["sequence length"], memory["peak_mb"], memory["node"], memory["gpu"]) == (
+        4096,
+        80_384,
+        "gpu01",
+        "3",
+    )
+    (line,) = (line for line in found["lines"] if line.startswith("job "))
+    assert "TP 2, PP 2" in line and "78.5 GiB" in line and "gpu01" in line
+    assert json.loads((run / "diagnosis.json").read_text())["facts"]["memory"] == memory
