@@ -29,6 +29,10 @@ options:
     description: Only launches whose job is pending, running or may be requeued.
     type: bool
     default: false
+  limit:
+    description: Of the launches that are not active, report at most this many, the most recent ones. V(0) reports all.
+    type: int
+    default: 0
 seealso:
   - module: rankzero.slurm.job
   - module: rankzero.slurm.job_wait
@@ -153,6 +157,10 @@ launches:
     source:
       description: Which command knew the job, V(squeue), V(scontrol) or V(sacct); null where none did.
       type: str
+omitted:
+  description: Number of launches that O(limit) left out.
+  returned: success
+  type: int
 lines:
   description: The launches as aligned lines for people, the active ones first, then the newest.
   returned: success
@@ -175,7 +183,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.listing import listing
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import job_info
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_list import job_info
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
@@ -183,6 +191,7 @@ ARGUMENT_SPEC = {
     **RUN_ARGUMENTS,
     "newest": {"type": "bool", "default": False},
     "active": {"type": "bool", "default": False},
+    "limit": {"type": "int", "default": 0},
 }
 
 
@@ -190,6 +199,8 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
     info = job_info(slurm, module.params)
     lines = listing(info["launches"], time.time()) or [info.get("message", "")]
+    if info["omitted"]:
+        lines.append(f"{info['omitted']} older launches are not shown (limit {module.params['limit']}; 0 shows all)")
     return {"changed": False, **info, "lines": lines, "warnings": slurm.notes}
 
 

@@ -135,7 +135,9 @@ class Launch:
 
     def status(self) -> Status:
         """Query the cluster."""
-        (launch,) = document("ls", self._options.play("status", {**self._chosen, "all": True}), 0)["launches"]
+        (launch,) = document("ls", self._options.play("status", {**self._chosen, "all": True, "limit": 0}), 0)[
+            "launches"
+        ]
         self._status = _status(launch["status"])
         return self._status
 
@@ -277,7 +279,7 @@ def launches(
 ) -> list[Launch]:
     """The recorded launches, each with its newest generation."""
     options = Options(cluster, inventory, listener)
-    variables = {**(selection(name) if name else {}), **({"active": True} if active else {})}
+    variables = {**(selection(name) if name else {}), **({"active": True} if active else {}), "limit": 0}
     return [Launch(launch, options) for launch in document("ls", options.play("status", variables), 0)["launches"]]
 
 
@@ -286,7 +288,7 @@ def attach(
 ) -> Launch:
     """The launch with this job id, name, NAME/KEY, NAME/KEY/GENERATION, run directory or job file."""
     options = Options(cluster, inventory, listener)
-    matches = document("ls", options.play("status", selection(launch)), 0)["launches"]
+    matches = document("ls", options.play("status", {**selection(launch), "limit": 0}), 0)["launches"]
     if not matches:
         raise errors.Refused(f"no launch {launch} is recorded on the cluster; rankzero.launches() lists them")
     if len(matches) > 1:

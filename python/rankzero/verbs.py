@@ -140,7 +140,8 @@ def _shell(given: Namespace) -> tuple[str, dict[str, Any]]:
 
 def _ls(given: Namespace) -> tuple[str, dict[str, Any]]:
     chosen = selection(given.launch) if given.launch else {}
-    return "status", {**chosen, **_flag("all", given.all), **_flag("active", given.active)}
+    limit = {} if given.limit is None else {"limit": given.limit}
+    return "status", {**chosen, **_flag("all", given.all), **_flag("active", given.active), **limit}
 
 
 def _attach(given: Namespace) -> tuple[str, dict[str, Any]]:

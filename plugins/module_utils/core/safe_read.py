@@ -84,7 +84,7 @@ class Beneath:
             for part in relative.split("/"):
                 if part in ("", "."):
                     continue
-                place = os.path.join(place, part)
+                place = f"{place}/{part}"
                 inner = self._open(descriptor, part, _FOLDER, place)
                 os.close(descriptor)
                 descriptor = inner
@@ -129,7 +129,7 @@ class Beneath:
             with self.folder(relative) as folder:
                 names = sorted(os.listdir(folder))
                 for name in filter(limits, names):
-                    path = os.path.join(self.root, relative, name)
+                    path = f"{self.root}/{relative}/{name}"
                     with contextlib.suppress(OSError):
                         descriptor = self._open_file(folder, name, path)
                         try:

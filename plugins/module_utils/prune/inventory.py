@@ -184,13 +184,14 @@ def runs(slurm: Slurm, known: Queue, directories: Sequence[RunDirectory], now: f
     ids = {each: record for record in known.jobs for each in (base_id(record.job_id), record.job_id)}
     runs, open_ones = [], []
     for directory in directories:
-        facts = RunFacts.read(directory)
+        read = directory.snapshot()
+        facts = RunFacts.read(read)
         record = names.get(identity(directory.path).job_name) or ids.get(facts.job_id or "")
         status = status_of(facts, JobAnswer(record, SILENT if known.silent else QUEUE))
         if record is not None:
-            runs.append(_run(directory, None, f"job {record.job_id} is {record.state.lower()}"))
+            runs.append(_run(read, None, f"job {record.job_id} is {record.state.lower()}"))
         elif status.over:
-            runs.append(_run(directory, status.state if status.job_id or status.outcome else "refused by Slurm"))
+            runs.append(_run(read, status.state if status.job_id or status.outcome else "refused by Slurm"))
         else:
             open_ones.append(directory)
     if open_ones:

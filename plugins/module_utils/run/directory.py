@@ -43,6 +43,8 @@ _LIMITS = {
     "outcome.json": state_files.MOST,
     plain_verdict.FILE: state_files.MOST,
 }
+# The files that say what became of a launch. Those of earlier attempts appear only when these change.
+STATUS_FILES = tuple(_LIMITS)
 
 
 @dataclass(frozen=True)
@@ -255,6 +257,10 @@ class RunSnapshot(RunDirectory):
     listed: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
 
+    def snapshot(self) -> RunSnapshot:
+        """Return itself."""
+        return self
+
     def text(self, name: str, most: int = state_files.MOST) -> str:
         """Return the text that one of its files had; "" if there was none."""
         return self.texts.get(name, "")
@@ -302,15 +308,21 @@ def as_element(events: Sequence[Event], task: int) -> list[Event]:
     return element_events
 
 
-def names_of_key(runs_dir: str) -> list[str]:
-    """Return the names in the folder of one key. Raises `Untrusted` if another user could have created them."""
-    root, place = state_files.of_run(os.path.join(runs_dir, "1"))
-    return root.names(os.path.dirname(place))
+def names_of_key(runs_dir: str, root: Beneath | None = None) -> list[str]:
+    """Return the names in the folder of one key. Raises `Untrusted` if another user could have created them.
+
+    `root`: the state root, if the caller has opened it.
+    """
+    place = os.path.join(*runs_dir.split(os.sep)[-3:]) if root else ""
+    if root is None:
+        root, run = state_files.of_run(os.path.join(runs_dir, "1"))
+        place = os.path.dirname(run)
+    return root.names(place)
 
 
-def generations(runs_dir: str) -> list[RunDirectory]:
-    """Return the generations of one key, oldest first. Raises `Untrusted` if another user could have created one."""
-    numbers = sorted(int(name) for name in names_of_key(runs_dir) if re.fullmatch("[1-9][0-9]{0,8}", name))
+def generations(runs_dir: str, root: Beneath | None = None) -> list[RunDirectory]:
+    """Return the generations of one key, oldest first. `root`: as in `names_of_key`. Raises `Untrusted`."""
+    numbers = sorted(int(name) for name in names_of_key(runs_dir, root) if re.fullmatch("[1-9][0-9]{0,8}", name))
     return [RunDirectory(os.path.join(runs_dir, str(number))) for number in numbers]
 
 

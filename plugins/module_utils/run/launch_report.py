@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Outcome
@@ -67,6 +67,7 @@ class LaunchReport:
     def as_dict(self) -> ModuleResult:
         """Return the fields as modules return them, with the artifact of the outcome."""
         artifact = self.outcome.get("artifact") if self.outcome else None
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         lists = {name: list(getattr(self, name)) for name in ("nodes", "journal")}
         details = {"drained": [node.as_dict() for node in self.drained], "attempts": list(map(asdict, self.attempts))}
-        return {**asdict(self), **lists, **details, "artifact": artifact}
+        return {**values, **lists, **details, "artifact": artifact}

@@ -9,19 +9,17 @@ be gone. The report then contains what is known and names the source that did no
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmMissing
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import attempts, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import SlurmAnswer, ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome, Started
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, select_runs, state_root_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, state_root_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED, UNDECIDED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     SILENT,
@@ -29,11 +27,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     LaunchStatus,
     RunFacts,
     status_of,
-    trusted_runs,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import drained, reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, find_by_id, launch_id
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, launch_id
 
 # State of a launch whose run directory another user could have written. Nothing else is reported about it.
 UNTRUSTED = "UNTRUSTED"
@@ -204,38 +201,6 @@ def _times(status: LaunchStatus) -> tuple[float | None, float | None]:
     if began is None and started is not None and not pending:
         began = started.get("time")
     return began, ended if status.over else None
-
-
-def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
-    """Return the result of module job_info for RUN_ARGUMENTS."""
-    runs = select_runs(options)
-    if options.get("newest"):
-        runs = list({os.path.dirname(run.path): run for run in runs}.values())  # runs are sorted: the newest is last
-    good, bad = trusted_runs(runs)
-    answer = ask_slurm(slurm, good)
-    reports = {run.path: report(slurm, run, answer) for run in good}
-    launches = [reports.get(run.path) or untrusted(run, bad[run.path]) for run in runs]
-    if options.get("active"):
-        launches = [launch for launch in launches if launch.active]
-    if answer.silent:
-        slurm.note(answer.silent)
-    result: dict[str, Any] = {"launches": [launch.as_dict() for launch in launches], "slurm_commands": slurm.commands}
-    if not launches:
-        result["message"] = _nothing_found(slurm, options)
-        result["slurm_commands"] = slurm.commands
-    return result
-
-
-def _nothing_found(slurm: Slurm, options: Mapping[str, Any]) -> str:
-    root = os.path.expanduser(options["state_root"])
-    given = [f"{o} {options[o]}" for o in ("name", "key", "generation", "job_id") if options.get(o)]
-    text = f"no launch{' with ' + ', '.join(given) if given else ''} is recorded under {root}"
-    if not options.get("job_id"):
-        return text
-    record = next(iter(find_by_id(slurm, [options["job_id"]]).values()), None)
-    if record is None:
-        return f"{text}, and Slurm does not know that job"
-    return f"{text}; Slurm knows the job as {record.name!r} ({record.state}), so another program or state_root made it"
 
 
 # Seconds until Slurm is asked again while it still closes a job whose outcome is known.

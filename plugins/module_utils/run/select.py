@@ -142,13 +142,13 @@ def find_runs(
     `key` may be given in full or as a prefix. `job_id` also finds a job that lost the claim to another one. If it
     belongs to no launch itself, the launches inside that job, or of that array, are returned.
     """
-    runs = os.path.join(state_root, "runs")
+    root = state_files.of(state_root)
     chosen, inside = [], []
-    for launch_name in names_of(state_root) if name is None else [name]:
-        for launch_key in keys_of(state_root, launch_name):
+    for launch_name in root.folders("runs") if name is None else [name]:
+        for launch_key in root.folders(os.path.join("runs", launch_name)):
             if key is not None and not launch_key.startswith(key[:KEY_LENGTH]):
                 continue
-            for run in generations(os.path.join(runs, launch_name, launch_key)):
+            for run in generations(os.path.join(state_root, "runs", launch_name, launch_key), root):
                 if generation not in (None, run.generation):
                     continue
                 ids = _job_ids(run) if job_id is not None else set()
@@ -160,8 +160,10 @@ def find_runs(
 
 
 def _job_ids(run: RunDirectory) -> set[str]:
-    ids = {str(event["job_id"]) for event in run.events() if event.get("job_id")}
-    own = run.job_id()
+    read = run.snapshot()
+    events = read.events()
+    ids = {str(event["job_id"]) for event in events if event.get("job_id")}
+    own = read.job_id(events)
     return ids | {own} if own else ids
 
 

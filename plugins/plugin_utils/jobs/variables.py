@@ -119,7 +119,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "pull": (*SELECTION, "dest", "paths"),
     "logs": (*SELECTION, "dest", "tail_bytes", "head_bytes", "merge", "follow", "redact"),
     "diagnose": (*SELECTION, "logs", "stall_factor", "stall_seconds", "families"),
-    "status": (*SELECTION, "all", "active"),
+    "status": (*SELECTION, "all", "active", "limit"),
     "prune": ("older_than", "max_size", "owners", "kinds"),
     "reconcile": ("jobs", "removed", "changed", "relaunch", *(f"reconcile_{name}" for name in RECONCILE)),
     "fabric": (*(f"fabric_{name}" for name in FABRIC), "rerun", "explain"),

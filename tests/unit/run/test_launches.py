@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.run import launches, select
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import launch_list, launches, select
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
@@ -86,7 +86,7 @@ def options(**given: Any) -> dict[str, Any]:
 
 
 def look(fake: FakeSlurm, run: Path) -> dict[str, Any]:
-    (launch,) = launches.job_info(fake.slurm(), options(run_dir=str(run)))["launches"]
+    (launch,) = launch_list.job_info(fake.slurm(), options(run_dir=str(run)))["launches"]
     return launch
 
 
@@ -179,7 +179,7 @@ def test_gone_from_slurm_without_an_outcome_is_a_failure(tmp_path: Path) -> None
 def test_silence_concludes_nothing(tmp_path: Path, fake: FakeSlurm) -> None:
     slurm = fake.slurm()
     run = make_run(tmp_path, *SUBMITTED)
-    (found,) = launches.job_info(slurm, options(run_dir=str(run)))["launches"]
+    (found,) = launch_list.job_info(slurm, options(run_dir=str(run)))["launches"]
     assert (found["completed"], found["active"], found["state"]) == (False, True, "UNKNOWN")
     assert slurm.notes, "the user is warned"
 
@@ -250,7 +250,7 @@ def test_many_launches_take_one_squeue(tmp_path: Path) -> None:
         make_run(tmp_path, entry("intent"), entry("submitted", job_id=str(generation)), generation=generation)
     body = "".join(row("RUNNING", JobArrayID=str(i), Name=f"gpt.{KEY}.{i}", NodeList="node01") for i in range(1, 6))
     fake = FakeSlurm(squeue=said(body))
-    found = launches.job_info(fake.slurm(), options(state_root=str(tmp_path), name="gpt"))
+    found = launch_list.job_info(fake.slurm(), options(state_root=str(tmp_path), name="gpt"))
     assert [launch["generation"] for launch in found["launches"]] == [1, 2, 3, 4, 5]
     assert found["slurm_commands"] == 1
 
@@ -313,15 +313,16 @@ def test_bad_input_says_what_to_do(tmp_path: Path) -> None:
 
 def test_nothing_found_says_where_and_what_slurm_knows(tmp_path: Path) -> None:
     root = str(tmp_path)
-    found = launches.job_info(FakeSlurm().slurm(), options(state_root=root, name="gpt"))
+    found = launch_list.job_info(FakeSlurm().slurm(), options(state_root=root, name="gpt"))
     assert found == {
         "launches": [],
+        "omitted": 0,
         "slurm_commands": 0,
         "message": f"no launch with name gpt is recorded under {root}",
     }
-    found = launches.job_info(gone().slurm(), options(state_root=root, job_id="7"))
+    found = launch_list.job_info(gone().slurm(), options(state_root=root, job_id="7"))
     assert found["message"].endswith("and Slurm does not know that job")
-    found = launches.job_info(queue("RUNNING", Name="other").slurm(), options(state_root=root, job_id="7"))
+    found = launch_list.job_info(queue("RUNNING", Name="other").slurm(), options(state_root=root, job_id="7"))
     assert "Slurm knows the job as 'other' (RUNNING)" in found["message"]
 
 

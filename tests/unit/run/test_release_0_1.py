@@ -18,7 +18,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import collect
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.prune import prune
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnose import DIAGNOSIS_SPEC, diagnose
-from ansible_collections.rankzero.slurm.plugins.module_utils.run import launches, select
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import launch_list, select
 from tests.unit.run.test_launches import gone, queue
 
 RUNS: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("release_0_1.json").read_text(encoding="utf-8"))
@@ -51,7 +51,7 @@ def of(state: Path, name: str, **more: Any) -> dict[str, Any]:
 def test_an_ended_launch_is_reported_where_slurm_has_forgotten_it(
     state: Path, name: str, wanted: dict[str, Any]
 ) -> None:
-    (launch,) = launches.job_info(gone().slurm(), of(state, name))["launches"]
+    (launch,) = launch_list.job_info(gone().slurm(), of(state, name))["launches"]
     assert {key: launch[key] for key in wanted} == wanted
     assert (launch["nodes"], launch["active"]) == (["node01", "node02"], False)
     assert (launch["artifact"] or {}).get("values", {}) == ({} if name == "cancel" else {"loss": 0.5})
@@ -59,9 +59,9 @@ def test_an_ended_launch_is_reported_where_slurm_has_forgotten_it(
 
 def test_a_launch_that_runs_on_is_active(state: Path) -> None:
     slurm = queue("RUNNING", JobArrayID="3", Name="old-sleep.83990a844895c207.1").slurm()
-    (launch,) = launches.job_info(slurm, of(state, "sleep"))["launches"]
+    (launch,) = launch_list.job_info(slurm, of(state, "sleep"))["launches"]
     assert (launch["active"], launch["state"], launch["job_id"]) == (True, "RUNNING", "3")
-    (launch,) = launches.job_info(gone().slurm(), of(state, "sleep"))["launches"]
+    (launch,) = launch_list.job_info(gone().slurm(), of(state, "sleep"))["launches"]
     assert not launch["success"]
 
 

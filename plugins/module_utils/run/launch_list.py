@@ -1,0 +1,73 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""List launches, as module job_info returns them: the ended ones from the index, all others from run directories and
+Slurm's answer.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.history import History
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import report, untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import select_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import trusted_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import find_by_id
+
+
+def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
+    """Return the result of module job_info. `limit` and the other options: as the module documents them."""
+    runs = select_runs(options)
+    if options.get("newest"):
+        runs = list({os.path.dirname(run.path): run for run in runs}.values())  # runs are sorted: the newest is last
+    history = History.of(os.path.expanduser(options["state_root"]), len(runs))
+    ended = {run.path for run in runs if history.has(run)}
+    if options.get("active"):
+        runs = [run for run in runs if run.path not in ended]
+    good, bad = trusted_runs(run for run in runs if run.path not in ended)
+    answer = ask_slurm(slurm, good)
+    reports = {run.path: report(slurm, run, answer) for run in good}
+    if not answer.silent and not answer.queue_only:
+        history.keep(reports.values())
+    reports.update((path, untrusted(RunDirectory(path), why)) for path, why in bad.items())
+    launches = [history.launch(run) if run.path in ended else reports[run.path].as_dict() for run in runs]
+    if options.get("active"):
+        launches = [launch for launch in launches if launch["active"]]
+    if answer.silent:
+        slurm.note(answer.silent)
+    launches, omitted = _most_recent(launches, int(options.get("limit") or 0))
+    result: dict[str, Any] = {"launches": launches, "omitted": omitted, "slurm_commands": slurm.commands}
+    if not launches:
+        result["message"] = _nothing_found(slurm, options)
+        result["slurm_commands"] = slurm.commands
+    return result
+
+
+def _most_recent(launches: list[ModuleResult], limit: int) -> tuple[list[ModuleResult], int]:
+    """Return the active launches and the `limit` most recent others, in the same order, and how many are left out."""
+    over = [launch for launch in launches if not launch["active"]]
+    if not 0 < limit < len(over):
+        return launches, 0
+    recent = heapq.nlargest(limit, over, key=lambda launch: launch["finished_at"] or launch["started_at"] or 0.0)
+    kept = {launch["run_dir"] for launch in recent}
+    return [launch for launch in launches if launch["active"] or launch["run_dir"] in kept], len(over) - limit
+
+
+def _nothing_found(slurm: Slurm, options: Mapping[str, Any]) -> str:
+    root = os.path.expanduser(options["state_root"])
+    given = [f"{o} {options[o]}" for o in ("name", "key", "generation", "job_id") if options.get(o)]
+    text = f"no launch{' with ' + ', '.join(given) if given else ''} is recorded under {root}"
+    if not options.get("job_id"):
+        return text
+    record = next(iter(find_by_id(slurm, [options["job_id"]]).values()), None)
+    if record is None:
+        return f"{text}, and Slurm does not know that job"
+    return f"{text}; Slurm knows the job as {record.name!r} ({record.state}), so another program or state_root made it"

@@ -1,0 +1,222 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The index of ended launches never says anything else than the run directories."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import history, launch_list, status
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS
+from tests.unit.slurm.recorded import NO_CONTROLLER, UNKNOWN_ID, FakeSlurm, said
+
+COUNT = 40
+ENDED = time.time() - 3600
+ELEMENT = "/key0000000000039/"
+
+
+@pytest.fixture
+def state_root(tmp_path: Path) -> Path:
+    """Forty launches, all ended an hour ago but the first, which runs. The last one is a sweep's element."""
+    root = tmp_path / "state"
+    for number in range(COUNT):
+        run = root / "runs" / f"job{number % 4}" / f"key{number:013d}" / "1"
+        run.mkdir(parents=True)
+        intent = {"time": ENDED - 60, "event": "intent"}
+        if number == COUNT - 1:
+            intent |= {"array": ".sweep-ab/1", "task": 3}
+            array = run.parent.parent / ".sweep-ab" / "1"
+            array.mkdir(parents=True)
+            write_lines(array / "journal.jsonl", {"time": ENDED - 59, "event": "submitted", "job_id": "900"})
+        submitted = {"time": ENDED - 59, "event": "submitted", "job_id": str(100 + number)}
+        write_lines(run / "journal.jsonl", intent, *([] if number == COUNT - 1 else [submitted]))
+        if number:
+            (run / "outcome.json").write_text(json.dumps(outcome(number)))
+    return root
+
+
+def write_lines(path: Path, *lines: dict[str, Any]) -> None:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def outcome(number: int, **more: Any) -> dict[str, Any]:
+    success = number % 3 != 0
+    return {
+        "job_id": str(100 + number),
+        "attempt": 0,
+        "time": ENDED,
+        "started": ENDED - 50,
+        "exit_code": 0 if success else 1,
+        "ended_by": "program",
+        "success": success,
+        "message": "proven" if success else "failed",
+        **more,
+    }
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The run directories that are read."""
+    paths: list[str] = []
+    original = RunDirectory.snapshot
+
+    def snapshot(run: RunDirectory) -> object:
+        paths.append(run.path)
+        return original(run)
+
+    monkeypatch.setattr(RunDirectory, "snapshot", snapshot)
+    return paths
+
+
+def listed(root: Path, **more: Any) -> list[dict[str, Any]]:
+    return list(job_info(root, **more)["launches"])
+
+
+def job_info(root: Path, **more: Any) -> dict[str, Any]:
+    values = dict.fromkeys(SQUEUE_COLUMNS, "N/A") | {"JobArrayID": "100", "State": "RUNNING", "Reason": "None"}
+    running = parse.FIELD.join({**values, "Name": "job0.key0000000000000.1"}.values()) + parse.RECORD + "\n"
+    fake = FakeSlurm(squeue=said(running), scontrol=UNKNOWN_ID, sacct=said(""))
+    return launch_list.job_info(fake.slurm(), {"state_root": str(root), "newest": True, "active": False, **more})
+
+
+def test_what_has_ended_is_read_once(state_root: Path, read: list[str]) -> None:
+    first = listed(state_root)
+    assert len(first) == COUNT and {launch["success"] for launch in first} == {True, False}
+    assert len(set(read)) == COUNT
+    read.clear()
+    assert listed(state_root) == first
+    assert {path.rsplit("/", 2)[1] for path in read} == {"key0000000000000"}, "it has not ended"
+    read.clear()
+    assert [launch["job_id"] for launch in listed(state_root, active=True)] == ["100"] and len(set(read)) == 1
+    assert (state_root / "index" / "launches").stat().st_mode & 0o777 == 0o600
+
+
+def append_an_event(run: Path) -> None:
+    with (run / "journal.jsonl").open("a") as stream:
+        stream.write(json.dumps({"time": ENDED + 5, "event": "cancelled"}) + "\n")
+
+
+def prove_it(run: Path) -> None:
+    (run / "outcome.json").write_text(json.dumps(outcome(1)))
+
+
+def begin_another_attempt(run: Path) -> None:
+    (run / "outcome.json").rename(run / "outcome.before-attempt-1.json")
+    (run / "started.json").write_text(json.dumps({"attempt": 1, "time": time.time(), "job_id": "103"}))
+
+
+def claim_it(run: Path) -> None:
+    (run / "claim").write_text("1 other 4711\n")
+
+
+def hide_it(run: Path) -> None:
+    run.chmod(0o777)
+
+
+@pytest.mark.parametrize("change", [append_an_event, prove_it, begin_another_attempt, claim_it, hide_it])
+def test_a_run_directory_that_changes_is_read_again(
+    state_root: Path, read: list[str], change: Callable[[Path], None]
+) -> None:
+    before = listed(state_root)
+    run = state_root / "runs" / "job3" / "key0000000000003" / "1"
+    change(run)
+    read.clear()
+    after = listed(state_root)
+    assert str(run) in read
+    changed = [new for old, new in zip(before, after) if old != new]
+    assert [launch["run_dir"] for launch in changed] == [str(run)]
+    (state_root / "index" / "launches").unlink()
+    assert listed(state_root) == after, "as without the index"
+
+
+def test_an_element_is_read_again_when_its_array_changes(state_root: Path, read: list[str]) -> None:
+    listed(state_root)
+    (array,) = state_root.glob("runs/*/.sweep-ab/1/journal.jsonl")
+    with array.open("a") as stream:
+        stream.write(json.dumps({"time": ENDED + 5, "event": "submitted", "job_id": "901"}) + "\n")
+    read.clear()
+    listed(state_root)
+    assert any(ELEMENT in path for path in read)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda text: "",
+        lambda text: text[: len(text) // 2],
+        lambda text: text.replace('"success": true', '"success": false'),
+        lambda text: text.replace(" job1/", " job2/"),
+        lambda text: "\0" * len(text),
+        lambda text: "[" * 100_000 + text,
+        lambda text: "\n".join(line.rpartition(" ")[0] for line in text.splitlines()),
+    ],
+)
+def test_damage_is_not_believed(state_root: Path, damage: Callable[[str], str]) -> None:
+    whole = listed(state_root)
+    index = state_root / "index" / "launches"
+    index.write_text(damage(index.read_text()))
+    assert listed(state_root) == whole
+    assert listed(state_root) == whole, "nor what was added after the damage"
+
+
+def test_an_index_that_others_may_write_and_a_link_are_not_read(state_root: Path, read: list[str]) -> None:
+    whole = listed(state_root)
+    index = state_root / "index" / "launches"
+    index.chmod(0o666)
+    read.clear()
+    assert listed(state_root) == whole and len(set(read)) == COUNT
+    index.rename(state_root / "elsewhere")
+    index.symlink_to(state_root / "elsewhere")
+    content = (state_root / "elsewhere").read_bytes()
+    read.clear()
+    assert listed(state_root) == whole and len(set(read)) == COUNT
+    assert (state_root / "elsewhere").read_bytes() == content
+
+
+def test_only_what_is_settled_is_kept(state_root: Path, read: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history, "SETTLED", 2 * 3600.0)
+    listed(state_root)
+    assert not (state_root / "index").exists(), "the job and Slurm may still write"
+    monkeypatch.setattr(history, "SETTLED", 600.0)
+    silent = FakeSlurm(squeue=NO_CONTROLLER).slurm()
+    launch_list.job_info(silent, {"state_root": str(state_root), "newest": True, "active": False})
+    assert not (state_root / "index").exists(), "Slurm has not answered"
+
+
+def test_superseded_lines_go(state_root: Path) -> None:
+    run = state_root / "runs" / "job3" / "key0000000000003" / "1"
+    listed(state_root)
+    index = state_root / "index" / "launches"
+    line = next(line for line in index.read_text().splitlines() if "key0000000000003" in line)
+    index.write_text(index.read_text() + f"{line}\n" * 200)
+    append_an_event(run)
+    whole = listed(state_root)
+    assert len(index.read_text().split("\n")) < 2 * COUNT and listed(state_root) == whole
+
+
+def test_the_most_recent_launches_are_listed_and_all_active_ones(state_root: Path) -> None:
+    for number in (7, 9):
+        path = state_root / "runs" / f"job{number % 4}" / f"key{number:013d}" / "1" / "outcome.json"
+        path.write_text(json.dumps(outcome(number, time=ENDED + number)))
+    for _with_and_without_index in range(2):
+        found = job_info(state_root, limit=2)
+        assert [launch["job_id"] for launch in found["launches"]] == ["100", "109", "107"]
+        assert found["omitted"] == COUNT - 3
+    assert job_info(state_root, limit=COUNT)["omitted"] == 0 == job_info(state_root)["omitted"]
+
+
+def test_a_few_launches_cost_no_index(state_root: Path) -> None:
+    assert len(listed(state_root, name="job1")) == COUNT // 4
+    assert not (state_root / "index").exists()
+    facts = status.RunFacts.read(RunDirectory(str(state_root / "runs" / "job1" / "key0000000000001" / "1")))
+    assert facts.outcome is not None and os.path.isdir(state_root)
