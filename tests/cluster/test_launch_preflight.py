@@ -113,3 +113,10 @@ def test_a_state_root_that_the_nodes_do_not_see_is_named(site: Site) -> None:
     diagnosis = played.results("rankzero.slurm.job_diagnosis")[-1]["diagnosis"]
     assert diagnosis["family"] == "state_root" and "launch_cluster.state_root" in diagnosis["remedy"]
     assert site.state_root in diagnosis["what"] and diagnosis["nodes"] == waited["nodes"][:1]
+
+
+def test_torchrun_without_torch_ends_before_any_rank_starts(site: Site) -> None:
+    outcome, run = launched(site, launcher={"kind": "torchrun"})
+    assert not outcome["success"]
+    assert re.search(r"environment: /\S+ has no Python package torch, which launcher.kind torchrun", outcome["message"])
+    assert not list((run / "logs" / "0").glob("rank-*"))

@@ -17,6 +17,7 @@ class Starter:
     """A program that starts the ranks.
 
     `per`: Slurm starts one task for each `rank`, or one for each `node`, whose `script` then starts the ranks.
+    `packages`: Python packages that the job's environment must have for it; the preflight looks for them.
     `rendezvous`: the values of launcher.rendezvous that it supports. `meeting`: its only rendezvous, if there is no
     choice. `one_node`: it starts ranks on a single node only. `program`: its name for people, if that differs from
     `kind`.
@@ -26,6 +27,7 @@ class Starter:
     doc: str
     per: str
     script: str
+    packages: tuple[str, ...] = ()
     rendezvous: tuple[str, ...] = ()
     meeting: str | None = None
     one_node: bool = False
@@ -56,6 +58,7 @@ STARTERS: tuple[Starter, ...] = (
         doc="torch.distributed.run, one task per node",
         per="node",
         script="rank/node.sh",
+        packages=("torch",),
         rendezvous=("static", "c10d"),
     ),
     Starter(
@@ -63,6 +66,7 @@ STARTERS: tuple[Starter, ...] = (
         doc="torch.distributed.run on a single node, without rendezvous",
         per="node",
         script="rank/node.sh",
+        packages=("torch",),
         meeting="standalone",
         one_node=True,
         program="torchrun",

@@ -3,7 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the job's Python finds in its container: versions, and packages of the code that the image has.
 
-    inside.py CODE [IMPORT ...]       prints one JSON object {columns, problems} as its last line
+    inside.py CODE [IMPORT ...]       prints one JSON object {columns, problems, absent, prefix} as its last line
+
+An import `?NAME:LAUNCHER` is only looked for.
 
 Standard library only; any Python 3 that an image may have.
 """
@@ -50,12 +52,16 @@ def main():
     # A job that sets PYTHONPATH itself has decided what comes first.
     looked_at = code and code in os.environ.get("PYTHONPATH", "").split(os.pathsep)
     columns, problems = {"python": platform.python_version()}, shadowed(code) if looked_at else []
+    absent = []
     for name in imports:
+        if name.startswith("?"):
+            absent += [name] if importlib.util.find_spec(name[1:].partition(":")[0]) is None else []
+            continue
         try:
             columns[name] = str(getattr(importlib.import_module(name), "__version__", "ok"))
         except Exception as error:  # whatever a package does when it is imported
             problems.append(f"cannot import {name}: {error}")
-    print(json.dumps({"columns": columns, "problems": problems}))
+    print(json.dumps({"columns": columns, "problems": problems, "absent": absent, "prefix": sys.prefix}))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@
 # it. An image without Python may hold a program that needs none. Usage, after enter.sh: inside.sh IMPORT ...
 set -u
 if ! command -v "$RANKZERO_PYTHON" > /dev/null; then
+    set -- "${@#\?}"
+    set -- "${@%%:*}"
     [ "$#" = 0 ] || { printf '{"columns": {}, "problems": ["has no %s to import %s"]}\n' "$RANKZERO_PYTHON" "$*"; exit 0; }
     printf '{"columns": {}, "problems": []}\n'
     exit 0

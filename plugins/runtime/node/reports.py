@@ -15,14 +15,17 @@ from core.files import publish, read
 def versions(python, imports):
     """(versions of Python and of each import, whether there is torch, None) as the job's own interpreter sees them.
 
-    Where it does not: ({}, False, why).
+    Where it does not: ({}, False, why). An import `?NAME:LAUNCHER` is only looked for: LAUNCHER needs the package NAME.
     """
     program = (
         "import importlib, importlib.util, json, platform, sys\n"
-        "found = {'python': platform.python_version()}\n"
+        "found, absent = {'python': platform.python_version()}, []\n"
         "for name in sys.argv[1:]:\n"
-        "    found[name] = str(getattr(importlib.import_module(name), '__version__', 'ok'))\n"
-        "print(json.dumps([found, importlib.util.find_spec('torch') is not None]))\n"
+        "    if not name.startswith('?'):\n"
+        "        found[name] = str(getattr(importlib.import_module(name), '__version__', 'ok'))\n"
+        "    elif importlib.util.find_spec(name[1:].partition(':')[0]) is None:\n"
+        "        absent.append(name)\n"
+        "print(json.dumps([found, importlib.util.find_spec('torch') is not None, absent, sys.prefix]))\n"
     )
     try:
         done = subprocess.run([python, "-c", program, *imports], capture_output=True, check=False)
@@ -33,8 +36,20 @@ def versions(python, imports):
     if done.returncode != 0:
         lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
         return {}, False, lines[-1]
-    columns, torch = json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
+    columns, torch, absent, prefix = json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
+    if absent:
+        return {}, False, required(absent, prefix)
     return columns, torch, None
+
+
+def required(absent, prefix):
+    """A sentence on the packages that a launcher needs and the Python at `prefix` lacks. `absent`: ?NAME:LAUNCHER."""
+    names = ", ".join(word[1:].partition(":")[0] for word in absent)
+    kind = absent[0].partition(":")[2]
+    return (
+        f"{prefix} has no Python package {names}, which launcher.kind {kind} needs: add {names} to the dependencies of "
+        "the environment, or name an environment or image that has it"
+    )
 
 
 def amend(folder, name, kind, problem=None, columns=None, torch=False):

@@ -29,7 +29,7 @@ sys.path[:] = [RUNTIME, *(folder for folder in sys.path if folder != HERE)]
 
 from core.files import publish, read  # noqa: E402
 from node import disk  # noqa: E402
-from node.reports import versions  # noqa: E402
+from node.reports import required, versions  # noqa: E402
 from preflight.binding import unbound  # noqa: E402
 from preflight.network import fastest_first, free_port, interfaces, rules, usable  # noqa: E402
 
@@ -102,7 +102,10 @@ def contained(enter, imports):
     lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
     try:
         answer = json.loads(lines[-1])
-        return answer["columns"], [f"the container: {problem}" for problem in answer["problems"]]
+        problems = answer["problems"]
+        if answer.get("absent"):
+            problems.append(required(answer["absent"], answer["prefix"]))
+        return answer["columns"], [f"the container: {problem}" for problem in problems]
     except (IndexError, ValueError, KeyError, TypeError):
         output = [*lines, *done.stderr.decode("utf-8", "replace").strip().splitlines()]
         # The last line is the outermost command's, which adds little to the one that failed.

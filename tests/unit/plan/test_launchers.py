@@ -16,7 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers impo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME_FILES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from tests.repository import files, read
-from tests.unit.plan.containers import APPTAINER, planned, problems
+from tests.unit.plan.containers import APPTAINER, PYXIS, planned, problems
 
 every_launcher = pytest.mark.parametrize("starter", STARTERS, ids=lambda starter: starter.kind)
 
@@ -49,6 +49,22 @@ def test_its_tasks_start_its_script_and_that_becomes_ranks(starter: Starter) -> 
     assert starter.script in RUNTIME_FILES
     if starter.script != "rank/rank.sh":
         assert '/bin/bash "$RANKZERO_RUNTIME/rank/rank.sh" "$@"' in read(f"plugins/runtime/{starter.script}")
+
+
+@every_launcher
+def test_the_preflight_looks_for_each_python_package_that_its_script_starts(starter: Starter) -> None:
+    """A script that runs `python -m NAME` needs the package NAME. Its row says so, and the preflight is told."""
+    started = re.findall(r'"\$RANKZERO_PYTHON" -m (\w+)', read(f"plugins/runtime/{starter.script}"))
+    assert set(started) <= set(starter.packages)
+    required = [f"?{name}:{starter.kind}" for name in starter.packages]
+
+    def imports(container: dict[str, Any], *own: str) -> list[str]:
+        given = {"launcher": {"kind": starter.kind}, "preflight": {"imports": list(own)}}
+        return str(dict(planned(container, **given).exports)["RANKZERO_PREFLIGHT_IMPORTS"]).split()
+
+    assert imports({}) == imports(APPTAINER) == required
+    assert imports({}, "numpy", *starter.packages) == ["numpy", *starter.packages], "imported anyway"
+    assert imports(PYXIS) == [], "the preflight does not see this container"
 
 
 @every_launcher

@@ -196,12 +196,18 @@ class Site:
         path.chmod(0o755)
 
     def environment(self) -> None:
-        """A Python environment in the store whose `-m torch.distributed.run` is the stand-in."""
+        """A Python environment in the store whose `-m torch.distributed.run` is the stand-in, and that has a package
+        torch as far as the preflight looks.
+        """
+        packages = self.tools / "packages"
+        (packages / "torch").mkdir(parents=True, exist_ok=True)
+        (packages / "torch" / "__init__.py").touch()
         folder = self.store / "environments" / ENVIRONMENT_KEY / "bin"
         folder.mkdir(parents=True)
         real, launcher = shlex.quote(sys.executable), shlex.quote(str(self.tools / "torchrun.py"))
         (folder / "python").write_text(
-            f'#!/bin/bash\n[ "$1" = -m ] || exec {real} "$@"\n[ "$2" = torch.distributed.run ] || exit 99\n'
+            f'#!/bin/bash\n[ "$1" != -c ] || export PYTHONPATH={shlex.quote(str(packages))}\n'
+            f'[ "$1" = -m ] || exec {real} "$@"\n[ "$2" = torch.distributed.run ] || exit 99\n'
             f'shift 2; exec {real} {launcher} "$@"\n',
             encoding="utf-8",
         )

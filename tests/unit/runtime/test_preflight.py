@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS, Starter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
-from tests.unit.runtime.harness import Job, Site, runtime_parts
+from tests.unit.runtime.harness import ENVIRONMENT_KEY, Job, Site, runtime_parts
 
 PROGRAM = os.path.join(RUNTIME, "preflight", "program.py")
 
@@ -72,6 +73,7 @@ def test_a_fit_node_reports_versions_and_has_no_problem(preflight: ModuleType, t
         ({"code": "/nowhere/at/all"}, "proj", "the code /nowhere/at/all is not here"),
         ({"python": "/nowhere/python"}, "env", "environment: /nowhere/python: No such file or directory"),
         ({"imports": "no_such_module_here"}, "env", "No module named 'no_such_module_here'"),
+        ({"imports": "json ?no_such:torchrun"}, "env", f"environment: {sys.prefix} has no Python package no_such,"),
         ({"image": "/nowhere.sqsh"}, "image", "the image /nowhere.sqsh is not here"),
         (
             {"mounts": "/:/nowhere/a:/nowhere/b"},
@@ -264,6 +266,20 @@ def test_a_node_that_lacks_a_module_ends_the_job_before_any_rank_starts(site: Si
     assert not outcome["success"]
     assert "preflight: localhost: environment: " in outcome["message"]
     assert "no_such_module_here" in outcome["message"]
+    assert not list((job.run / "logs" / "0").glob("rank-*"))
+
+
+@pytest.mark.parametrize("starter", [row for row in STARTERS if row.packages], ids=lambda starter: starter.kind)
+def test_a_launcher_without_its_package_starts_no_rank(site: Site, starter: Starter) -> None:
+    """The Python of the environment has no site packages, so nothing but the standard library."""
+    site.environment()
+    python = site.store / "environments" / ENVIRONMENT_KEY / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S "$@"\n', encoding="utf-8")
+    job = site.job({"launcher": {"kind": starter.kind}}, environment=True)
+    assert job.finish() == 69
+    message = json.loads((job.run / "outcome.json").read_text())["message"]
+    assert "preflight: localhost: environment: " in message and f"launcher.kind {starter.kind} needs" in message
+    assert f"add {', '.join(starter.packages)} to" in message
     assert not list((job.run / "logs" / "0").glob("rank-*"))
 
 

@@ -66,7 +66,7 @@ class Preflight(Aspect):
         asked = context.spec.preflight
         if not asked.enabled:
             return
-        yield "RANKZERO_PREFLIGHT_IMPORTS", " ".join(asked.imports)
+        yield "RANKZERO_PREFLIGHT_IMPORTS", " ".join([*asked.imports, *_required(context)])
         yield "RANKZERO_PREFLIGHT_POLICY", asked.on_failure
         yield "RANKZERO_PREFLIGHT_SLOW", asked.slow
         yield "RANKZERO_EXCLUDE_FOR", str(asked.exclude_for)
@@ -78,3 +78,14 @@ class Preflight(Aspect):
             yield "RANKZERO_GPU_HEALTH", asked.gpu_health
         if asked.all_reduce:
             yield "RANKZERO_ALL_REDUCE", str(asked.all_reduce)
+
+
+def _required(context: Context) -> list[str]:
+    """Return the packages that the launcher needs, where the preflight can look for them.
+
+    `?` means that a package must be there. It is not imported, which takes long on some file systems.
+    """
+    if context.container and context.container.kind.unseen:
+        return []
+    missing = [name for name in context.topology.starter.packages if name not in context.spec.preflight.imports]
+    return [f"?{name}:{context.spec.launcher.kind}" for name in missing]
