@@ -64,7 +64,8 @@ def _most_recent(launches: list[ModuleResult], limit: int) -> tuple[list[ModuleR
 def _nothing_found(slurm: Slurm, options: Mapping[str, Any]) -> str:
     root = os.path.expanduser(options["state_root"])
     given = [f"{o} {options[o]}" for o in ("name", "key", "generation", "job_id") if options.get(o)]
-    text = f"no launch{' with ' + ', '.join(given) if given else ''} is recorded under {root}"
+    active = "active " if options.get("active") else ""
+    text = f"no {active}launch{' with ' + ', '.join(given) if given else ''} is recorded under {root}"
     if not options.get("job_id"):
         return text
     record = next(iter(find_by_id(slurm, [options["job_id"]]).values()), None)

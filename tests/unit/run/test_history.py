@@ -98,6 +98,12 @@ def test_what_has_ended_is_read_once(state_root: Path, read: list[str]) -> None:
     assert {path.rsplit("/", 2)[1] for path in read} == {"key0000000000000"}, "it has not ended"
     read.clear()
     assert [launch["job_id"] for launch in listed(state_root, active=True)] == ["100"] and len(set(read)) == 1
+    write_lines(state_root / "runs" / "job0" / "key0000000000000" / "1" / "outcome.json", outcome(3, time=time.time()))
+    over = launch_list.job_info(
+        FakeSlurm(squeue=said(""), scontrol=UNKNOWN_ID, sacct=said("")).slurm(),
+        {"state_root": str(state_root), "active": True},
+    )
+    assert over["message"].startswith("no active launch is recorded under ")
     assert (state_root / "index" / "launches").stat().st_mode & 0o777 == 0o600
 
 
