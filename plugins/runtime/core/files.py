@@ -5,9 +5,13 @@
 
 import json
 import os
+import random
 import time
 
 POLL_SECONDS = 0.1
+LONGEST_PAUSE = 2.0
+# The folder of the nodes that may become the first one, which all others wait for. It stays small.
+HEADS = "heads"
 
 
 def publish(path, document):
@@ -27,8 +31,10 @@ def listed(path):
 
 def read(path):
     """A published document, or None."""
-    if not listed(path):
-        return None
+    return _load(path) if listed(path) else None
+
+
+def _load(path):
     try:
         with open(path, encoding="utf-8") as stream:
             return json.load(stream)
@@ -36,10 +42,25 @@ def read(path):
         return None
 
 
+def read_all(folder, names):
+    """The published documents of these names, whose folder is listed once; None for each that is not there."""
+    try:
+        there = set(os.listdir(folder))
+    except OSError:
+        there = set()
+    return {name: _load(os.path.join(folder, name)) if name in there else None for name in names}
+
+
 def await_document(path, deadline):
-    """The same once it is there, or None at the deadline (time.monotonic)."""
+    """The same once it is there, or None at the deadline (time.monotonic).
+
+    The longer the wait, the longer the pauses, up to LONGEST_PAUSE: thousands of nodes may wait for one file on shared
+    storage. The pauses differ from node to node.
+    """
+    begun = time.monotonic()
     document = read(path)
     while document is None and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
+        pause = min(max(POLL_SECONDS, (time.monotonic() - begun) / 4), LONGEST_PAUSE) * random.uniform(0.75, 1.25)
+        time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
         document = read(path)
     return document

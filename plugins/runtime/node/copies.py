@@ -29,7 +29,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from core.clearing import remove_tree  # noqa: E402
-from core.files import publish, read  # noqa: E402
+from core.files import publish, read, read_all  # noqa: E402
 from node import disk, job_end, pack  # noqa: E402
 from node.reports import amend, versions  # noqa: E402
 
@@ -75,9 +75,12 @@ class Stage:
 
 def plan(stage, arguments):
     """Who sends what to whom. A node with another problem takes no part: the job ends, or continues without it."""
-    reports = {name: read(os.path.join(stage.folder, name + ".json")) for name in stage.names}
+    known = read_all(stage.folder, [f"{name}.json" for name in stage.names])
     reports = {
-        name: report for name, report in reports.items() if report and len(report["problems"]) == len(report["lacks"])
+        name: report
+        for name in stage.names
+        for report in [known[f"{name}.json"]]
+        if report and len(report["problems"]) == len(report["lacks"])
     }
     paths = {"code": arguments.code, "environment": os.path.dirname(os.path.dirname(arguments.python))}
     transfers, archives = {}, arguments.archives

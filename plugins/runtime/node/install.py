@@ -29,7 +29,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from core.files import publish, read  # noqa: E402
+from core.files import publish, read_all  # noqa: E402
 from node import disk, job_end, pack  # noqa: E402
 
 MANIFEST = "packages.json"
@@ -234,8 +234,9 @@ def wait(arguments):
     answers = {}
     while True:
         gone = not os.path.exists(f"/proc/{arguments.holder}")
-        for name in names:
-            answers[name] = answers.get(name) or read(os.path.join(arguments.folder, "install", f"{name}.json"))
+        silent = {f"{name}.json": name for name in names if not answers.get(name)}
+        for file, answer in read_all(os.path.join(arguments.folder, "install"), silent).items():
+            answers[silent[file]] = answer
         if all(answers.values()) or gone or time.monotonic() > deadline:
             break
         time.sleep(POLL_SECONDS)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from artifact import verdict
 from core import slurm
+from core.files import HEADS
 from core.state import Job
 
 
@@ -39,6 +40,6 @@ def view(job: Job, name: str) -> str:
 def make_report_folder(job: Job) -> None:
     """The folder in which every node reports, of this attempt."""
     try:
-        os.makedirs(job.preflight.folder, exist_ok=True)
+        os.makedirs(os.path.join(job.preflight.folder, HEADS), exist_ok=True)
     except OSError:
         verdict.refuse(job, 73, f"cannot create {job.preflight.folder}")

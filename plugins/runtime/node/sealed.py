@@ -28,7 +28,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from core.files import publish, read  # noqa: E402
+from core.files import publish, read, read_all  # noqa: E402
 from node import disk, job_end  # noqa: E402
 from node.sealed_file import Source, check_length, find, room_for_copy, verified  # noqa: E402
 from node.sealed_mount import mounted, sealed  # noqa: E402
@@ -168,13 +168,8 @@ def heard_of_all(node, names, alive, done=lambda word: True):
     """The words of these nodes, waited for as long as the process `alive` lives and there is time."""
     answers = {}
     while True:
-        with contextlib.suppress(OSError):
-            there = set(os.listdir(node.folder))
-            for name in names:
-                if f"{name}.json" in there and not (name in answers and done(answers[name])):
-                    word = read(os.path.join(node.folder, f"{name}.json"))
-                    if word is not None:
-                        answers[name] = word
+        wanted = {f"{name}.json": name for name in names if not (name in answers and done(answers[name]))}
+        answers.update((wanted[file], word) for file, word in read_all(node.folder, wanted).items() if word is not None)
         missing = [name for name in names if not (name in answers and done(answers[name]))]
         late = time.monotonic() > node.deadline or not os.path.exists(f"/proc/{alive}")
         if not missing or late:

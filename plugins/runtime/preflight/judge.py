@@ -7,7 +7,7 @@ all of them share. Runs on the first node, over documents alone.
 
 import os
 
-from core.files import listed, publish, read
+from core.files import listed, publish, read, read_all
 from preflight import binding
 from preflight.network import RDMA
 
@@ -29,7 +29,8 @@ def last_words(folder, name):
 
 
 def reports_of(folder, names):
-    return {name: read(os.path.join(folder, name + ".json")) for name in names}
+    reports = read_all(folder, [f"{name}.json" for name in names])
+    return {name: reports[f"{name}.json"] for name in names}
 
 
 def problems_of(arguments, names, reports, short):
@@ -106,9 +107,8 @@ def bandwidths(folder, names):
     plan = read(os.path.join(folder, "exchange.json"))
     if plan is None:
         return {}, ""
-    pairs_of = {
-        name: (read(os.path.join(folder, name + ".exchange.json")) or {}).get("pairs", {}) for name in plan["nodes"]
-    }
+    measured = read_all(folder, [f"{name}.exchange.json" for name in plan["nodes"]])
+    pairs_of = {name: (measured[f"{name}.exchange.json"] or {}).get("pairs", {}) for name in plan["nodes"]}
     # Each says what came in from the other; a pair is as fast as its slower direction.
     best = {
         name: max((min(speed, pairs_of[other].get(name, 0.0)) for other, speed in pairs.items()), default=0.0)

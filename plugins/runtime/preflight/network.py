@@ -10,7 +10,7 @@ import socket
 import struct
 import time
 
-from core.files import await_document
+from core.files import HEADS, await_document
 
 SIOCGIFFLAGS, SIOCGIFADDR = 0x8913, 0x8915
 UP_AND_RUNNING = 0x1 | 0x40
@@ -133,7 +133,7 @@ def usable(own, own_name, heads, folder):
         if head == own_name:
             interfaces_of[head] = names
             continue
-        addresses = await_document(os.path.join(folder, head + ".addresses"), deadline) or {}
+        addresses = await_document(os.path.join(folder, HEADS, head + ".addresses"), deadline) or {}
         interfaces_of[head] = [
             name for name in names if name in addresses and carries(name, own[name], addresses[name])
         ]

@@ -29,7 +29,7 @@ for python in "$(command -v python3)" "$([ -n "${RANKZERO_BIN:-}" ] || command -
     [ ! -x "$python" ] || exec "$python" -IB "$RANKZERO_RUNTIME/preflight/program.py" "$@"
 done
 # Nobody need wait for what this node would have said of its interfaces.
-echo "{}" > "$2/$SLURMD_NODENAME.addresses"
+echo "{}" > "$2/heads/$SLURMD_NODENAME.addresses"
 echo "no python3 here"
 exit 78"""
 _FIRST_TASK = '[ "${SLURM_LOCALID:-0}" = 0 ] || exit 0; '

@@ -27,7 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RUNTIME = os.path.dirname(HERE)
 sys.path[:] = [RUNTIME, *(folder for folder in sys.path if folder != HERE)]
 
-from core.files import publish, read  # noqa: E402
+from core.files import HEADS, publish, read  # noqa: E402
 from node import disk  # noqa: E402
 from node.reports import required, versions  # noqa: E402
 from preflight.binding import unbound  # noqa: E402
@@ -265,7 +265,7 @@ def node(arguments):
     # With spare nodes, any of the first few may become the first one of the ranks.
     heads = names[: max(1, len(names) - arguments.wanted + 1)]
     if name in heads:
-        publish(os.path.join(arguments.folder, name + ".addresses"), own)
+        publish(os.path.join(arguments.folder, HEADS, name + ".addresses"), own)
     memory = os.path.join(os.path.dirname(arguments.folder), "remembered", name + ".json")
     lacks, sees = lacking(arguments)
     report = {**examine(arguments, own, lacks, memory), "lacks": lacks, "sees": sees}

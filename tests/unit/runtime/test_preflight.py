@@ -204,7 +204,8 @@ def test_a_node_uses_only_what_reaches_each_node_that_may_become_the_first(
     network: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, address in (("n1", "10.1.0.1"), ("n2", "10.1.0.2")):
-        (tmp_path / f"{name}.addresses").write_text(json.dumps({"eth0": "10.0.0.1", "ib0": address}))
+        (tmp_path / "heads").mkdir(exist_ok=True)
+        (tmp_path / "heads" / f"{name}.addresses").write_text(json.dumps({"eth0": "10.0.0.1", "ib0": address}))
     monkeypatch.setattr(network, "carries", lambda name, _source, target: name != "ib0" or target == "10.1.0.2")
     own = {"eth0": "10.0.0.3", "eth9": "10.9.0.3", "ib0": "10.1.0.3"}
     found = network.usable(own, "n3", ["n1", "n2", "n3"], str(tmp_path))

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -259,3 +261,32 @@ def test_every_node_meets_each_neighbour_one_at_a_time(judge: ModuleType, count:
     assert len(pairs) == len(set(pairs))
     assert set(pairs) == {frozenset((place, (place + 1) % count)) for place in range(count)}
     assert judge.rounds(1) == []
+
+
+def test_two_thousand_nodes_are_judged_with_few_listings(
+    tmp_path: Path, judge: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listing of the folder costs as much as all its names: one for each node would be millions of names."""
+    names = [f"n{number:04d}" for number in range(2000)]
+    for name in names:
+        report(tmp_path, name, heads=names[:1])
+    listings: list[str] = []
+    listdir = os.listdir
+    monkeypatch.setattr(judge.os, "listdir", lambda folder: listings.append(str(folder)) or listdir(folder))
+    reports = judge.reports_of(str(tmp_path), names)
+    assert len(listings) == 1 and all(reports.values()) and list(reports) == names
+    assert judge.bandwidths(str(tmp_path), names) == ({}, "") and len(listings) == 2
+    assert judge.common_interfaces(names, reports) == ["eth0"]
+
+
+def test_who_waits_for_a_document_asks_ever_less_often(
+    tmp_path: Path, judge: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = importlib.import_module("core.files")
+    now, asked = [0.0], []
+    monkeypatch.setattr(files.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(files.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    monkeypatch.setattr(files.os, "listdir", lambda _folder: asked.append(now[0]) or [])
+    assert files.await_document(str(tmp_path / "heads" / "n1.addresses"), 60.0) is None
+    assert len(asked) < 60 and now[0] == pytest.approx(60.0)
+    assert sum(moment < 1.0 for moment in asked) >= 6, "a document that comes soon is seen soon"
