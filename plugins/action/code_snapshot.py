@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot_request import SnapshotRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, pack
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, Snapshot, pack
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import VARIABLE, Snapshots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.provenance import refuse_changes
 
@@ -35,7 +35,7 @@ class ActionModule(Producer):
         self.roots.check("src", options["src"])
         kept = self._variables.get(VARIABLE)
         snapshots = Snapshots(str(self._templar.template(kept)) if kept else None)
-        snapshot = snapshots.take(options["src"], options["exclude"])
+        snapshot = snapshots.take(options["src"], Chosen.everything(options["exclude"]))
         if options["dirty"] == "refuse" and options["state"] == "present":
             refuse_changes(snapshot)
         large = snapshot.size > _WHOLE

@@ -10,9 +10,9 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.result import ACTION_ARGUMENTS, ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fabric_file import place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.fabric_file import place
 
 
 class ActionModule(Action):

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.explain import table
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
@@ -35,6 +37,8 @@ class ActionModule(LaunchAction):
         prepared = self.prepared(job, arguments["relaunch"])
         state = arguments.get("state", "present")
         explained = self._task.check_mode or _asked(arguments.get("explain"))
+        if explained:
+            prepared = replace(prepared, lines=[*prepared.lines, *_outside(prepared)])
         host = task_vars.get("inventory_hostname", "localhost")
         result = self.launched(job, prepared, {"job": arguments["job"], "state": state}, task_vars)
         completed = self.completed(result, prepared, job, prepared.lines)
@@ -61,6 +65,12 @@ def _asked(value: Any) -> bool:
         return value is not None and bool(BOOLEAN.parse(value))
     except Invalid as error:
         raise RankzeroError(f"explain: {error}") from None
+
+
+def _outside(prepared: Prepared) -> list[str]:
+    """The files of the project that are not part of the code."""
+    paths = prepared.snapshot.left_out
+    return [f"left out of the code: {short_list(paths)} (code.include)"] if paths else []
 
 
 def _rows(host: str, result: dict[str, Any], prepared: Prepared, *, told: bool) -> list[Row]:

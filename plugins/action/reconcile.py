@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain impor
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import (
     Spec,
     in_order,
+    inside_code,
     provenance_of,
     read_folder,
     set_name,
@@ -73,7 +74,7 @@ class ActionModule(LaunchManyAction):
         origin = provenance_of(options["jobs"], cwd)
         name = options["set"] or set_name(options["jobs"], cwd, origin)
         ready = self._rendered(specs, options, name, origin)
-        self._warn(_inside_their_code(ready))
+        self._warn(inside_code([(one.spec, one.rendered.first.snapshot) for one in ready.values()]))
         request = ReconcileRequest(
             state_root=_state_root(ready),
             set=name,
@@ -102,6 +103,7 @@ class ActionModule(LaunchManyAction):
             "set": name,
             "provenance": origin,
             "missing": [],
+            "snapshots": None,
             "store_root": stores["store_root"],
             "store_group_writable": stores["store_group_writable"],
             "slurm_commands": found["slurm_commands"],
@@ -127,13 +129,15 @@ class ActionModule(LaunchManyAction):
         if names:
             display.warning(
                 f"{self._host}: the code of {short_list(names)} contains the job files, so a change of any one "
-                "of them changes the key of every launch; add their folder to code.exclude"
+                "of them changes the key of every such launch: code.include or the command names them, there is no "
+                "other file, or an earlier release has launched it so"
             )
 
     def _rendered(
         self, specs: list[Spec], options: Mapping[str, Any], name: str, origin: Mapping[str, Any]
     ) -> dict[str, _Ready]:
         """The specs by name, each after those that it follows: their keys are part of its own."""
+        self._launches.names = {spec.job.spec.name for spec in specs}
         ready: list[_Ready] = []
         for spec, stage in in_order(specs, options["jobs"], os.getcwd()):
             facts = {"job_file": {**origin, "path": spec.file, "set": name}}
@@ -285,7 +289,12 @@ class ActionModule(LaunchManyAction):
             self._refused(step, answer)
             return False
         one = ready[step["name"]]
-        needed = self.producers({"missing": _to_build(answer)}, one.rendered.first, one.spec.job)
+        try:
+            needed = self.producers({"missing": _to_build(answer)}, one.rendered.first, one.spec.job)
+        except RankzeroError as error:
+            self._refused(step, {"msg": error.message})
+            return False
+        result["snapshots"] = needed["snapshots"]
         known = {ref["path"] for ref in result["missing"]}
         result["missing"] += [ref for ref in needed["missing"] if ref["path"] not in known]
         if needed["missing"]:
@@ -355,19 +364,6 @@ def _active(steps: list[Step]) -> list[str]:
         elif step["action"] == "adopt" or (step["action"] == "launch" and step["done"]):
             found += [step["run_dir"]] if step["run_dir"] else []
     return found
-
-
-def _inside_their_code(ready: Mapping[str, _Ready]) -> list[str]:
-    """The names of specs whose code snapshot contains one of the job files."""
-    files = [os.path.realpath(one.spec.path) for one in ready.values()]
-    found = []
-    for name, one in ready.items():
-        snapshot = one.rendered.first.snapshot
-        known = {entry.path for entry in snapshot.files}
-        root = os.path.realpath(snapshot.src)
-        if any(os.path.relpath(file, root) in known for file in files):
-            found.append(name)
-    return sorted(found)
 
 
 def _to_build(answer: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -18,7 +18,8 @@ description:
   - In a git work tree it takes the tracked files, including uncommitted changes, and new files that git does not
     ignore. Elsewhere it takes all files. Files made by tools and runs (C(__pycache__), C(.venv), C(/runs/) and the
     like) are excluded unless git tracks them. A subfolder of a repository is a snapshot of that subfolder alone;
-    submodules are taken as they are checked out.
+    submodules are taken as they are checked out. Job files and inventories are taken too, which M(rankzero.slurm.job)
+    leaves out of its snapshots.
   - Of a tree larger than a megabyte, only files that this user's newest snapshot in the store does not contain are
     sent. The others are hard links to it, or copies if the file system has no hard links.
   - The tree is packed on the controller and unpacked on the cluster. Its digest is checked there before it gets its

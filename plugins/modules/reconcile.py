@@ -191,6 +191,12 @@ missing:
   returned: success
   type: list
   elements: dict
+snapshots:
+  description:
+    - If something is missing, a file that lasts as long as ansible-playbook. It says what the code was, so that the
+      collection's role submits exactly what it has planned.
+  returned: if something is missing
+  type: str
 store_group_writable:
   description: As C(launch_cluster.store_group_writable).
   returned: always

@@ -21,9 +21,7 @@ launcher:
   ranks_per_node: 1
 command: [train.py]
 code:
-  src: ..
-  # These files say how to launch, not what to compute: a change of them makes no other launch.
-  exclude: [/jobs/, /inventory/, /ansible.cfg, /runs/]
+  src: .. # job files, inventories, ansible.cfg and fetched logs are left out
 # The file that proves success, and what must be true of it:
 # artifact:
 #   path: result.json

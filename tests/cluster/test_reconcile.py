@@ -26,6 +26,7 @@ class Repository:
     def __init__(self, site: Site) -> None:
         self.site = site
         self.folder = site.folder / "jobs"
+        self.code: dict[str, Any] = {"src": "../code"}
         self.git("init", "--quiet")
         self.git("remote", "add", "origin", f"https://bot:token@git.example.org/{site.token}.git")
 
@@ -42,7 +43,7 @@ class Repository:
             if program is None:
                 (self.folder / f"{name}.yml").unlink()
             else:
-                job = {**self.site.job(program, name), "code": {"src": "../code"}}
+                job = {**self.site.job(program, name), "code": self.code}
                 self.site.write(job, f"jobs/{name}.yml")
         self.git("add", "--all", "jobs", "code")
         self.git("commit", "--quiet", "--message", "jobs")
@@ -73,7 +74,11 @@ def repository(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) 
 
 def test_the_cluster_follows_the_folder(repository: Repository) -> None:
     site = repository.site
-    commit = repository.commit(a=UNTIL_GO, b="echo b", c="exit 3")
+    # As an earlier release took the code: with the files that belong to launching.
+    (site.folder / "code" / "ansible.cfg").write_text("[defaults]\n")
+    repository.code["include"] = ["*"]
+    programs = {"a": UNTIL_GO, "b": "echo b", "c": "exit 3"}
+    commit = repository.commit(**programs)
     planned, played = repository.reconcile("--check", "--diff")
     assert actions(planned) == {"a": ["launch"], "b": ["launch"], "c": ["launch"]}
     assert site.jobs() == {} and site.runs() == [], "check mode stops at the plan"
@@ -98,7 +103,9 @@ def test_the_cluster_follows_the_folder(repository: Repository) -> None:
     site.outcome(launches["b"]), site.outcome(launches["c"])
     site.ended(launches["c"]["job_id"])
 
-    # Again, from another checkout: nothing is launched twice, and the failure stays one.
+    # Again, by this release and from another checkout: nothing is launched twice, and the failure stays one.
+    del repository.code["include"]
+    repository.commit(**programs)
     elsewhere = site.folder / "elsewhere"
     shutil.copytree(site.folder / ".git", elsewhere / ".git")
     subprocess.run(["git", "checkout", "--quiet", "--force", "HEAD"], cwd=elsewhere, check=True)

@@ -79,6 +79,15 @@ class Code:
         key=False,
         example=["*.ipynb"],
     )
+    include: tuple[str, ...] = option(
+        t.listed(t.text(r"[^\0]+", "a pattern")),
+        "Patterns of files to include although they belong to launching. Left out by default: job files, pipeline "
+        "files, inventories with the group `slurm_login` and the variables next to them, `ansible.cfg`, and fetched "
+        "logs. Files that the command, a variable or a set-up line names are always included.",
+        (),
+        key=False,
+        example=["jobs/"],
+    )
     dirty: str = option(
         t.choice("allow", "refuse"),
         "Uncommitted changes. `refuse`: launch only an exact commit (for GitOps; set it in `launch_cluster` for "

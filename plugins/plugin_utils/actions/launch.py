@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
@@ -19,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import OLDEST_PYTHON, python_too_old
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import image_formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, short_names
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import (
@@ -29,11 +31,13 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.earlier import LaunchesOfNames
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import patterns_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import VARIABLE, Snapshots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, adopted, look
 
@@ -51,6 +55,7 @@ class LaunchAction(Action):
         given = self._task_vars.get(VARIABLE)
         self._kept = plain(self._templar.template(given)) if given else None
         self._snapshots = Snapshots()
+        self._launches = LaunchesOfNames(self._answer)
         return result
 
     def given(self, *allowed: str) -> Parameters:
@@ -83,10 +88,12 @@ class LaunchAction(Action):
         relaunch: str,
         facts: Mapping[str, object] | None = None,
         *,
-        container_places: tuple[str, str | None] | None = None,
+        elements: Sequence[LaunchSpec] = (),
         after: Sequence[Upstream] | None = None,
     ) -> Prepared:
-        """Plan and render. Only the roots need a query to the cluster. `facts`: additional values for launch.json."""
+        """Plan and render. Only the roots, and the launches of an earlier release, need a query to the cluster.
+        `facts`: additional values for launch.json. `elements` and `after`: as in prepare.
+        """
         state_root, store_root, *caches = self.roots(job)
         if self._kept and not self._snapshots.path:
             self._snapshots = Snapshots(self._kept)
@@ -96,9 +103,10 @@ class LaunchAction(Action):
             relaunch=relaunch,
             facts={"collection": collection_version(), **(facts or {})},
             adopted=self._adopted(job),
-            container_places=container_places,
+            elements=elements,
             after=after,
             snapshots=self._snapshots,
+            known=functools.partial(self._launches.of, state_root),
         )
 
     def launched(self, job: Job, prepared: Prepared, arguments: Parameters, task_vars: TaskVariables) -> ModuleResult:
@@ -159,6 +167,11 @@ class LaunchAction(Action):
         self._fixup_perms2([self._connection._shell.tmpdir, path])
         return path
 
+    def _answer(self, command: str) -> tuple[int, str]:
+        """Exit code and output of a shell command on the cluster."""
+        done = self._low_level_execute_command(command, sudoable=True)
+        return done["rc"], done["stdout"]
+
     def _adopted(self, job: Job) -> Adopted | None:
         """The site's existing environment, if the job names one."""
         wanted = job.spec.environment
@@ -171,7 +184,10 @@ class LaunchAction(Action):
         """Describe what is missing on the cluster: what its producers need to know, and where the results go."""
         environment = job.spec.environment
         sources: dict[str, dict[str, Any]] = {
-            "code": {"src": prepared.snapshot.src, "exclude": list(job.spec.code.exclude)},
+            "code": {
+                "src": prepared.snapshot.src,
+                "exclude": list(patterns_of(prepared.snapshot, job.spec.code.exclude)),
+            },
             "environment": {
                 "project": job.project,
                 "extras": list(environment.extras),
@@ -203,9 +219,9 @@ class LaunchAction(Action):
         missing = [{**ref, **sources.get(ref["kind"], {})} for ref in result.get("missing", [])]
         if missing and self._kept:
             raise RankzeroError(
-                f"{' and '.join(sorted({ref['kind'] for ref in missing}))} is not on the cluster although it was just "
-                "built: a file that it is made of changed meanwhile, or it was removed. Nothing was submitted; run the "
-                "same command again"
+                f"{' and '.join(sorted({ref['kind'] for ref in missing}))} is not on the cluster although this "
+                "command has built what was missing: a file that it is made of changed meanwhile, or it was removed. "
+                "This launch was not submitted; run the same command again"
             )
         if missing and not self._snapshots.path:
             self._snapshots.path = self._snapshots.save(C.DEFAULT_LOCAL_TMP)

@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, Stage
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
@@ -30,8 +31,8 @@ class LaunchManyAction(LaunchAction):
     ) -> PreparedSweep:
         """The launches of a job with a section `sweep`."""
 
-        def prepared(one: Job, container_places: tuple[str, str | None]) -> Prepared:
-            return self.prepared(one, relaunch, facts, container_places=container_places, after=after)
+        def prepared(one: Job, elements: Sequence[LaunchSpec]) -> Prepared:
+            return self.prepared(one, relaunch, facts, elements=elements, after=after)
 
         return prepare_sweep(job, self.roots(job)[0], prepared)
 

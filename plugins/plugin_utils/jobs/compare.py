@@ -9,6 +9,7 @@ import json
 import os
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import changes
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import small_text
@@ -60,7 +61,14 @@ def _code(prepared: Prepared, before: Parameters) -> tuple[list[str], list[str],
     def text_of(path: str) -> str | None:
         return small_text(os.path.join(prepared.snapshot.src, path), MOST_BYTES)
 
-    return changes.code_changes(before["code"], prepared.arguments["code"], text_of)
+    # An earlier release had files that belong to launching in the code. They have not changed the program.
+    files = before["code"]["files"]
+    no_longer = [path for path in prepared.snapshot.left_out if path in files]
+    files = {path: digest for path, digest in files.items() if path not in no_longer}
+    found, old, new = changes.code_changes({**before["code"], "files": files}, prepared.arguments["code"], text_of)
+    if no_longer and not found:
+        found = [f"{short_list(no_longer)} no longer part of the code"]
+    return found, old, new
 
 
 def _text(lines: list[str]) -> str:

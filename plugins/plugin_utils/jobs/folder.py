@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
@@ -19,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import (
     read_job,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import Roots, repository_root
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.provenance import repository
 
 ENDINGS = (".yml", ".yaml", ".json")
@@ -48,6 +50,18 @@ def job_files(folder: str) -> list[str]:
             if name.endswith(ENDINGS) and not name.startswith(".")
         ]
     return sorted(paths)
+
+
+def inside_code(launches: Sequence[tuple[Spec, Snapshot]]) -> list[str]:
+    """The names of launches whose code contains one of their job files."""
+    files = [os.path.realpath(spec.path) for spec, _snapshot in launches]
+    found = []
+    for spec, snapshot in launches:
+        known = {entry.path for entry in snapshot.files}
+        root = os.path.realpath(snapshot.src)
+        if any(os.path.relpath(file, root) in known for file in files):
+            found.append(spec.job.spec.name)
+    return sorted(found)
 
 
 def read_folder(folder: str, cluster: Parameters | None, cwd: str) -> list[Spec]:

@@ -15,8 +15,8 @@ import getpass
 import json
 import os
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
 
@@ -39,12 +39,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import short_digest
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.earlier import Known, code_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import EnvironmentSource, Leaving
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import request_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, Snapshot
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import Snapshots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted
 
@@ -61,6 +62,10 @@ RUNTIME_FILES = tuple(
 )
 #: Up to this number of files, the code is compared with an earlier launch's file by file.
 MOST_COMPARED = 1000
+
+
+def _none_known(names: Collection[str]) -> Collection[str]:
+    return ()
 
 
 @dataclass(frozen=True)
@@ -95,16 +100,18 @@ def prepare(
     relaunch: str,
     facts: Mapping[str, object],
     adopted: Adopted | None = None,
-    container_places: tuple[str, str | None] | None = None,
+    elements: Sequence[LaunchSpec] = (),
     after: Sequence[Upstream] | None = None,
     snapshots: Snapshots | None = None,
+    known: Known = _none_known,
 ) -> Prepared:
-    """Plan and render a launch. `site`: absolute paths on the cluster. `facts` are written to the manifest.
-    `container_places` and `after`: as in plan. `snapshots`: those already taken by this command.
+    """Plan and render a launch. `site`: absolute paths on the cluster. `facts` are written to the manifest. `elements`:
+    all launches of the sweep whose first one `job` is. `after`: as in plan. `snapshots`: those already taken by this
+    command. `known`: looks up which launches are on the cluster.
     """
     spec = job.spec
     _check_kind(spec, after)
-    snapshot = (snapshots or Snapshots()).take(job.code_src, spec.code.exclude)
+    snapshot = (snapshots or Snapshots()).take(job.code_src, _chosen(elements or [spec]))
     if spec.code.dirty == "refuse":
         provenance.refuse_changes(snapshot)
     _check_program(spec, snapshot)
@@ -113,21 +120,19 @@ def prepare(
     built = _environment_source(job)
     on_nodes = spec.environment.mode in ON_NODES
     runtime_key, runtime = runtime_bundle()
-    plan_of = functools.partial(
-        plan,
-        inputs=Inputs(
-            code=snapshot.digest,
-            runtime=runtime_key,
-            environment=built.key if built and not on_nodes else None,
-            packages=built.key if built and on_nodes else None,
-            adopted=adopted.key if adopted else None,
-            conda=spec.environment.mode == "conda" or (adopted is not None and adopted.kind == "conda"),
-            image=image,
-            after=tuple(after or ()),
-        ),
-        site=site,
-        container_places=container_places,
+    inputs = Inputs(
+        code=snapshot.digest,
+        runtime=runtime_key,
+        environment=built.key if built and not on_nodes else None,
+        packages=built.key if built and on_nodes else None,
+        adopted=adopted.key if adopted else None,
+        conda=spec.environment.mode == "conda" or (adopted is not None and adopted.kind == "conda"),
+        image=image,
+        after=tuple(after or ()),
     )
+    snapshot = code_of(snapshot, elements or [spec], inputs, known)
+    places = _container_places(site, elements)
+    plan_of = functools.partial(plan, inputs=replace(inputs, code=snapshot.digest), site=site, container_places=places)
     made = plan_of(spec, job.merged)
     files = _files(made, job, snapshot, facts, after)
     arguments = {
@@ -146,6 +151,23 @@ def prepare(
     lines += [f"warning: {sentence}" for sentence in _warnings(job)]
     rows = explain.rows(made, job.merged)
     return Prepared(made, snapshot, files, runtime, arguments, lines, rows, plan_of, leaving)
+
+
+def _chosen(specs: Sequence[LaunchSpec]) -> Chosen:
+    """Which files of `code.src` are the code of launches that share it."""
+    words = dict.fromkeys(
+        word for spec in specs for word in (*spec.command, spec.shell or "", *spec.env.values(), *spec.setup.commands)
+    )
+    return Chosen(specs[0].code.exclude, specs[0].code.include, tuple(words))
+
+
+def _container_places(site: Site, elements: Sequence[LaunchSpec]) -> tuple[str, str | None] | None:
+    """Like plan.sweep.container_places, which is imported only for a sweep."""
+    if not elements:
+        return None
+    from ansible_collections.rankzero.slurm.plugins.module_utils.plan.sweep import container_places
+
+    return container_places(site.state_root, elements[0].name, elements)
 
 
 def _check_kind(spec: LaunchSpec, after: Sequence[Upstream] | None) -> None:

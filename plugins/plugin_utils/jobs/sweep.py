@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import sweep as array
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import Sweep
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, with_absolute_paths
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
@@ -32,13 +33,14 @@ class PreparedSweep:
     lines: list[str]
 
 
-def prepare_sweep(job: Job, state_root: str, prepared: Callable[..., Prepared]) -> PreparedSweep:
-    """Prepare a sweep. `prepared(job, container_places=...)` plans and renders one launch, as for module `job`."""
+def prepare_sweep(
+    job: Job, state_root: str, prepared: Callable[[Job, Sequence[LaunchSpec]], Prepared]
+) -> PreparedSweep:
+    """Prepare a sweep. `prepared(job, elements)` plans and renders its first launch, as for module `job`."""
     spec = job.spec
     found = array.specs(spec, job.merged, job.settings.fabrics)
-    places = array.container_places(state_root, spec.name, [one for _point, _merged, one in found])
     _point, merged, one = found[0]
-    first = prepared(replace(job, spec=one, merged=merged), container_places=places)
+    first = prepared(replace(job, spec=one, merged=merged), [element for _point, _merged, element in found])
     elements, notes = array.elements(spec, found, first.plan_of)
     plan = array.array_plan(spec, elements, state_root)
     script = render_script(plan, job.settings.templates and os.path.abspath(job.settings.templates))

@@ -17,7 +17,7 @@ import os
 import re
 import tarfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -62,6 +62,14 @@ class Snapshot:
     branch: str | None = None
     changed: tuple[str, ...] = ()
     diff_digest: str | None = None
+    # The same folder with the files that belong to launching, as earlier releases used it; None if it has none.
+    whole: Snapshot | None = None
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The paths that belong to launching and are not part of the code."""
+        paths = {entry.path for entry in self.files}
+        return tuple(entry.path for entry in self.whole.files if entry.path not in paths) if self.whole else ()
 
     @property
     def dirty(self) -> bool:
@@ -88,15 +96,42 @@ class Snapshot:
         }
 
 
-def take(src: str, exclude: Sequence[str] = ()) -> Snapshot:
-    """Take a snapshot of the folder `src`, without paths that match `exclude` (patterns as in .gitignore, without `!`).
+@dataclass(frozen=True)
+class Chosen:
+    """Which files of a folder are its code. Patterns are as in .gitignore, without `!`.
+
+    `include`: files that belong to launching and are part of the code nevertheless. `words`: the program's command and
+    variables; files that they name are part of the code.
+    """
+
+    exclude: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def everything(cls, exclude: Iterable[str] = ()) -> Chosen:
+        """All files but the excluded ones, also those that belong to launching."""
+        return cls(tuple(exclude), ("*",))
+
+
+#: Without patterns.
+PROGRAM = Chosen()
+
+
+def patterns_of(snapshot: Snapshot, exclude: Iterable[str]) -> tuple[str, ...]:
+    """The excluded patterns, and one for each file that was left out: with `Chosen.everything`, the same files."""
+    return (*exclude, *("/" + re.sub(r"([*?[])", r"[\1]", path) for path in snapshot.left_out))
+
+
+def take(src: str, chosen: Chosen = PROGRAM) -> Snapshot:
+    """Take a snapshot of the folder `src`.
 
     Raises RankzeroError if `src` is not a folder, contains no files, or a pattern is invalid.
     """
     root = os.path.abspath(os.path.expanduser(src))
     if not os.path.isdir(root):
         raise RankzeroError(f"code.src: {src!r} is not a folder on the controller ({root}). Name the program's folder.")
-    unwanted = matcher(exclude)
+    unwanted = matcher(chosen.exclude)
     debris = matcher(DEBRIS)
     known = listing(root)
     if known is None or not (known.tracked or known.untracked):  # git ignores the complete folder: as if without git
@@ -111,6 +146,27 @@ def take(src: str, exclude: Sequence[str] = ()) -> Snapshot:
         )
     new = set(known.untracked)
     changed = sorted(path for path in known.changed if not unwanted(path) and not (path in new and debris(path)))
+    whole = _snapshot(root, known, entries, changed)
+    launching = _launching(root, [entry.path for entry in entries], chosen)
+    program = [entry for entry in entries if entry.path not in launching]
+    # Without any other file, these are what is launched.
+    if not launching or not program:
+        return whole
+    code = _snapshot(root, known, program, [path for path in changed if path not in launching])
+    return replace(code, whole=whole)
+
+
+def _launching(root: str, paths: Sequence[str], chosen: Chosen) -> set[str]:
+    """The paths that belong to launching. What recognises them is imported only if it is needed."""
+    wanted = matcher(chosen.include, "code.include")
+    if all(map(wanted, paths)):
+        return set()
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.launching import launch_files
+
+    return {path for path in launch_files(root, paths, chosen.words) if not wanted(path)}
+
+
+def _snapshot(root: str, known: Listing, entries: list[Entry], changed: list[str]) -> Snapshot:
     return Snapshot(
         src=root,
         digest=digest(entries),
@@ -144,7 +200,7 @@ def pack(snapshot: Snapshot, target: BinaryIO) -> None:
                 archive.addfile(info, stream)
 
 
-def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
+def matcher(patterns: Iterable[str], option: str = "code.exclude") -> Callable[[str], bool]:
     """A test for relative paths, from patterns as in .gitignore.
 
     A pattern without `/` matches a name at any depth; one with `/` is relative to the folder itself. A trailing `/`
@@ -155,7 +211,7 @@ def matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
     for pattern in patterns:
         if not pattern.strip("/ ") or pattern.startswith("!"):
             raise RankzeroError(
-                f"code.exclude: {pattern!r} is not a usable pattern. "
+                f"{option}: {pattern!r} is not a usable pattern. "
                 "Write patterns as in .gitignore (`*.log`, `/data/`, `docs/**/*.png`), without `!`."
             )
         sources.append(_translate(pattern))

@@ -12,19 +12,26 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import (
+    PROGRAM,
+    Chosen,
+    Snapshot,
+    patterns_of,
+    take,
+)
 
 #: The variable in which our role and playbooks pass the snapshots' file from task to task.
 VARIABLE = "rankzero_snapshots"
 
 
 class Snapshots:
-    """Snapshots by folder and excluded patterns. `path`: the file of an earlier task of the same command, or None."""
+    """Snapshots by folder and chosen files. `path`: the file of an earlier task of the same command, or None."""
 
     def __init__(self, path: str | None = None) -> None:
         self.kept: dict[tuple[str, ...], Snapshot] = {}
@@ -38,16 +45,17 @@ class Snapshots:
                     f"{VARIABLE}: {path} cannot be read ({error.strerror}); run the same command again"
                 ) from error
             for document in documents:
-                entries = tuple(Entry(**entry) for entry in document["snapshot"].pop("files"))
-                changed = tuple(document["snapshot"].pop("changed"))
-                snapshot = Snapshot(**document["snapshot"], files=entries, changed=changed)
-                self.kept[tuple(document["of"])] = snapshot
+                self.kept[tuple(document["of"])] = _read(document["snapshot"])
 
-    def take(self, src: str, exclude: Sequence[str] = ()) -> Snapshot:
+    def take(self, src: str, chosen: Chosen = PROGRAM) -> Snapshot:
         """The snapshot of a folder when this command first read it. Raises RankzeroError as code.take does."""
-        name = (os.path.abspath(os.path.expanduser(src)), *exclude)
+        root = os.path.abspath(os.path.expanduser(src))
+        name = _name(root, chosen)
         if name not in self.kept:
-            self.kept[name] = take(src, exclude)
+            self.kept[name] = snapshot = take(src, chosen)
+            # Another task sends what is missing on the cluster. It gets a pattern for each file that is left out.
+            for one in (snapshot, *([snapshot.whole] if snapshot.whole else [])):
+                self.kept[_name(root, Chosen.everything(patterns_of(one, chosen.exclude)))] = one
         return self.kept[name]
 
     def save(self, folder: str) -> str:
@@ -57,3 +65,18 @@ class Snapshots:
         with open(descriptor, "w", encoding="utf-8") as stream:
             json.dump(documents, stream)
         return path
+
+
+def _name(root: str, chosen: Chosen) -> tuple[str, ...]:
+    return (root, *chosen.exclude, "", *chosen.include, "", *chosen.words)
+
+
+def _read(document: Mapping[str, Any]) -> Snapshot:
+    return Snapshot(
+        **{
+            **document,
+            "files": tuple(Entry(**entry) for entry in document["files"]),
+            "changed": tuple(document["changed"]),
+            "whole": _read(document["whole"]) if document["whole"] else None,
+        }
+    )

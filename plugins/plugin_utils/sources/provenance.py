@@ -34,7 +34,8 @@ _STYLE = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-
 
 
 def refuse_changes(snapshot: Snapshot) -> None:
-    """Raise SpecError if the snapshot is not exactly a commit."""
+    """Raise SpecError if the snapshot, or a file that belongs to launching, is not exactly a commit's."""
+    snapshot = snapshot.whole or snapshot
     if snapshot.commit is None:
         raise SpecError(
             [

@@ -42,7 +42,7 @@ def converted(path: str, folder: str) -> Converted:
         raise RankzeroError(f"--from {path}: the script cannot be read: {error}") from None
     job = job_of(script, os.path.basename(path))
     source = os.path.relpath(os.path.dirname(os.path.abspath(path)), os.path.abspath(folder))
-    job.spec["code"] = {"src": source, "exclude": ["/jobs/", "/inventory/", "/ansible.cfg", "/runs/"]}
+    job.spec["code"] = {"src": source}
     if job.spec.get("environment", {}).get("mode") == "venv":
         job.spec["environment"]["project"] = source
     lines = sum(1 for line in job.not_understood if line.startswith("line "))

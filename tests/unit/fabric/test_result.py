@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric import result as results
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.judge import Rule
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.fabric_file import place
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fabric_file import place
 from tests.unit.fabric.sweeps import four
 
 ABOUT = ("format", "backend", "why", "measured_at", "job_id", "ranks_per_node")

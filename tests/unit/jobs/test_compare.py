@@ -63,6 +63,18 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
+def test_what_an_earlier_release_had_in_the_code_is_no_change_of_the_program(project: Project) -> None:
+    spec = project.src / "job.yml"
+    spec.write_text("name: x\ncommand: [train.py]\n", encoding="utf-8")
+    project.launch(code={"include": ["*"]})
+    spec.write_text("name: x\ncommand: [train.py]\nseed: 1\n", encoding="utf-8")
+    changed, _diff = project.compared()
+    assert changed is not None and changed["changes"] == ["job.yml no longer part of the code"]
+    (project.src / "train.py").write_text("a\nb\n", encoding="utf-8")
+    changed, _diff = project.compared()
+    assert changed is not None and changed["changes"] == ["train.py -1"]
+
+
 def test_values_and_files_that_changed_are_named(project: Project) -> None:
     first = project.launch("--steps", "100", env={"A": "1"})
     (project.src / "train.py").write_text("a\nB\nc\nd\ne\n", encoding="utf-8")

@@ -113,6 +113,7 @@ OTHER: dict[str, Any] = {
     "setup.commands": ["true"],
     "code.src": "..",
     "code.exclude": ["*.ipynb"],
+    "code.include": ["jobs/"],
     "code.dirty": "refuse",
     "environment.mode": "venv",
     "environment.project": "..",

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, matcher, pack, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, Snapshot, matcher, pack, take
 
 ODD = "a b/ü 'q' \"d\" $(x)\n.py"
 
@@ -189,7 +189,7 @@ def test_tracked_debris_is_code(repository: Path) -> None:
     put(repository, "runs/keep.py", "tracked\n")
     git(repository, "add", "-f", "runs/keep.py")
     assert "runs/keep.py" in paths(take(str(repository)))
-    assert "runs/keep.py" not in paths(take(str(repository), ["/runs/"]))
+    assert "runs/keep.py" not in paths(take(str(repository), Chosen(("/runs/",))))
 
 
 def test_subfolder_of_a_repository(repository: Path) -> None:
@@ -278,12 +278,12 @@ def test_patterns(pattern: str, matching: list[str], other: list[str]) -> None:
 def test_unusable_patterns(pattern: str, tmp_path: Path) -> None:
     put(tmp_path, "a", "")
     with pytest.raises(RankzeroError, match=r"code\.exclude"):
-        take(str(tmp_path), [pattern])
+        take(str(tmp_path), Chosen((pattern,)))
 
 
 def test_exclude(plain: Path, repository: Path) -> None:
     put(repository, "lib/a.py", "changed\n")
-    snapshot = take(str(repository), ["lib/", "*.sh"])
+    snapshot = take(str(repository), Chosen(("lib/", "*.sh")))
     assert paths(snapshot) == sorted([".gitignore", "latest", ODD, "train.py"])
     assert not snapshot.dirty
 
@@ -297,7 +297,7 @@ def test_source_must_be_a_folder(tmp_path: Path, src: str) -> None:
 
 def test_nothing_left_to_ship(plain: Path) -> None:
     with pytest.raises(RankzeroError, match="contains no file to send"):
-        take(str(plain), ["*"])
+        take(str(plain), Chosen(("*",)))
 
 
 def test_pack_is_deterministic_and_complete(plain: Path, tmp_path: Path) -> None:

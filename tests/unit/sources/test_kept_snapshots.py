@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, patterns_of, take
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import Snapshots
 
 
@@ -20,16 +20,32 @@ def test_what_changes_after_the_plan_is_not_looked_at(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "train.py").write_text("print(1)\n")
     first = Snapshots()
-    planned = first.take(str(code), ["*.log"])
+    planned = first.take(str(code), Chosen(("*.log",)))
     path = first.save(str(tmp_path))
     (code / "train.py").write_text("print(2)\n")
     (code / "nohup.out").write_text("a log that was redirected into the project\n")
     second = Snapshots(path)
-    assert second.take(str(code), ["*.log"]) == planned
-    assert take(str(code), ["*.log"]).digest != planned.digest
+    assert second.take(str(code), Chosen(("*.log",))) == planned
+    assert take(str(code), Chosen(("*.log",))).digest != planned.digest
     # Another folder, and other patterns, are another snapshot.
     assert second.take(str(other)).digest == take(str(other)).digest
     assert second.take(str(code)).digest == take(str(code)).digest
+
+
+def test_the_task_that_sends_the_code_gets_what_was_planned(tmp_path: Path) -> None:
+    """It knows patterns only: those of the job, and one for each file that is left out."""
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text("print(1)\n")
+    (code / "job.yml").write_text("name: a\ncommand: [train.py]\n")
+    first = Snapshots()
+    planned = first.take(str(code), Chosen(("*.log",), words=("train.py",)))
+    assert planned.whole and planned.left_out == ("job.yml",)
+    path = first.save(str(tmp_path))
+    (code / "train.py").write_text("print(2)\n")
+    second = Snapshots(path)
+    for snapshot in (planned, planned.whole):
+        assert second.take(str(code), Chosen.everything(patterns_of(snapshot, ["*.log"]))) == snapshot
 
 
 def test_a_lost_file_says_what_to_do(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, take
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -54,7 +54,7 @@ def test_a_clean_tree_is_taken_and_has_no_diff(repository: Path) -> None:
 
 def test_the_diff_shows_changes_new_files_and_submodules_but_nothing_excluded(repository: Path) -> None:
     change(repository)
-    shown = provenance.diff(take(str(repository), ["secret.txt"]))
+    shown = provenance.diff(take(str(repository), Chosen(("secret.txt",))))
     for text in ("--- a/a.py\n+++ b/a.py", "+a = 2", "+++ b/third/a.py", "+a = 3", "+++ b/new [file].py", "+new"):
         assert text in shown, shown
     assert "token" not in shown and "secret" not in shown
@@ -78,7 +78,7 @@ def test_a_large_diff_is_cut(repository: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_refused_changes_are_named(repository: Path, tmp_path: Path) -> None:
     change(repository)
     with pytest.raises(SpecError) as caught:
-        provenance.refuse_changes(take(str(repository), ["secret.txt"]))
+        provenance.refuse_changes(take(str(repository), Chosen(("secret.txt",))))
     for text in ("code.dirty: refuse", "a.py", "new [file].py", "third/a.py", "code.exclude"):
         assert text in caught.value.message
     assert "secret" not in caught.value.message
