@@ -168,9 +168,9 @@ class LaunchAction(Action):
         return path
 
     def _answer(self, command: str) -> tuple[int, str]:
-        """Exit code and output of a shell command on the cluster."""
+        """Exit code and all output of a shell command on the cluster."""
         done = self._low_level_execute_command(command, sudoable=True)
-        return done["rc"], done["stdout"]
+        return done["rc"], f"{done['stdout']}\n{done['stderr']}"
 
     def _adopted(self, job: Job) -> Adopted | None:
         """The site's existing environment, if the job names one."""

@@ -24,11 +24,10 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import
 Known = Callable[[Collection[str]], Collection[str]]
 
 _GENERATION = re.compile(r"^\./([^/\n]+/[0-9a-f]{16})/[1-9][0-9]*$", re.MULTILINE)
-# find(1) ends with 1 if there is no launch of a name.
+# find(1) ends with 1 if there is no launch of a name. Ansible appends a command to the last line.
 _LOOK = """[ -d {runs} ] || exit 0
 cd {runs} || exit 2
-find -H {names} -mindepth 2 -maxdepth 2 -name '[1-9]*' 2>/dev/null || [ $? -eq 1 ]
-"""
+find -H {names} -mindepth 2 -maxdepth 2 -name '[1-9]*' 2>/dev/null || [ $? -eq 1 ]"""
 
 
 def code_of(snapshot: Snapshot, specs: Sequence[LaunchSpec], inputs: Inputs, known: Known) -> Snapshot:
@@ -50,7 +49,7 @@ class LaunchesOfNames:
     """The launches of a state root that have one of the command's names. The cluster is asked once."""
 
     def __init__(self, ask: Callable[[str], tuple[int, str]]) -> None:
-        """`ask`: runs a shell command on the cluster and returns its exit code and its output."""
+        """`ask`: runs a shell command on the cluster and returns its exit code and all its output."""
         self.ask = ask
         # The names that the command will ask for. More may be added while nothing has been asked.
         self.names: set[str] = set()
@@ -64,8 +63,9 @@ class LaunchesOfNames:
             code, output = self.ask(_LOOK.format(runs=runs, names=shlex.join(f"./{name}" for name in asked)))
             if code != 0:
                 raise RankzeroError(
-                    f"launch_cluster.state_root: {state_root}/runs cannot be listed, so it is not known which launches "
-                    "exist; nothing was submitted. Make it readable for the user of the login node."
+                    f"launch_cluster.state_root: {state_root}/runs cannot be listed ({output.strip()[-200:] or code}), "
+                    "so it is not known which launches exist. Nothing was submitted. Make it readable for the user of "
+                    "the login node"
                 )
             found = _GENERATION.findall(output.replace("\r", ""))
             for name in asked:

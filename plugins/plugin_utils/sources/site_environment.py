@@ -54,7 +54,7 @@ class Adopted:
 
 def look(path: str) -> str:
     """The shell command that inspects the environment."""
-    return _LOOK.format(path=shlex.quote(path))
+    return _LOOK.format(path=shlex.quote(path)).rstrip()  # Ansible appends a command to the last line
 
 
 def adopted(path: str, output: str, wanted_python: str | None) -> Adopted:

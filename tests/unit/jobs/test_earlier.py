@@ -35,7 +35,8 @@ class Action(LaunchManyAction):
 
     def _low_level_execute_command(self, command: str, sudoable: bool = True) -> dict[str, Any]:
         self.asked.append(command)
-        done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+        # Ansible appends this command, too.
+        done = subprocess.run(["/bin/sh", "-c", f"{command} && sleep 0"], capture_output=True, text=True, check=False)
         return {"rc": done.returncode, "stdout": f"Welcome!\n{done.stdout}", "stderr": done.stderr}
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -151,9 +152,9 @@ def test_the_code_of_every_element_counts(project: Project) -> None:
 
 def test_launches_that_cannot_be_listed_stop_the_command(tmp_path: Path) -> None:
     def closed(command: str) -> tuple[int, str]:
-        return 2, ""
+        return 2, "sh: cannot cd to it\n"
 
-    with pytest.raises(RankzeroError, match="not known which launches exist"):
+    with pytest.raises(RankzeroError, match="cannot cd to it.*not known which launches exist"):
         LaunchesOfNames(closed).of(str(tmp_path), ["a"])
 
 
