@@ -154,7 +154,7 @@ def test_launches_that_cannot_be_listed_stop_the_command(tmp_path: Path) -> None
     def closed(command: str) -> tuple[int, str]:
         return 2, "sh: cannot cd to it\n"
 
-    with pytest.raises(RankzeroError, match="cannot cd to it.*not known which launches exist"):
+    with pytest.raises(RankzeroError, match=r"cannot cd to it.*not known which launches exist"):
         LaunchesOfNames(closed).of(str(tmp_path), ["a"])
 
 
