@@ -12,33 +12,76 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 
-# No pattern spans more bytes than this.
+# No secret with its surroundings spans more bytes than this.
 CONTEXT = 512
 SHORTEST = 6
 _STAR = b"*"
-# Group 1 is the secret. All lengths are bounded: a log may be one very long line.
-_PATTERNS = (
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """A form of secrets. `literals`: each secret of this form has one of these texts.
+
+    `pattern` is matched where a literal begins; its group 1 is the secret. All lengths are bounded: a log may be one
+    very long line. `lower`: the literals are compared without regard to case, and are given in lower case. `before`:
+    what must stand immediately before a literal.
+    """
+
+    literals: tuple[bytes, ...]
+    pattern: re.Pattern[bytes]
+    lower: bool = False
+    before: re.Pattern[bytes] | None = None
+
+    def spans(self, data: bytes, lowered: bytes) -> Iterator[tuple[int, int]]:
+        """Yield begin and end of each secret in `data`. `lowered`: the same in lower case."""
+        # To find a literal is much faster than to match a pattern everywhere: a log has few of them.
+        text = lowered if self.lower else data
+        for literal in self.literals:
+            at = text.find(literal)
+            while at >= 0:
+                match = self.pattern.match(data, at)
+                if match and (self.before is None or self.before.fullmatch(data, max(0, at - 3), at)):
+                    yield match.span(1)
+                at = text.find(literal, at + 1)
+
+
+_VALUE = rb"[\"']?[ ]{0,2}[=:][ ]{0,2}[\"']?([^\s\"',;]{6,200})"
+_RULES = (
     # Hugging Face, GitHub, OpenAI and similar, Slack, AWS, JSON web tokens. A Weights & Biases key has no such form; it
     # is found by its variable.
-    re.compile(
-        rb"(?<![A-Za-z0-9_])(hf_[A-Za-z0-9]{20,100}|gh[pousr]_[A-Za-z0-9]{20,100}|github_pat_[A-Za-z0-9_]{20,120}"
-        rb"|sk-[A-Za-z0-9_-]{20,150}|xox[abprs]-[A-Za-z0-9-]{10,100}|AKIA[0-9A-Z]{16}"
-        rb"|eyJ[A-Za-z0-9_-]{10,150}\.[A-Za-z0-9_-]{10,150}\.[A-Za-z0-9_-]{5,100})"
+    _Rule(
+        (b"hf_", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"github_pat_", b"sk-", b"xox", b"AKIA", b"eyJ"),
+        re.compile(
+            rb"(?<![A-Za-z0-9_])(hf_[A-Za-z0-9]{20,100}|gh[pousr]_[A-Za-z0-9]{20,100}|github_pat_[A-Za-z0-9_]{20,120}"
+            rb"|sk-[A-Za-z0-9_-]{20,150}|xox[abprs]-[A-Za-z0-9-]{10,100}|AKIA[0-9A-Z]{16}"
+            rb"|eyJ[A-Za-z0-9_-]{10,150}\.[A-Za-z0-9_-]{10,150}\.[A-Za-z0-9_-]{5,100})"
+        ),
     ),
     # HF_TOKEN=..., export WANDB_API_KEY="...", "AWS_SECRET_ACCESS_KEY": "...". Capitals only: `eos_token: </s>` is no
     # secret.
-    re.compile(
-        rb"(?:[A-Z0-9_]{0,40}(?:TOKEN|SECRET|PASSWORD|PASSWD|API_KEY|ACCESS_KEY)[A-Z0-9_]{0,20})"
-        rb"[\"']?[ ]{0,2}[=:][ ]{0,2}[\"']?([^\s\"',;]{6,200})"
+    _Rule(
+        (b"TOKEN", b"SECRET", b"PASSWORD", b"PASSWD", b"API_KEY", b"ACCESS_KEY"),
+        re.compile(rb"(?:TOKEN|SECRET|PASSWORD|PASSWD|API_KEY|ACCESS_KEY)[A-Z0-9_]{0,20}" + _VALUE),
     ),
-    re.compile(rb"(?i:authorization[\"']?[ ]{0,2}[=:][ ]{0,2}[\"']?(?:bearer|basic|token)[ ]{1,2})([^\s\"',;]{6,200})"),
-    re.compile(rb"(?i:(?:password|passwd|api[_-]key)[\"']?[ ]{0,2}[=:][ ]{0,2}[\"']?)([^\s\"',;]{6,200})"),
-    re.compile(rb"[a-z]{3,10}://[^\s/:@]{0,60}:([^\s/@]{3,100})@"),
+    _Rule(
+        (b"authorization",),
+        re.compile(
+            rb"(?i:authorization[\"']?[ ]{0,2}[=:][ ]{0,2}[\"']?(?:bearer|basic|token)[ ]{1,2})([^\s\"',;]{6,200})"
+        ),
+        lower=True,
+    ),
+    _Rule(
+        (b"password", b"passwd", b"api_key", b"api-key"),
+        re.compile(rb"(?i:password|passwd|api[_-]key)" + _VALUE),
+        lower=True,
+    ),
+    _Rule((b"://",), re.compile(rb"://[^\s/:@]{0,60}:([^\s/@]{3,100})@"), before=re.compile(rb"[a-z]{3}")),
 )
 
 
@@ -46,15 +89,21 @@ class Redactor:
     """Replaces secrets in bytes by asterisks. `values`: known secrets, which are matched exactly."""
 
     def __init__(self, values: Iterable[bytes] = ()) -> None:
-        known = sorted({value for value in values if SHORTEST <= len(value) <= CONTEXT}, key=len, reverse=True)
-        exact = (re.compile(b"(" + b"|".join(map(re.escape, known)) + b")"),) if known else ()
-        self._patterns = (*exact, *_PATTERNS)
+        self._values = sorted({value for value in values if SHORTEST <= len(value) <= CONTEXT}, key=len, reverse=True)
 
     def clean(self, data: bytes) -> bytes:
         """`data` with every secret replaced by asterisks; the length is unchanged."""
-        for pattern in self._patterns:
-            data = pattern.sub(_starred, data)
-        return data
+        for value in self._values:
+            data = data.replace(value, _STAR * len(value))
+        lowered = data.lower()
+        spans = sorted(span for rule in _RULES for span in rule.spans(data, lowered))
+        parts, end = [], 0
+        for first, last in spans:
+            if last > end:
+                first = max(first, end)
+                parts += [data[end:first], _STAR * (last - first)]
+                end = last
+        return b"".join([*parts, data[end:]]) if parts else data
 
     def read(self, stream: IO[bytes], start: int, count: int) -> bytes:
         """`count` bytes of a file from `start` on (fewer at its end), redacted with the bytes around them in view."""
@@ -70,12 +119,6 @@ class Plain(Redactor):
     def clean(self, data: bytes) -> bytes:
         """The bytes unchanged."""
         return data
-
-
-def _starred(match: re.Match[bytes]) -> bytes:
-    begin, end = match.span(1)
-    text, at = match.group(0), match.start()
-    return text[: begin - at] + _STAR * (end - begin) + text[end - at :]
 
 
 def values_of(secrets: str) -> list[bytes]:

@@ -41,6 +41,10 @@ GIT = b"gh" + b"p_" + b"0123456789abcdefghijABCDEFGHIJ"
         (b"password = hunter22", b"hunter22"),
         (b"cloning https://me:tok3n@git.example.org/x.git", b"tok3n"),
         (b"value s3cr3t-value of the launch", b"s3cr3t-value"),
+        (b"authorization: TOKEN abcdefgh", b"abcdefgh"),
+        (b"Api-Key: abcdefgh, and more", b"abcdefgh"),
+        (b"AWS_SECRET_ACCESS_KEY='abcdefgh'", b"abcdefgh"),
+        (b"A_TOKEN=TOKEN=abcdefgh", b"TOKEN=abcdefgh"),
     ],
 )
 def test_a_secret_is_starred_and_everything_else_stays(text: bytes, secret: bytes) -> None:
@@ -56,6 +60,9 @@ def test_a_secret_is_starred_and_everything_else_stays(text: bytes, secret: byte
         b"NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>  tcp://10.0.0.1:29500",
         b"\xff\x00\xfebinary \x80 bytes",
         b"hf_short",
+        b"task-0123456789abcdefghij disk-0123456789abcdefghij",
+        b"API_KEYS are not shown; PASSWORD: none; api_keyring=loaded",
+        b"HTTP://host:8080/path ab://user:secret@host",
     ],
 )
 def test_what_training_logs_are_full_of_is_no_secret(text: bytes) -> None:
