@@ -39,6 +39,7 @@ def test_a_running_jobs_code_stays_and_a_finished_ones_goes(
         assert len(list((store / "code").iterdir())) == 2
 
         # Both were launched just now, so nothing of them goes, whatever the user says.
+        assert "-e older_than=" in site.play(None, "--check", playbook="rankzero.slurm.prune").output
         lately = removed(site.play(None, "--check", playbook="rankzero.slurm.prune", older_than=0))
         assert lately == {done["run_dir"]: "run"}
         assert removed(site.play(None, playbook="rankzero.slurm.prune", older_than=0, kinds=["code"])) == {}

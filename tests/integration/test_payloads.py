@@ -7,12 +7,18 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 from tests.repository import BIN
 
+#: Bound of waiting, in seconds. Nothing is measured with it.
+SECONDS = 20
 LIBRARY = "plugins/module_utils/run/launches.py"
 PLAY = [
     {
@@ -57,3 +63,39 @@ def test_an_edited_library_is_packed_anew(tmp_path: Path, exported_collection: P
         assert "an edit of the library" in play()
     finally:
         library.write_text(text)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_interrupted_module_leaves_nothing_in_tmp(tmp_path: Path, number: signal.Signals) -> None:
+    """The signal comes while the module waits for a program."""
+    folders = {name: tmp_path / name for name in ("bin", "tmp", "local")}
+    for folder in folders.values():
+        folder.mkdir()
+    asked = tmp_path / "asked"
+    program = folders["bin"] / "squeue"
+    program.write_text(f"#!/bin/sh\n: > {asked}\nexec sleep {SECONDS}\n")
+    program.chmod(0o755)
+    job = [{"hosts": "localhost", "gather_facts": False, "tasks": [{"rankzero.slurm.job_info": {"job_id": "7"}}]}]
+    (tmp_path / "play.yml").write_text(json.dumps(job))
+    words = ["-i", "localhost,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}", "play.yml"]
+    environment = {
+        **os.environ,
+        "PATH": f"{folders['bin']}:{os.environ['PATH']}",
+        "TMPDIR": str(folders["tmp"]),
+        "ANSIBLE_LOCAL_TEMP": str(folders["local"]),
+        "ANSIBLE_REMOTE_TEMP": str(folders["local"]),
+    }
+    with subprocess.Popen(
+        [str(BIN / "ansible-playbook"), *words], cwd=tmp_path, env=environment, start_new_session=True
+    ) as play:
+        until = time.monotonic() + SECONDS
+        while not asked.exists() and play.poll() is None and time.monotonic() < until:
+            time.sleep(0.05)
+        assert asked.exists(), "the module did not ask Slurm"
+        assert list(folders["tmp"].glob("ansible_*_payload_*")), "this is where Ansible unpacks a module"
+        os.killpg(play.pid, number)
+        play.wait(SECONDS)
+    until = time.monotonic() + SECONDS
+    while list(folders["tmp"].iterdir()) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert list(folders["tmp"].iterdir()) == []

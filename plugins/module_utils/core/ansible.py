@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +41,22 @@ class Module(AnsibleModule):  # type: ignore[misc]  # ansible-core ships no type
         super().warn(printable_lines(warning), **options)
 
 
+def end_orderly() -> None:
+    """Let SIGTERM and SIGHUP end this process like an exit, so that what it has begun is cleaned up.
+
+    After Ctrl-C ansible-playbook ends its modules with SIGTERM. By default a process is then gone at once, and the
+    folder in /tmp into which Ansible has unpacked the module stays. The same signal once more ends it at once.
+    """
+
+    def leave(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, leave)
+
+
 def run_module(
     argument_spec: Parameters,
     logic: Callable[[AnsibleModule], ModuleResult],
@@ -54,6 +71,7 @@ def run_module(
     `publishes`: files that the module creates are readable by everyone and writable only by their owner, regardless of
     the user's umask.
     """
+    end_orderly()
     if publishes:
         os.umask(0o022)
     module = Module(argument_spec=argument_spec, **module_options)
