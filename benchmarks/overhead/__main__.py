@@ -12,7 +12,6 @@ import argparse
 import datetime
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from benchmarks import results
 from benchmarks.launch import table
 from benchmarks.launch.ground import NODES, Ground, prepared
 from benchmarks.launch.timing import Command, start
+from benchmarks.releases import collections_of
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
@@ -63,12 +63,7 @@ class Overhead:
 
     def release(self, ref: str) -> str:
         """A folder of collections that contains ours as of a commit, tag or branch."""
-        collections = self.ground.scratch / "other"
-        folder = collections / "ansible_collections" / "rankzero" / "slurm"
-        folder.mkdir(parents=True)
-        archive = subprocess.run(["git", "archive", ref], cwd=ROOT, capture_output=True, check=True)
-        subprocess.run(["tar", "-x", "-C", str(folder)], input=archive.stdout, check=True)
-        return str(collections)
+        return collections_of(ref, self.ground.scratch / "other")
 
     def ours(self, nodes: int, ranks: int, preflight: bool, collections: str = "") -> Start:
         """Run the same through the collection and wait for the end. `collections`: the folder of another release."""

@@ -17,9 +17,11 @@ from tests.repository import ROOT
 pytestmark = [pytest.mark.more, pytest.mark.xdist_group("benchmarks")]
 
 SMALLEST = {
+    "command": ("--rounds", "1"),
     "ends": ("--launches", "2", "--load", "0"),
     "environments": ("--rounds", "1", "--nodes", "1", "--ranks", "1", "--parts", "times"),
     "faults": ("--random", "--count", "2", "--labs", "bare"),
+    "history": ("--rounds", "1", "--sizes", "3,40"),
     "launch": ("--rounds", "1", "--artifact-rounds", "1"),
     "overhead": ("--rounds", "1", "--sizes", "1x1"),
     "specs": ("--count", "20"),
