@@ -136,6 +136,12 @@ launches:
     wall_time:
       description: Seconds between the two.
       type: float
+    progress:
+      description:
+        - How far a running launch is, with C(step), C(total), C(loss) and C(seconds_left), from the log of its first or
+          last rank. A value that the log does not show is null.
+        - Null if the launch does not run, or if no log shows a step.
+      type: dict
     artifact:
       description:
         - The artifact as checked by the job, with C(path), C(valid), C(values), C(errors), C(sha256) and C(bytes);
@@ -183,6 +189,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.listing import listing
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.running import progress
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_list import job_info
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -198,7 +205,11 @@ ARGUMENT_SPEC = {
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
     info = job_info(slurm, module.params)
-    lines = listing(info["launches"], time.time()) or [info.get("message", "")]
+    now = time.time()
+    for launch in info["launches"]:
+        running = launch["active"] and launch["started_at"] is not None
+        launch["progress"] = progress(launch, now) if running else None
+    lines = listing(info["launches"], now) or [info.get("message", "")]
     if info["omitted"]:
         lines.append(f"{info['omitted']} older launches are not shown (limit {module.params['limit']}; 0 shows all)")
     return {"changed": False, **info, "lines": lines, "warnings": slurm.notes}

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, short_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import about, duration, moment, short_list
 
-HEAD = ("name", "key", "gen", "job", "state", "time", "what")
+HEAD = ("name", "key", "gen", "job", "state", "queued", "started", "ended", "time", "what")
 
 
 def listing(launches: Sequence[ModuleResult], now: float) -> list[str]:
     """A header line and one line for each launch from job_info; empty without launches. `now`: epoch seconds.
 
-    Active launches come first, then the most recent.
+    Active launches come first, then the most recent. `time` is the time that a launch has run, or ran.
     """
 
     def order(launch: ModuleResult) -> tuple[bool, float]:
@@ -41,4 +41,23 @@ def _row(launch: Mapping[str, Any], now: float) -> tuple[str, ...]:
         message = f"on {short_list(launch['nodes'])}" + (
             f", attempt {launch['attempt'] + 1}" if launch["attempt"] else ""
         )
-    return (launch["name"], launch["key"], str(launch["generation"]), launch["job_id"] or "-", state, took, message)
+        message += _progress(launch.get("progress") or {})
+    times = [moment(at, now) if at is not None else "-" for at in (_queued_at(launch), begun, ended)]
+    who = (launch["name"], launch["key"], str(launch["generation"]), launch["job_id"] or "-")
+    return (*who, state, *times, took, message)
+
+
+def _queued_at(launch: Mapping[str, Any]) -> float | None:
+    """When the newest job of a launch was submitted."""
+    times = [event["time"] for event in launch.get("journal") or [] if event["event"] == "submitted"]
+    return times[-1] if times else None
+
+
+def _progress(progress: Mapping[str, Any]) -> str:
+    """The newest step of a running launch, as text that follows its nodes."""
+    if progress.get("step") is None:
+        return ""
+    total, loss, left = progress["total"], progress["loss"], progress["seconds_left"]
+    text = f", step {progress['step']}{'' if total is None else f'/{total}'}"
+    text += "" if loss is None else f", loss {loss:.4g}"
+    return text + ("" if left is None else f", {about(left)} left")

@@ -1,0 +1,43 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How far a running launch is, from the end of the log of its first or last rank. Reads only."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import RankLog, progress_of, read_ends
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+
+
+def progress(launch: ModuleResult, now: float) -> ModuleResult | None:
+    """Step, total, loss, and seconds left of a launch from job_info; None if its logs show no step.
+
+    Megatron prints its steps on the last rank, most other programs on the first. `now`: epoch seconds.
+    """
+    run, folder = RunDirectory(str(launch["run_dir"])), os.path.join("logs", str(launch["attempt"]))
+    logs = sorted((rank, name) for name in run.names(folder) if (rank := rank_of(name)) is not None)
+    for _rank, name in dict.fromkeys([*logs[:1], *logs[-1:]]):
+        log = read_ends(run.file(os.path.join(folder, name)))
+        newest = progress_of(log, launch["started_at"])
+        if newest is None:
+            continue
+        left = None
+        if newest.total is not None and newest.seconds is not None:
+            left = max(0.0, (newest.total - newest.step) * newest.seconds - max(0.0, now - newest.at))
+        return {"step": newest.step, "total": newest.total, "loss": _loss(log), "seconds_left": left}
+    return None
+
+
+def _loss(log: RankLog) -> float | None:
+    """The newest loss in the log."""
+    for line in reversed(re.split(r"[\r\n]", log.tail)):
+        metrics = parse_metrics(line)
+        if metrics is not None and metrics.loss is not None:
+            return metrics.loss
+    return None
