@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-from preflight.network import fast, interfaces
+from preflight.network import interfaces, rules
 
 PERF = "all_reduce_perf"
 TORCH = (
@@ -48,15 +48,16 @@ def rdma(root="/sys/class/infiniband"):
 
 
 def network():
-    """{interface: address, Mbit/s (0: not known), MTU, whether it is InfiniBand or named like a fast network}."""
-    found = {}
-    for name, address in interfaces().items():
+    """{interface: address, Mbit/s (0: not known), MTU, whether it is fast (rules()), whether it is InfiniBand}."""
+    found, own = {}, interfaces()
+    fast = rules(own)
+    for name, address in own.items():
         rate, mtu = (line_of(f"/sys/class/net/{name}/{what}") for what in ("speed", "mtu"))
         found[name] = {
             "address": address,
             "mbit": int(rate) if rate.isdecimal() else 0,
             "mtu": int(mtu) if mtu.isdecimal() else 0,
-            "fast": fast(name),
+            "fast": name in fast,
             "infiniband": line_of(f"/sys/class/net/{name}/type") == "32",
         }
     return found
