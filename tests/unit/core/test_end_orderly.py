@@ -16,8 +16,8 @@ PROGRAM = """
 import os, signal, sys
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import end_orderly
 number = int(sys.argv[1])
-if sys.argv[2:] == ["ignored"]:
-    signal.signal(number, signal.SIG_IGN)
+# Under nohup the tests themselves ignore SIGHUP.
+signal.signal(number, signal.SIG_IGN if sys.argv[2:] == ["ignored"] else signal.SIG_DFL)
 end_orderly()
 try:
     os.kill(os.getpid(), number)
