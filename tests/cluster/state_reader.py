@@ -18,7 +18,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory as store
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import register
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import sweep_results
-from ansible_collections.rankzero.slurm.plugins.module_utils.run import launches
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import launch_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import site_limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -28,7 +28,7 @@ SECONDS, BYTES = 10, 1 << 30
 
 
 def runs(state_root: str) -> Any:
-    found = launches.job_info(Slurm(), {"state_root": state_root})["launches"]
+    found = launch_list.job_info(Slurm(), {"state_root": state_root})["launches"]
     keys = ("name", "generation", "state", "success", "job_id", "message")
     return [{**{key: one[key] for key in keys}, "events": len(one["journal"])} for one in found]
 

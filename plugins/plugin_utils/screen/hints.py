@@ -33,11 +33,15 @@ def playbook_command(playbook: str, task_vars: TaskVariables, *files: str, **var
 
 
 def launch_command(
-    playbook: str, run_dir: str, task_vars: TaskVariables | None = None, environment: Mapping[str, str] = os.environ
+    playbook: str,
+    run_dir: str,
+    task_vars: TaskVariables | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> str:
     """The command line for one launch, with `playbook` attach, cancel or diagnose: of `rankzero` if it started this
-    run, otherwise of ansible-playbook.
+    run, otherwise of ansible-playbook. `environment`: the variables to look for it in, by default those of the process.
     """
+    environment = os.environ if environment is None else environment
     if "RANKZERO_RECORDS" not in environment:
         return playbook_command(playbook, task_vars or {}, run_dir=run_dir)
     launch = "/".join(run_dir.rstrip("/").split("/")[-3:])
