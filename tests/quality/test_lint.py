@@ -23,6 +23,8 @@ TYPED_MODULES = (
 )  # fmt: skip
 
 
+#: mypy's message for a module of ours without such a name.
+NO_SUCH_NAME = re.compile(r'error: (?:Module (?:"[^"]+" )?has no attribute|Name "[^"]+" is not defined)')
 TARGET = re.compile(r'<(?:a|link|script|img)\b[^>]*? (href|src)="([^"]+)"')
 
 
@@ -45,6 +47,22 @@ def test_mypy_strict_on_the_conductor() -> None:
     typed = [option for room in TYPED_ROOMS for option in ("-p", room)]
     typed += [option for module in TYPED_MODULES for option in ("-m", module)]
     run("mypy", *options, *typed, env={"MYPYPATH": str(ROOT / "plugins" / "runtime")})
+
+
+def test_tests_and_programs_use_names_that_exist() -> None:
+    """They have no strict types, and some run only on a node of a lab, where a missing name would be found late."""
+    options = ["--follow-imports=silent", "--implicit-reexport", "--no-strict-optional"]
+    fabric = [Path(path).stem for path in files("playbooks/files/fabric/", ".py")]
+    programs = [option for name in fabric for option in ("-m", name)]
+    paths = f"{ROOT / 'plugins' / 'runtime'}:{ROOT / 'playbooks' / 'files' / 'fabric'}"
+    checked = [
+        run("mypy", *options, "-p", "tests", "-p", "benchmarks", check=False),
+        run("mypy", *options, "--cache-dir", CACHE / "mypy-runtime", *programs, env={"MYPYPATH": paths}, check=False),
+    ]
+    for done in checked:
+        assert "source files)" in done.stdout, done.stdout
+    missing = [line for done in checked for line in done.stdout.splitlines() if NO_SUCH_NAME.search(line)]
+    assert not missing, bullet_list(missing)
 
 
 def shell_scripts() -> list[str]:
