@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,9 +71,9 @@ def ensure_cache(
     try:
         if options["state"] == "absent":
             return _absent(where, check_mode=check_mode)
-        notes: list[str] = []
-        result = _present(where, options, request, notes, meter or Meter(), check_mode=check_mode)
-        return {**result, "warnings": notes} if notes else result
+        staging = _Staging(where, options, request, meter or Meter(), check_mode=check_mode)
+        result = staging.ensure()
+        return {**result, "warnings": staging.notes} if staging.notes else result
     except OSError as error:
         raise trouble(error, where.home) from error
 
@@ -89,178 +89,159 @@ def home_of(path: str) -> str:
     return os.path.normpath(home)
 
 
-def _present(
-    where: Repository,
-    options: Mapping[str, Any],
-    request: HubRequest,
-    notes: list[str],
-    meter: Meter,
-    *,
-    check_mode: bool,
-) -> dict[str, Any]:
-    wanted = (tuple(options["include"]), tuple(options["exclude"]))
-    source = _given(where, options, request, wanted)
-    commit = source.commit if source else (None if options["update"] else current(where))
-    known = read(where, commit) if commit else None
-    if known and known.wanted != wanted and source is None:
-        known = None
-    broken: dict[str, str] = {}
-    if known:
-        require_files((file.path for file in known.files), options["require"], where.name)
-        seen, broken = verify(where, known, thorough=options["verify"])
-        if not broken and current(where) == commit:
-            if seen != known and not check_mode:
-                write_manifest(where, seen)
-            return _result(where, seen, changed=False)
-    taken = _from_store(where, options, source, known if broken else None, broken, notes, check_mode=check_mode)
-    if taken is not None:
-        return taken
-    if source is None:
-        return _from_hub(where, options, known if broken else None, broken, meter, check_mode=check_mode)
-    if check_mode:
-        return _result(
-            where, _manifest(where, source, wanted), changed=True, present=False, before=known, broken=broken
-        )
-    if source.commit == (known.commit if known else None) and not broken:
-        name(where, source.commit)  # another revision with the same files
-        return _result(where, known, changed=True)
-    return _install(where, options, request, source, known, broken)
+class _Staging:
+    """One repository that is made present, and what is known of it so far."""
 
+    def __init__(
+        self, where: Repository, options: Parameters, request: HubRequest, meter: Meter, *, check_mode: bool
+    ) -> None:
+        self.where, self.options, self.request = where, options, request
+        self.meter, self.check_mode = meter, check_mode
+        self.wanted = (tuple(options["include"]), tuple(options["exclude"]))
+        self.notes: list[str] = []
+        #: The manifest of the snapshot that is present, and {file: its defect}.
+        self.present: Manifest | None = None
+        self.broken: dict[str, str] = {}
 
-def _given(
-    where: Repository, options: Mapping[str, Any], request: HubRequest, wanted: tuple[tuple[str, ...], ...]
-) -> Source | None:
-    """The files of `src`, here or on the controller; None if this host fetches from the hub. Raises RankzeroError."""
-    if request.files is not None:
-        files = request.files
-        origin, here = request.said, None
-    elif options["src"] is not None:
-        folder = os.path.expanduser(options["src"])
-        if not os.path.isdir(folder):
-            raise RankzeroError(f"src: {folder} is not a folder on this host; remote_src requires one")
-        files_by_path = {file.path: file for file in read_folder(folder)}
-        files = tuple(files_by_path[path] for path in selected(sorted(files_by_path), *wanted))
-        origin, here = folder, folder
-    else:
-        return None
-    require_files((file.path for file in files), options["require"], where.name)
-    # A folder has no commit. Its content digest serves as one, so that the same content gets the same commit.
-    commit = request.commit or tree_digest(files)[:40]
-    if COMMIT.fullmatch(where.revision) and where.revision != commit:
-        raise RankzeroError(
-            f"revision: {where.revision} is a commit, but the files are those of {commit}; name a branch or omit it"
-        )
-    return Source(commit, files, origin, here)
+    @property
+    def damaged(self) -> Manifest | None:
+        """The manifest of a snapshot that is present and damaged."""
+        return self.present if self.broken else None
 
+    def ensure(self) -> dict[str, Any]:
+        """Return the module's result. Raises RankzeroError and OSError."""
+        source = self._given()
+        commit = source.commit if source else (None if self.options["update"] else current(self.where))
+        known = read(self.where, commit) if commit else None
+        if known and (known.wanted == self.wanted or source is not None):
+            self._require(file.path for file in known.files)
+            self.present, self.broken = verify(self.where, known, thorough=self.options["verify"])
+            if not self.broken and current(self.where) == commit:
+                if self.present != known and not self.check_mode:
+                    write_manifest(self.where, self.present)
+                return _result(self.where, self.present, changed=False)
+        copied = self._copy_from_store(source)
+        if copied is not None:
+            return copied
+        if source is None:
+            return self._fetch_from_hub()
+        if self.check_mode:
+            return self._predict(self._manifest(source))
+        if self.present and not self.broken and source.commit == self.present.commit:
+            name(self.where, source.commit)  # another revision with the same files
+            return _result(self.where, self.present, changed=True)
+        return self._install(source)
 
-def _from_store(
-    where: Repository,
-    options: Mapping[str, Any],
-    source: Source | None,
-    known: Manifest | None,
-    broken: Mapping[str, str],
-    notes: list[str],
-    *,
-    check_mode: bool,
-) -> dict[str, Any] | None:
-    """Copy the repository from a trusted store; None if no store has it.
-
-    `source`: the files, if they are known already; `known`: the manifest of a damaged snapshot that is present.
-    """
-    if options["update"] or (source is not None and source.folder is not None):
-        return None
-    wanted = (tuple(options["include"]), tuple(options["exclude"]))
-    contents = None if source is None else {(file.path, file.sha256) for file in source.files}
-
-    def fits(manifest: Manifest) -> bool:
-        if contents is None:
-            return manifest.wanted == wanted
-        return contents == {(file.path, file.sha256) for file in manifest.files}
-
-    pinned = source or known
-    match = borrowed(trusted_stores(options), where, pinned.commit if pinned else None, fits, notes)
-    if match is None:
-        return None
-    there, manifest = match
-    require_files((file.path for file in manifest.files), options["require"], where.name)
-    taken = Source(manifest.commit, manifest.files, there.home, there.snapshot(manifest.commit))
-    if check_mode:
-        after = _manifest(where, taken, wanted)
-        return _result(where, after, changed=True, present=False, before=known, broken=broken)
-    try:
-        return _install(where, options, HubRequest(), taken, known, broken)
-    except RankzeroError as error:  # a file there differs from its owner's manifest
-        notes.append(not_taken(there, error.message))
-        return None
-
-
-def _install(
-    where: Repository,
-    options: Mapping[str, Any],
-    request: HubRequest,
-    source: Source,
-    before: Manifest | None,
-    broken: Mapping[str, str],
-) -> dict[str, Any]:
-    wanted = (tuple(options["include"]), tuple(options["exclude"]))
-    os.makedirs(where.ours, exist_ok=True)
-    with hold(where.lock, _WAIT):
-        if source.folder is not None:
-            made = install(where, source.folder, _manifest(where, source, wanted), ours=False)
+    def _given(self) -> Source | None:
+        """The files of `src`, here or on the controller; None if this host fetches from the hub."""
+        folder: str | None = None
+        if self.request.files is not None:
+            files, origin = self.request.files, self.request.said
+        elif self.options["src"] is not None:
+            origin = folder = os.path.expanduser(self.options["src"])
+            if not os.path.isdir(folder):
+                raise RankzeroError(f"src: {folder} is not a folder on this host; remote_src requires one")
+            files_by_path = {file.path: file for file in read_folder(folder)}
+            files = tuple(files_by_path[path] for path in selected(sorted(files_by_path), *self.wanted))
         else:
-            missing = lacking(where, source.files)
-            if missing and request.archive is None:
-                return {"changed": False, "lacking": [file.path for file in missing], "repaired": dict(broken)}
-            with fresh_folder(os.path.join(where.ours, "arrived")) as folder:
-                if missing:
-                    untar(str(request.archive), folder)
-                made = install(where, folder, _manifest(where, source, wanted), ours=True)
-    return _result(where, made, changed=True, before=before, broken=broken)
+            return None
+        self._require(file.path for file in files)
+        # A folder has no commit. Its content digest serves as one, so that the same content gets the same commit.
+        commit = self.request.commit or tree_digest(files)[:40]
+        revision = self.where.revision
+        if COMMIT.fullmatch(revision) and revision != commit:
+            raise RankzeroError(
+                f"revision: {revision} is a commit, but the files are those of {commit}; name a branch or omit it"
+            )
+        return Source(commit, files, origin, folder)
 
+    def _copy_from_store(self, source: Source | None) -> dict[str, Any] | None:
+        """Copy the repository from a trusted store; None if no store has it. `source`: the files, if known already."""
+        if self.options["update"] or (source is not None and source.folder is not None):
+            return None
+        contents = None if source is None else {(file.path, file.sha256) for file in source.files}
 
-def _from_hub(
-    where: Repository,
-    options: Mapping[str, Any],
-    known: Manifest | None,
-    broken: Mapping[str, str],
-    meter: Meter,
-    *,
-    check_mode: bool,
-) -> dict[str, Any]:
-    """Fetch from the hub on this host. Damaged files are fetched again from their commit."""
-    wanted = (tuple(options["include"]), tuple(options["exclude"]))
-    if check_mode:
-        return _result(where, known, changed=True, present=False, broken=broken)
-    commit = known.commit if known else None
-    if options["download"] == "controller":
-        return {"changed": False, "needs": {"commit": commit}}
-    hub = Hub(options["python"] or "python3", options["token_file"])
-    commit = commit or _looked_up(hub, where, options)
-    before = read(where, commit)
-    if before and before.wanted == wanted and not verify(where, before, thorough=options["verify"])[1]:
-        changed = current(where) != commit  # an update was requested, and there was none
-        name(where, commit)
-        return _result(where, before, changed=changed)
-    os.makedirs(where.ours, exist_ok=True)
-    with hold(where.lock, _WAIT):
-        # The folder's name is fixed, so that after a kill the library resumes with the missing files.
-        folder = os.path.join(where.ours, f"{commit}.partial")
-        meter.begin("fetching")
-        hub.download(where, commit, folder, *((tuple(broken), ()) if known else wanted))
-        files = known.files if known else tuple(sorted(read_folder(folder), key=lambda file: file.path))
-        source = Source(commit, files, "hub")
-        meter.begin("installing")
-        made = install(where, folder, _manifest(where, source, wanted), ours=True)
-        with contextlib.suppress(OSError):
-            remove_tree(folder)
-    return _result(where, made, changed=True, before=before, broken=broken)
+        def fits(manifest: Manifest) -> bool:
+            if contents is None:
+                return manifest.wanted == self.wanted
+            return contents == {(file.path, file.sha256) for file in manifest.files}
 
+        pinned = source or self.damaged
+        commit = pinned.commit if pinned else None
+        match = borrowed(trusted_stores(self.options), self.where, commit, fits, self.notes)
+        if match is None:
+            return None
+        there, manifest = match
+        self._require(file.path for file in manifest.files)
+        copy = Source(manifest.commit, manifest.files, there.home, there.snapshot(manifest.commit))
+        if self.check_mode:
+            return self._predict(self._manifest(copy))
+        try:
+            return self._install(copy)
+        except RankzeroError as error:  # a file there differs from its owner's manifest
+            self.notes.append(not_taken(there, error.message))
+            return None
 
-def _looked_up(hub: Hub, where: Repository, options: Mapping[str, Any]) -> str:
-    """The commit of the revision, if it has the required files. Raises RankzeroError."""
-    commit, names = hub.look(where)
-    require_files(selected(names, options["include"], options["exclude"]), options["require"], where.name)
-    return commit
+    def _fetch_from_hub(self) -> dict[str, Any]:
+        """Fetch from the hub on this host. Damaged files are fetched again from their commit."""
+        where, damaged = self.where, self.damaged
+        if self.check_mode:
+            return _result(where, damaged, present=False, broken=self.broken)
+        if self.options["download"] == "controller":
+            return {"changed": False, "needs": {"commit": damaged.commit if damaged else None}}
+        hub = Hub(self.options["python"] or "python3", self.options["token_file"])
+        commit = damaged.commit if damaged else self._newest_commit(hub)
+        before = read(where, commit)
+        if before and before.wanted == self.wanted and not verify(where, before, thorough=self.options["verify"])[1]:
+            changed = current(where) != commit  # an update was requested, and there was none
+            name(where, commit)
+            return _result(where, before, changed=changed)
+        os.makedirs(where.ours, exist_ok=True)
+        with hold(where.lock, _WAIT):
+            # The folder's name is fixed, so that after a kill the library resumes with the missing files.
+            folder = os.path.join(where.ours, f"{commit}.partial")
+            self.meter.begin("fetching")
+            hub.download(where, commit, folder, *((tuple(self.broken), ()) if damaged else self.wanted))
+            files = damaged.files if damaged else tuple(sorted(read_folder(folder), key=lambda file: file.path))
+            self.meter.begin("installing")
+            made = install(where, folder, self._manifest(Source(commit, files, "hub")), ours=True)
+            with contextlib.suppress(OSError):
+                remove_tree(folder)
+        return _result(where, made, before=before, broken=self.broken)
+
+    def _newest_commit(self, hub: Hub) -> str:
+        """The commit of the revision on the hub, if it has the required files. Raises RankzeroError."""
+        commit, names = hub.look(self.where)
+        self._require(selected(names, *self.wanted))
+        return commit
+
+    def _install(self, source: Source) -> dict[str, Any]:
+        where, manifest = self.where, self._manifest(source)
+        os.makedirs(where.ours, exist_ok=True)
+        with hold(where.lock, _WAIT):
+            if source.folder is not None:
+                made = install(where, source.folder, manifest, ours=False)
+            else:
+                missing = lacking(where, source.files)
+                if missing and self.request.archive is None:
+                    paths = [file.path for file in missing]
+                    return {"changed": False, "lacking": paths, "repaired": dict(self.broken)}
+                with fresh_folder(os.path.join(where.ours, "arrived")) as folder:
+                    if missing:
+                        untar(str(self.request.archive), folder)
+                    made = install(where, folder, manifest, ours=True)
+        return _result(where, made, before=self.present, broken=self.broken)
+
+    def _require(self, paths: Iterable[str]) -> None:
+        require_files(paths, self.options["require"], self.where.name)
+
+    def _manifest(self, source: Source) -> Manifest:
+        where = self.where
+        return Manifest(where.name, where.kind, source.commit, source.said, self.wanted, source.files)
+
+    def _predict(self, manifest: Manifest) -> dict[str, Any]:
+        """The result of check mode, where `manifest` would become present."""
+        return _result(self.where, manifest, present=False, before=self.present, broken=self.broken)
 
 
 def _absent(where: Repository, *, check_mode: bool) -> dict[str, Any]:
@@ -276,16 +257,11 @@ def _absent(where: Repository, *, check_mode: bool) -> dict[str, Any]:
     }
 
 
-def _manifest(where: Repository, source: Source, wanted: tuple[Sequence[str], ...]) -> Manifest:
-    include, exclude = (tuple(patterns) for patterns in wanted)
-    return Manifest(where.name, where.kind, source.commit, source.said, (include, exclude), source.files)
-
-
 def _result(
     where: Repository,
     manifest: Manifest | None,
     *,
-    changed: bool,
+    changed: bool = True,
     present: bool = True,
     before: Manifest | None = None,
     broken: Mapping[str, str] | None = None,
