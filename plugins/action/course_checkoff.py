@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.checkoff import ACTION_ARGUMENTS, ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 
 
@@ -23,9 +24,7 @@ class ActionModule(Action):
         super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(ACTION_ARGUMENTS)
         given = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}
-        result: dict[str, Any] = self._execute_module(
-            "rankzero.slurm.course_checkoff", module_args=given, task_vars=task_vars
-        )
+        result = call_module(self, "rankzero.slurm.course_checkoff", given, task_vars, ACTION_ARGUMENTS)
         if result.get("failed"):
             return result
         host = (task_vars or {}).get("inventory_hostname", "localhost")

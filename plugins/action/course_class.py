@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import playbook_command
 
@@ -17,10 +18,7 @@ PLAYBOOK = "train.yml"
 class ActionModule(Action):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        result: dict[str, Any] = self._execute_module(
-            "rankzero.slurm.course_class", module_args=dict(self._task.args), task_vars=task_vars
-        )
-        result.pop("invocation", None)
+        result = call_module(self, "rankzero.slurm.course_class", self._task.args, task_vars, None)
         for student in result.get("students", []):
             student["command"] = playbook_command(PLAYBOOK, task_vars or {}, student["vars"])
         return result

@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.result import ACTION_ARGUMENTS, ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fabric_file import place
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
 
@@ -23,10 +24,7 @@ class ActionModule(Action):
         super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(ACTION_ARGUMENTS)
         given = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}
-        result: dict[str, Any] = self._execute_module(
-            "rankzero.slurm.fabric_report", module_args=given, task_vars=task_vars
-        )
-        result.pop("invocation", None)
+        result = call_module(self, "rankzero.slurm.fabric_report", given, task_vars, ACTION_ARGUMENTS)
         if result.pop("no_result", False):
             result["msg"] += f" (to see why: {launch_command('diagnose', options['run_dir'], task_vars)})"
         if result.get("failed"):

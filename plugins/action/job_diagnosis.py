@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnose import DIAGNOSIS_SPEC
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 
 
@@ -33,8 +34,4 @@ class ActionModule(Action):
                 arguments["_families"] = load_families(options["families"], os.getcwd(), roots)
             except RankzeroError as error:
                 return {"failed": True, "msg": error.message, **error.partial}
-        result: dict[str, Any] = self._execute_module(
-            "rankzero.slurm.job_diagnosis", module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val
-        )
-        result.pop("invocation", None)
-        return result
+        return call_module(self, "rankzero.slurm.job_diagnosis", arguments, task_vars, DIAGNOSIS_SPEC)

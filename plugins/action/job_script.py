@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SCRIPT
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid, integer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 
 
 def wanted_generation(value: object) -> int:
@@ -43,13 +45,8 @@ class ActionModule(LaunchAction):
                 "world_size": prepared.plan.topology.world_size,
             }
             if arguments.get("path"):
-                written = self._execute_module(
-                    "rankzero.slurm.job_script",
-                    module_args={"job": arguments["job"], "path": arguments["path"], "_script": files["job.sbatch"]},
-                    task_vars=task_vars,
-                )
-                written.pop("invocation", None)
-                return {**result, **written}
+                given = {"job": arguments["job"], "path": arguments["path"], "_script": files["job.sbatch"]}
+                return {**result, **call_module(self, "rankzero.slurm.job_script", given, task_vars, JOB_SCRIPT)}
             return result
         except RankzeroError as error:
             return {"failed": True, "msg": error.message, **error.partial}

@@ -11,6 +11,7 @@ import shlex
 from dataclasses import asdict
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SHELL
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
     SCRIPT,
@@ -95,8 +96,8 @@ class ActionModule(LaunchAction):
             "stores": prepared.arguments["stores"],
             "attach": asked and asdict(asked),
         }
-        result = self.call("rankzero.slurm.job_shell", {"job": arguments["job"], "_request": request}, task_vars)
-        result.pop("invocation", None)
+        given = {"job": arguments["job"], "_request": request}
+        result = self.call("rankzero.slurm.job_shell", given, task_vars, JOB_SHELL)
         if result.get("failed"):
             return result
         shell_session = session(plan, result["nodes"])

@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import ACTION_ARGUMENTS, ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.sweep_table import screen, tally, write
@@ -60,11 +61,7 @@ class ActionModule(Action):
 
     def _ask(self) -> dict[str, Any]:
         given = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}
-        result: dict[str, Any] = self._execute_module(
-            "rankzero.slurm.job_sweep_info", module_args=given, task_vars=self._task_vars
-        )
-        result.pop("invocation", None)
-        return result
+        return call_module(self, "rankzero.slurm.job_sweep_info", given, self._task_vars, ACTION_ARGUMENTS)
 
 
 def _lost(host: str, result: dict[str, Any], reason: str) -> str:

@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import W
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import Waits
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import parse_poll, poll_script
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import glance, interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
@@ -112,11 +113,7 @@ class ActionModule(Action):
     def _record(self, settle: float = 0.0, asked: int | None = None) -> Record:
         """What the module knows now. `asked`: at the end of a wait, its queries to Slurm in the last minute."""
         arguments = {**self._task.args, **self._same, "_settle": settle, "_asked": asked}
-        result: Record = self._execute_module(
-            "rankzero.slurm.job_wait", module_args=arguments, task_vars=self._task_vars
-        )
-        result.pop("invocation", None)
-        return result
+        return call_module(self, "rankzero.slurm.job_wait", arguments, self._task_vars, WAIT_SPEC)
 
     def _line(self, text: str, color: str | None) -> None:
         """Show a line before a job is known."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import plan as plans
@@ -151,11 +152,8 @@ class ActionModule(LaunchManyAction):
 
     def _module(self, options: Mapping[str, Any], request: ReconcileRequest) -> dict[str, Any]:
         """Call the module, to make the plan or to carry out the steps before the launches."""
-        result = self.call(
-            "rankzero.slurm.reconcile", {"jobs": options["jobs"], "_request": request.arguments()}, self._task_vars
-        )
-        result.pop("invocation", None)
-        return result
+        given = {"jobs": options["jobs"], "_request": request.arguments()}
+        return self.call("rankzero.slurm.reconcile", given, self._task_vars, {**ARGUMENTS, **REQUEST})
 
     def _launch(self, step: Step, ready: Mapping[str, _Ready], *, rehearse: bool) -> dict[str, Any]:
         """Make one launch; with `rehearse`, only find out what would happen."""

@@ -9,7 +9,7 @@ import os
 from dataclasses import asdict, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_ENVIRONMENT
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_CACHE, UV_ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import last_lines
@@ -62,7 +62,7 @@ class ActionModule(Producer):
 
     def _packages(self, options: dict[str, Any]) -> dict[str, Any]:
         """Provide the set of packages from which each node of a job builds its environment."""
-        self.MODULE = "rankzero.slurm.uv_cache"
+        self.MODULE, self.OPTIONS = "rankzero.slurm.uv_cache", UV_CACHE
         kind = options.pop("mode")
         given = {name: value for name, value in options.items() if name not in ("compression", "interpreter", "file")}
         return supply(self, {**given, "kind": kind, "verify": True})

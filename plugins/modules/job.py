@@ -289,18 +289,11 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import LAUNCH_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
-
-ARGUMENT_SPEC = {
-    **LAUNCH_ARGUMENTS,
-    "explain": {"type": "bool", "default": False},
-    "_request": {"type": "dict"},
-    "_runtime": {"type": "dict"},
-}
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
@@ -314,7 +307,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 
 def main() -> None:
-    run_module(ARGUMENT_SPEC, logic, supports_check_mode=True)
+    run_module(JOB, logic, supports_check_mode=True)
 
 
 if __name__ == "__main__":

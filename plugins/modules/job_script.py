@@ -88,15 +88,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SCRIPT
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
-
-ARGUMENT_SPEC = {
-    **JOB_ARGUMENTS,
-    "generation": {"type": "int", "default": 1},
-    "path": {"type": "path"},
-    "_script": {"type": "str"},
-}
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
@@ -104,7 +97,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 
 def main() -> None:
-    run_module(ARGUMENT_SPEC, logic, supports_check_mode=True)
+    run_module(JOB_SCRIPT, logic, supports_check_mode=True)
 
 
 if __name__ == "__main__":

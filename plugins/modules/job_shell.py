@@ -122,15 +122,9 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SHELL
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.shell_session import prepare
-
-ARGUMENT_SPEC = {
-    **JOB_ARGUMENTS,
-    "open": {"type": "bool", "default": False},
-    "_request": {"type": "dict"},
-}
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
@@ -140,7 +134,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 
 def main() -> None:
-    run_module(ARGUMENT_SPEC, logic, supports_check_mode=True)
+    run_module(JOB_SHELL, logic, supports_check_mode=True)
 
 
 if __name__ == "__main__":

@@ -207,19 +207,11 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import LAUNCH_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SWEEP
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
-
-ARGUMENT_SPEC = {
-    **LAUNCH_ARGUMENTS,
-    "elements": {"type": "list", "elements": "str", "default": []},
-    "_request": {"type": "dict"},
-    "_runtime": {"type": "dict"},
-    "_secrets_file": {"type": "path", "no_log": False},
-}
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
@@ -233,7 +225,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 
 def main() -> None:
-    run_module(ARGUMENT_SPEC, logic, supports_check_mode=True)
+    run_module(JOB_SWEEP, logic, supports_check_mode=True)
 
 
 if __name__ == "__main__":

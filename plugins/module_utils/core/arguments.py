@@ -163,3 +163,25 @@ LAUNCH_ARGUMENTS: Options = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "relaunch": {"type": "str", "choices": ["on_failure", "always", "never"], "default": "on_failure"},
 }
+
+# The modules that launch. Their internal options carry what the controller has rendered.
+JOB: Options = {
+    **LAUNCH_ARGUMENTS,
+    "explain": {"type": "bool", "default": False},
+    **REQUEST,
+    "_runtime": {"type": "dict"},
+}
+JOB_SWEEP: Options = {
+    **LAUNCH_ARGUMENTS,
+    "elements": {"type": "list", "elements": "str", "default": []},
+    **REQUEST,
+    "_runtime": {"type": "dict"},
+    "_secrets_file": {"type": "path", "no_log": False},
+}
+JOB_SHELL: Options = {**JOB_ARGUMENTS, "open": {"type": "bool", "default": False}, **REQUEST}
+JOB_SCRIPT: Options = {
+    **JOB_ARGUMENTS,
+    "generation": {"type": "int", "default": 1},
+    "path": {"type": "path"},
+    "_script": {"type": "str"},
+}

@@ -35,6 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer impor
     Round,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import RUNNING, Row
@@ -193,15 +194,10 @@ class FetchAction(Action):
         same = {"run_dir": self._run_dir} if self._run_dir else {}
 
         def call() -> ModuleResult:
-            result: ModuleResult = self._execute_module(
-                self.MODULE,
-                module_args={**self._task.args, **same, "_request": request.arguments()},
-                task_vars=self._task_vars,
-            )
-            return result
+            arguments = {**self._task.args, **same, "_request": request.arguments()}
+            return call_module(self, self.MODULE, arguments, self._task_vars, self.SPEC)
 
         result = self._retried(call)
-        result.pop("invocation", None)
         if result.get("failed"):
             raise ModuleFailed(result)
         return result

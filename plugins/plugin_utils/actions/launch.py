@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible import constants as C
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import OLDEST_PYTHON, python_too_old
@@ -28,6 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
     extra_variables,
     tell_localhost,
 )
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import Spec, call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
@@ -121,7 +123,7 @@ class LaunchAction(Action):
         def ask(**more: Any) -> ModuleResult:
             if lines and not self._task.check_mode:
                 request["secrets_file"] = self.ship_secrets(lines)
-            return self.call("rankzero.slurm.job", {**arguments, "_request": request, **more}, task_vars)
+            return self.call("rankzero.slurm.job", {**arguments, "_request": request, **more}, task_vars, JOB)
 
         result = self.with_runtime(ask, prepared.runtime)
         if "predecessor" in result:
@@ -147,7 +149,6 @@ class LaunchAction(Action):
         result = ask()
         if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
             result = ask(_runtime=runtime)
-        result.pop("invocation", None)
         return result
 
     def secrets(self, job: Job, task_vars: TaskVariables) -> bytes:
@@ -232,9 +233,9 @@ class LaunchAction(Action):
             "store_group_writable": job.settings.store_group_writable,
         }
 
-    def call(self, module: str, module_args: Parameters, task_vars: TaskVariables) -> ModuleResult:
+    def call(self, module: str, module_args: Parameters, task_vars: TaskVariables, spec: Spec) -> ModuleResult:
         """Run the module on the host. If it could not start, find out whether the host's Python is too old."""
-        result: dict[str, Any] = self._execute_module(module, module_args=module_args, task_vars=task_vars)
+        result = call_module(self, module, module_args, task_vars, spec)
         # Ansible reports what it requires, but not what to do.
         unable = "module_stderr" in result or re.search("requires .*Python", str(result.get("msg")))
         if result.get("failed") and unable:

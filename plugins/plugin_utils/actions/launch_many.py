@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SWEEP
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
@@ -45,7 +46,7 @@ class LaunchManyAction(LaunchAction):
         def ask(**more: Any) -> ModuleResult:
             shipped = {"_secrets_file": self.ship_secrets(lines)} if lines and not self._task.check_mode else {}
             given = {**arguments, "_request": sweep.arguments, **shipped, **more}
-            return self.call("rankzero.slurm.job_sweep", given, task_vars)
+            return self.call("rankzero.slurm.job_sweep", given, task_vars, JOB_SWEEP)
 
         return self.with_runtime(ask, sweep.first.runtime)
 

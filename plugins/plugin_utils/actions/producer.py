@@ -12,6 +12,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     JsonObject,
     ModuleResult,
@@ -19,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     TaskVariables,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import RUNNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import Progress
@@ -67,13 +69,8 @@ class Producer(Action):
 
     def call(self, **arguments: Any) -> ModuleResult:
         """Run the module of this action on the host."""
-        result: dict[str, Any] = self._execute_module(
-            self.MODULE,
-            module_args={name: value for name, value in arguments.items() if value is not None},
-            task_vars=self._variables,
-        )
-        result.pop("invocation", None)  # it contains complete files
-        return result
+        given = {name: value for name, value in arguments.items() if value is not None}
+        return call_module(self, self.MODULE, given, self._variables, {**self.OPTIONS, **REQUEST})
 
     @functools.cached_property
     def shown(self) -> Progress | Moving:

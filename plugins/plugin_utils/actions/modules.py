@@ -1,0 +1,154 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How an action runs a module of this collection: from the copy of the code on the host, or as Ansible does."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from ansible import constants as C
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import module_cache
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import ROOT, interpreter
+
+# The controller's lab is no part of any module that runs through an action.
+_FOLDERS = ("module_utils", "modules", "runtime")
+_LEFT_OUT = (os.path.join("module_utils", "lab"),)
+_PLUGINS = "ansible_collections.rankzero.slurm.plugins"
+# What Python executes: it reads the call, with the text of module_cache.py, from stdin.
+_BOOT = (
+    "import json,sys;c=json.load(sys.stdin);n={'__name__':'module_cache'};"
+    "exec(compile(c.pop('loader'),'module_cache.py','exec'),n);sys.exit(n['run'](c))"
+)
+
+Spec = Mapping[str, Mapping[str, Any]]
+
+
+def call_module(
+    action: Any, module: str, arguments: Parameters, task_vars: TaskVariables | None, spec: Spec | None
+) -> ModuleResult:
+    """Run a module of this collection on the host of an action. Returns its result, also of a failure.
+
+    `arguments`: the options, as the task gives them; `spec`: the module's argument spec, or None to leave the call to
+    Ansible. Raises AnsibleConnectionFailure.
+    """
+    variables = task_vars or {}
+    if spec is not None and _possible(action):
+        result = _cached(action, module.rpartition(".")[2], plain(arguments), variables, spec)
+        if result is not None:
+            return result
+    executed: ModuleResult = action._execute_module(
+        module, module_args=dict(arguments), task_vars=variables, wrap_async=action._task.async_val
+    )
+    executed.pop("invocation", None)  # it contains complete files
+    return executed
+
+
+def checked(arguments: Parameters, spec: Spec) -> tuple[dict[str, Any], list[str]] | None:
+    """The options of a call as Ansible checks and converts them, and the names of those that are paths of the host.
+
+    None if there is a mistake: then Ansible says it.
+    """
+    validator = ArgumentSpecValidator({name: _without_path(option) for name, option in spec.items()})
+    done = validator.validate(dict(arguments))
+    if done.error_messages:
+        return None
+    paths = [name for name, option in spec.items() if "path" in (option.get("type"), option.get("elements"))]
+    return done.validated_parameters, [name for name in paths if done.validated_parameters.get(name) is not None]
+
+
+def _without_path(option: Mapping[str, Any]) -> dict[str, Any]:
+    """An option whose paths are not expanded: `~` is the home on the host, not here."""
+    return {name: "str" if name in ("type", "elements") and kind == "path" else kind for name, kind in option.items()}
+
+
+def _possible(action: Any) -> bool:
+    """Whether the connection carries a module on stdin, and nothing asks for Ansible's own way."""
+    connection = action._connection
+    if action._task.async_val or C.DEFAULT_KEEP_REMOTE_FILES or not connection.has_pipelining:
+        return False
+    # A terminal, which some sudo require, has no place for what comes on stdin.
+    return connection.become is None or action._is_pipelining_enabled("new")
+
+
+def _cached(
+    action: Any, module: str, arguments: Parameters, variables: TaskVariables, spec: Spec
+) -> ModuleResult | None:
+    """The result of the module from the copy of its code; None if nothing has been done."""
+    options = checked(arguments, spec)
+    if options is None:
+        return None
+    key, loader = _code()[0], _loader()
+    call = {
+        "loader": loader,
+        "key": key,
+        "module": module,
+        "options": options[0],
+        "paths": options[1],
+        "check_mode": bool(action._task.check_mode),
+    }
+    python = interpreter(action, variables)
+    command = f"{action._compute_environment_string()} {shlex.quote(python)} -I -S -c {shlex.quote(_BOOT)}".strip()
+    try:
+        text = json.dumps(call)
+    except TypeError:
+        return None
+    answer = action._low_level_execute_command(command, in_data=text.encode())
+    if answer["rc"] == module_cache.MISSING and module_cache.STARTED not in answer["stdout"]:
+        call["archive"] = base64.b64encode(module_cache.packed(_code()[1])).decode()
+        answer = action._low_level_execute_command(command, in_data=json.dumps(call).encode())
+    return result_of(answer)
+
+
+def result_of(answer: Mapping[str, Any]) -> ModuleResult | None:
+    """The result in the output of a call; None if the module has not run."""
+    lines = answer["stdout"].splitlines()
+    if module_cache.STARTED not in lines:
+        return None
+    for line in reversed(lines[lines.index(module_cache.STARTED) + 1 :]):
+        if line.startswith("{"):
+            try:
+                result: ModuleResult = json.loads(line)
+            except ValueError:
+                break
+            return result
+    return {
+        "failed": True,
+        "msg": f"The module ended without a result (exit code {answer['rc']}).",
+        "module_stdout": answer["stdout"],
+        "module_stderr": answer["stderr"],
+        "rc": answer["rc"],
+    }
+
+
+@functools.cache
+def _loader() -> str:
+    with open(module_cache.__file__, encoding="utf-8") as stream:
+        return stream.read()
+
+
+@functools.cache
+def _code() -> tuple[str, dict[str, tuple[bool, str]]]:
+    """The digest of the code that modules are made of, and the code."""
+    sources: dict[str, tuple[bool, str]] = {}
+    for top in _FOLDERS:
+        for folder, names, files in os.walk(os.path.join(ROOT, top)):
+            relative = os.path.relpath(folder, ROOT)
+            names[:] = [name for name in names if os.path.join(relative, name) not in _LEFT_OUT]
+            for file in files:
+                if file.endswith(".py"):
+                    with open(os.path.join(folder, file), encoding="utf-8") as stream:
+                        text = stream.read()
+                    parts = relative.split(os.sep) + ([] if file == "__init__.py" else [file[: -len(".py")]])
+                    sources[".".join([_PLUGINS, *parts])] = (file == "__init__.py", text)
+    return module_cache.digest(sources), sources
