@@ -126,7 +126,6 @@ def own(status: os.stat_result, path: str) -> None:
 
 def install(key: str, content: bytes, path: str) -> None:
     """Create the copy, in place of a damaged one. `content`: the file `sources`. Raises Unusable."""
-    import shutil
     import tempfile
     import time
 
@@ -139,15 +138,23 @@ def install(key: str, content: bytes, path: str) -> None:
         new = tempfile.mkdtemp(prefix=".new-", dir=parent)
         try:
             Copy(new).write(SOURCES, content)
-            shutil.rmtree(path, ignore_errors=True)
+            remove(path)
             os.rename(new, path)
         finally:
-            shutil.rmtree(new, ignore_errors=True)
+            remove(new)
         for other in os.scandir(parent):
             if other.path != path and other.stat(follow_symlinks=False).st_mtime < time.time() - UNUSED:
-                shutil.rmtree(other.path, ignore_errors=True)
+                remove(other.path)
     except OSError as error:
         raise Unusable(str(error)) from error
+
+
+def remove(path: str) -> None:
+    """Remove a copy: a folder of files. What cannot be removed stays."""
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(path):
+            os.unlink(entry.path)
+        os.rmdir(path)
 
 
 class Finder:

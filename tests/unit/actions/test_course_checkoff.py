@@ -33,10 +33,10 @@ class Bench:
         defaults = {name: option.get("default") for name, option in ACTION_ARGUMENTS.items()}
         monkeypatch.setattr(course_checkoff.Action, "run", lambda *_args: {})
         monkeypatch.setattr(self.action, "validate_argument_spec", lambda _spec: (None, {**defaults, **options}))
-        monkeypatch.setattr(self.action, "_execute_module", self.module)
+        monkeypatch.setattr(course_checkoff, "call_module", self.module)
         monkeypatch.setattr(course_checkoff.display, "display", self.lines.append)
 
-    def module(self, _name: str, *, module_args: dict[str, Any], task_vars: Any) -> dict[str, Any]:
+    def module(self, _action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
         self.given = module_args
         return self.answer
 

@@ -38,7 +38,7 @@ class Desk:
         options = {**{name: spec.get("default") for name, spec in LOGS_SPEC.items()}, "run_dir": RUN, "dest": str(dest)}
         monkeypatch.setattr(fetch.Action, "run", lambda *_args: {})
         monkeypatch.setattr(self.action, "validate_argument_spec", lambda _spec: (None, options))
-        monkeypatch.setattr(self.action, "_execute_module", self.answer)
+        monkeypatch.setattr(fetch, "call_module", self.answer)
         monkeypatch.setattr(self.action, "_remove_tmp_path", self.unreachable)
         monkeypatch.setattr(self.action, "_discard", self.unreachable)
         monkeypatch.setattr(fetch.display, "display", lambda line, color=None: self.lines.append(line))
@@ -57,7 +57,7 @@ class Desk:
             raise AnsibleConnectionFailure("no route")
         Path(target).write_bytes(b"")
 
-    def answer(self, _name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def answer(self, _action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer

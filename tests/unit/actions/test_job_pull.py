@@ -43,7 +43,7 @@ class Desk:
     def here(self, name: str) -> Path:
         return self.dest / "gpt" / "0123456789abcdef" / "1" / "work" / name
 
-    def call(self, _name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def call(self, _action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
         self.requests.append(module_args["_request"])
         self.before(module_args["_request"])
         given = {**{name: spec.get("default") for name, spec in PULL_SPEC.items()}, **module_args}
@@ -64,11 +64,11 @@ class Desk:
         action._task = SimpleNamespace(args=options, check_mode=check)
         for name, made in {
             "validate_argument_spec": lambda _spec: (None, options),
-            "_execute_module": self.call,
             "_remove_tmp_path": lambda _path: None,
             "_discard": lambda _archive: None,
         }.items():
             self.patch.setattr(action, name, made)
+        self.patch.setattr(fetch, "call_module", self.call)
         result: dict[str, Any] = action.run(None, {"inventory_hostname": "login"})
         return result
 

@@ -43,7 +43,7 @@ class Bench:
         defaults = {name: spec.get("default") for name, spec in ACTION_ARGUMENTS.items()}
         monkeypatch.setattr(job_sweep_info.Action, "run", lambda *_args: {})
         monkeypatch.setattr(self.action, "validate_argument_spec", lambda _spec: (None, {**defaults, **options}))
-        monkeypatch.setattr(self.action, "_execute_module", self.module)
+        monkeypatch.setattr(job_sweep_info, "call_module", self.module)
         clock = SimpleNamespace(monotonic=lambda: self.now, sleep=self.sleep)
         monkeypatch.setattr(job_sweep_info, "time", clock)
         patient = functools.partial(retried, clock=clock.monotonic, sleep=self.sleep)
@@ -54,7 +54,7 @@ class Bench:
         self.slept.append(seconds)
         self.now += seconds
 
-    def module(self, _name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def module(self, _action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
         self.given.append(module_args)
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):

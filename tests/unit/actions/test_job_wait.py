@@ -55,7 +55,7 @@ class Bench:
         defaults = {name: spec.get("default") for name, spec in WAIT_SPEC.items()}
         monkeypatch.setattr(job_wait.Action, "run", lambda *_args: {})
         monkeypatch.setattr(self.action, "validate_argument_spec", lambda _spec: (None, {**defaults, **options}))
-        monkeypatch.setattr(self.action, "_execute_module", self.module)
+        monkeypatch.setattr(job_wait, "call_module", self.module)
         monkeypatch.setattr(self.action, "_low_level_execute_command", self.poll)
         clock = SimpleNamespace(monotonic=lambda: self.now, time=lambda: self.now, sleep=self.sleep)
         monkeypatch.setattr(job_wait, "time", clock)
@@ -64,7 +64,7 @@ class Bench:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def module(self, _name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    def module(self, _action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
         return dict(self.modules.pop(0) if len(self.modules) > 1 else self.modules[0])
 
     def poll(self, script: str) -> dict[str, Any]:
@@ -212,6 +212,6 @@ def test_a_connection_lost_before_the_first_answer_is_tried_again(
             raise answer
         return answer
 
-    monkeypatch.setattr(bench.action, "_execute_module", module)
+    monkeypatch.setattr(job_wait, "call_module", module)
     assert bench.run()["completed"] is True
     assert any("the connection is back" in line for line in bench.lines)

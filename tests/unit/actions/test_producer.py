@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.action import uv_environment
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import transfer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import Row
 
@@ -29,11 +30,11 @@ class Desk:
         self.action._task = SimpleNamespace(check_mode=check_mode)
         self.action._variables = {"inventory_hostname": "login", "ansible_play_hosts_all": ["login"]}
 
-        def execute(_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        def execute(_action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
             self.calls.append(module_args["_request"])
             return dict(answers.pop(0))
 
-        monkeypatch.setattr(self.action, "_execute_module", execute)
+        monkeypatch.setattr(producer, "call_module", execute)
         monkeypatch.setattr(type(transfer.display), "draws", True)
         monkeypatch.setattr(transfer.display, "row", self.rows.append)
 
