@@ -19,8 +19,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import debian
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.image import debian
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.containerfile import BASE
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.host import Way, search_path

@@ -12,7 +12,8 @@ from __future__ import annotations
 import inspect
 import os
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing, debian, edges, errors, printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing, edges, errors, printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.image import debian
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     accounting,
     agent,
