@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import configparser
 import importlib.util
+import os
 import re
 import shutil
 import sys
@@ -16,16 +17,14 @@ from pathlib import Path
 from tests.repository import BIN, CACHE, bullet_list, files, read, run
 
 #: Put where ansible-test keeps the script that installs pip into its environments. It would fetch that script from a
-#: host of its own; Python already has the means to install pip, and an index to take the wanted versions from.
+#: host of its own. And each of its environments (one for each test that needs packages) would install pip anew.
 GET_PIP = '''\
-"""Install pip and the packages that ansible-test names into this virtual environment."""
-import subprocess
-import sys
+"""Give this virtual environment the pip that is installed in {installed!r}."""
+import shutil
+import sysconfig
 
-# A process of its own: ensurepip switches off pip's configuration for the process that calls it.
-subprocess.check_call([sys.executable, "-m", "ensurepip", "--upgrade", "--default-pip"])
-arguments = [argument for argument in sys.argv[1:] if argument not in ("--no-setuptools", "--no-wheel")]
-sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", "--upgrade", *arguments]))
+ignored = shutil.ignore_patterns("bin")
+shutil.copytree({installed!r}, sysconfig.get_path("purelib"), ignore=ignored, dirs_exist_ok=True)
 '''
 
 
@@ -40,6 +39,17 @@ def pip_settings() -> dict[str, str]:
     return {**found["global"], **found["install"], **found[":env:"]}
 
 
+def installed_pip(home: Path, version: str) -> Path:
+    """A folder with that pip, kept between runs and complete whenever it exists."""
+    kept = home / f"pip-{version}-{sys.version_info.major}.{sys.version_info.minor}"
+    if not kept.exists():
+        unfinished = kept.with_name(f"{kept.name}.{os.getpid()}")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        run("python", "-m", "pip", "install", "--quiet", "--no-deps", "--target", unfinished, f"pip=={version}")
+        unfinished.rename(kept)
+    return kept
+
+
 def prepare_home(home: Path) -> None:
     """A home for ansible-test: its caches, pip's settings, and our way to install pip."""
     spec = importlib.util.find_spec("ansible_test")
@@ -50,7 +60,8 @@ def prepare_home(home: Path) -> None:
     cache = home / ".ansible" / "test" / "cache"
     cache.mkdir(parents=True, exist_ok=True)
     for version in versions:
-        (cache / f"get_pip_{version.replace('.', '_')}.py").write_text(GET_PIP, encoding="utf-8")
+        script = GET_PIP.format(installed=str(installed_pip(home, version)))
+        (cache / f"get_pip_{version.replace('.', '_')}.py").write_text(script, encoding="utf-8")
     parser = configparser.RawConfigParser()
     parser["global"] = pip_settings()
     settings = home / ".config" / "pip" / "pip.conf"
