@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from tests import recording
+from tests import recording, warm_playbooks
 from tests.repository import BIN
 
 PLAYBOOK = "rankzero.slurm.train"
@@ -92,18 +92,7 @@ class Play:
         self.argv = list(argv)
         self.record = record
         self._text: list[str] = []
-        self.process = subprocess.Popen(
-            self.argv,
-            cwd=cwd,
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            # A process group of its own, so that a signal reaches all of it and nothing else, as Ctrl-C in a terminal.
-            start_new_session=True,
-        )
+        self.process = warm_playbooks.start(self.argv, cwd, env)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

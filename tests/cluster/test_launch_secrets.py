@@ -18,6 +18,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from tests import warm_playbooks
 from tests.cluster.launching import JOB_SECONDS, UNTIL_GO, Site, rank_logs
 
 #: What surrounds the random part: text that any careless quoting would break on.
@@ -55,6 +58,12 @@ def leaks(values: list[Secret], places: Mapping[str, bytes]) -> list[str]:
     """The places that hold one of the values, plainly or in base64."""
     needles = [needle for value in values for needle in value.needles()]
     return sorted(place for place, content in places.items() if any(needle in content for needle in needles))
+
+
+@pytest.fixture(autouse=True)
+def real_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arguments and environment of the playbook are seen in /proc, too."""
+    monkeypatch.setenv(warm_playbooks.COLD, "1")
 
 
 #: Runs on a node: what /proc and Slurm's own spool say. Ranks are those whose environment says RANK=.

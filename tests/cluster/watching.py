@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests import recording
+from tests import recording, warm_playbooks
 from tests.repository import BIN
 
 SECONDS = 120
@@ -62,17 +62,7 @@ class Task:
 
     def __init__(self, argv: list[str], env: dict[str, str], result: Path, cwd: Path) -> None:
         self.result = result
-        self.process = subprocess.Popen(
-            argv,
-            env=env,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
+        self.process = warm_playbooks.start(argv, cwd, env)
         self._lines: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()

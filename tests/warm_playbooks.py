@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Starts of ansible-playbook without its imports, which take half of a short playbook's time.
+
+The tests start it hundreds of times. A process that has imported ansible-core (warm_server.py) forks into each of them.
+Nothing of the collection is imported before: each playbook finds and loads it as ever. Where the imports could depend
+on what differs between two starts (the environment, an ansible.cfg), and with RANKZERO_TEST_COLD=1, the program itself
+is started. So it is where the tests use a terminal, `make`, the command `rankzero`, molecule or the examples.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from tests.repository import ROOT
+
+#: Variables that ansible-core does not know: only what a playbook loads reads them.
+OURS = "RANKZERO_"
+#: With this variable, the program itself is started.
+COLD = "RANKZERO_TEST_COLD"
+
+
+class WarmPlaybook:
+    """A playbook in a session of its own, with what the tests use of subprocess.Popen."""
+
+    def __init__(self, server: socket.socket, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> None:
+        self.args = list(argv)
+        self.returncode: int | None = None
+        reading, writing = os.pipe()
+        ours, theirs = socket.socketpair()
+        request = json.dumps({"argv": self.args, "cwd": str(cwd), "env": dict(env)}).encode()
+        with theirs:
+            socket.send_fds(server, [request], [writing, theirs.fileno()])
+        os.close(writing)
+        self.stdout: IO[str] = os.fdopen(reading, encoding="utf-8", errors="replace")
+        self._status = ours.makefile("r", encoding="ascii")
+        ours.close()
+        pid = self._status.readline()
+        assert pid, "the process that forks into playbooks has ended (tests/warm_server.py)"
+        self.pid = int(pid)
+        self._ended = threading.Event()
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def _wait(self) -> None:
+        with self._status:
+            self.returncode = int(self._status.readline() or -1)
+        self._ended.set()
+
+    def poll(self) -> int | None:
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if not self._ended.wait(timeout):
+            raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        assert self.returncode is not None
+        return self.returncode
+
+
+def start(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> WarmPlaybook | subprocess.Popen[str]:
+    """ansible-playbook, with its output as text in `stdout`. A process group of its own, so that a signal reaches all
+    of it and nothing else, as Ctrl-C in a terminal.
+    """
+    same = _settings(env) == _settings(os.environ) and not (Path(cwd) / "ansible.cfg").exists()
+    if same and Path(argv[0]).name == "ansible-playbook" and COLD not in env:
+        server, known = _server()
+        if known == _settings(env):
+            return WarmPlaybook(server, argv, cwd, env)
+    return subprocess.Popen(
+        argv,
+        cwd=cwd,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+
+
+def _settings(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what only the tests and the collection read."""
+    return {name: value for name, value in env.items() if not name.startswith(OURS) and name != "PYTEST_CURRENT_TEST"}
+
+
+@functools.cache
+def _server() -> tuple[socket.socket, dict[str, str]]:
+    """The server of this process, which ends with it, and the environment in which it has imported ansible-core."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    # The request must come whole: one packet, and room for a large environment.
+    with contextlib.suppress(OSError):
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+    settings = _settings(os.environ)
+    with theirs:
+        subprocess.Popen(
+            [sys.executable, str(ROOT / "tests" / "warm_server.py"), str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            cwd="/",
+            env=settings,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    return ours, settings
