@@ -74,6 +74,7 @@ if what == "compute-apps":
     print("\\n".join(told["apps"]))
     sys.exit(0)
 fine = {
+    "name": "NVIDIA H100 80GB HBM3",
     "utilization.gpu": "0", "memory.used": "4", "ecc.errors.uncorrected.volatile.total": "0",
     "retired_pages.pending": "[N/A]", "remapped_rows.failure": "0", "remapped_rows.pending": "0",
     "pcie.link.width.current": "16", "pcie.link.width.max": "16",

@@ -188,6 +188,8 @@ def variables(
         for rule in connection_rules(spec)
         if rule.value is not None
     ]
+    if spec.resources.gpus_per_node and not spec.debug:
+        result.append(Variable("NCCL_DEBUG", "WARN", "NCCL's warnings belong in the logs of the ranks", "logs"))
     chosen = fabric(spec.fabric, own or {})
     if chosen:
         source = f"fabric {chosen.name}"
@@ -198,6 +200,7 @@ def variables(
     if spec.debug:
         result += [
             Variable("NCCL_DEBUG", "INFO", "debug is on", "debug"),
+            Variable("NCCL_DEBUG_SUBSYS", "INIT,NET", "all subsystems of many ranks would write gigabytes", "debug"),
             Variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "debug is on", "debug"),
             Variable("CUDA_LAUNCH_BLOCKING", "1", "debug is on", "debug"),
         ]

@@ -40,6 +40,7 @@ class Started(TypedDict, total=False):
     time: float | None
     nodes: list[str] | None
     world_size: int | None
+    seed: int | None
 
 
 class Outcome(TypedDict, total=False):

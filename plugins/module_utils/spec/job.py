@@ -224,13 +224,15 @@ class LaunchSpec:
     )
     seed: int | None = option(
         t.integer(0, 2**32 - 1),
-        "Random seed of all ranks, exported as RANKZERO_SEED and recorded.",
+        "Random seed of all ranks, exported as RANKZERO_SEED and recorded. Default: one is drawn for each launch, the "
+        "same for all ranks and attempts.",
         short="seed",
         example=1234,
     )
     debug: bool = option(
         t.BOOLEAN,
-        "Trace the batch script and the ranks' start, and make NCCL and torch.distributed verbose.",
+        "Trace the batch script and the ranks' start, and make NCCL (subsystems INIT and NET) and torch.distributed "
+        "verbose.",
         False,
         key=False,
         short="debug",

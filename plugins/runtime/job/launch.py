@@ -11,7 +11,7 @@ from artifact import verdict
 from core import traps
 from core.state import Job
 from rank import step
-from start import claim
+from start import attempt, claim
 
 
 def launch(job: Job, words: Sequence[str]) -> None:
@@ -20,6 +20,7 @@ def launch(job: Job, words: Sequence[str]) -> None:
     newer = claim.superseded(job)
     if newer:
         verdict.refuse(job, 75, newer)
+    attempt.draw_seed(job)
     step.act_on_signals(job)
     while True:
         logs, nodelist = job.get("RANKZERO_LOGS"), job.get("RANKZERO_NODELIST")

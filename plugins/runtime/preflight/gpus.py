@@ -55,10 +55,12 @@ LINK_RULES = (("pcie.link.width.current", "pcie.link.width.max", FAIL, "PCIe lin
 # Compared only where the GPU is at work: idle links are slow on purpose.
 LOADED_RULES = (("pcie.link.gen.current", "pcie.link.gen.max", WARN, "PCIe generation {0} of {1} under load"),)
 FIELDS = (
-    "index", "uuid", "utilization.gpu", *(rule[0] for rule in GPU_RULES),
+    "index", "uuid", "name", "utilization.gpu", *(rule[0] for rule in GPU_RULES),
     *(field for rule in LINK_RULES + LOADED_RULES for field in rule[:2]),
 )  # fmt: skip
 LOADED_PERCENT = 50
+# The model in what a site calls its GPUs (h100, a100_80gb) and in what nvidia-smi does (NVIDIA H100 80GB HBM3).
+MODEL = re.compile(r"(?<![a-z0-9])(?:g[bh]|[abhklptv])[0-9]{1,4}s?(?![0-9])")
 # Drivers from 2023 on call them so.
 RENAMED = ("clocks_throttle_reasons.", "clocks_event_reasons.")
 
@@ -145,6 +147,17 @@ def findings_of(row):
     return findings
 
 
+def other_models(rows, asked):
+    """[(how bad, words)] of GPUs that are not of the type asked for. What names no known model is not judged."""
+    wanted, findings = MODEL.search(asked.lower()), []
+    for row in rows:
+        model = MODEL.search((value(row, "name") or "").lower())
+        # A V100S is a v100; an L40 is no l40s.
+        if wanted and model and model[0] not in (wanted[0], wanted[0] + "s"):
+            findings.append((FAIL, f"GPU {row['index']}: {row['name']}, and resources.gpu_type asks for {asked}"))
+    return findings
+
+
 def leftovers(rows):
     """{index of the GPU: its processes} that no helper is."""
     index = {row["uuid"]: row["index"] for row in rows}
@@ -203,8 +216,8 @@ def remapped(rows):
         row.update(known.get(row["uuid"], {}))
 
 
-def health():
-    """(what the line shows, [(how bad, words)]) of this node's GPUs."""
+def health(asked=""):
+    """(what the line shows, [(how bad, words)]) of this node's GPUs. `asked`: their type in the job."""
     if shutil.which("nvidia-smi") is None:
         amd = any(shutil.which(name) for name in ("amd-smi", "rocm-smi"))
         return "unknown(AMD)" if amd else "unknown(no_nvidia-smi)", []
@@ -212,6 +225,7 @@ def health():
         rows = ours(ask("gpu", FIELDS))
         remapped(rows)
         findings = [(level, f"GPU {row['index']}: {words}") for row in rows for level, words in findings_of(row)]
+        findings += other_models(rows, asked)
         for index, processes in leftovers(rows).items():
             findings.append((WARN, f"GPU {index}: in use by {', '.join(processes[:4])}"))
     except Silent as silence:

@@ -111,6 +111,7 @@ def _words(job: Job) -> list[str]:
     words += [asked.folder, asked.names, "--wanted", get("RANKZERO_NODES"), "--code", get("RANKZERO_CODE")]
     words += ["--python", get("RANKZERO_PYTHON"), "--imports", get("RANKZERO_PREFLIGHT_IMPORTS")]
     words += ["--gpus", get("RANKZERO_GPUS_PER_NODE"), "--gpu-health", get("RANKZERO_GPU_HEALTH") or "off"]
+    words += ["--gpu-type", get("RANKZERO_GPU_TYPE")]
     words += ["--image", get("RANKZERO_IMAGE"), "--mounts", get("RANKZERO_MOUNTS")]
     words += ["--runtime", get("RANKZERO_CONTAINER"), "--free-run", get("RANKZERO_FREE_RUN")]
     words += ["--free-tmp", get("RANKZERO_FREE_TMP"), "--sealed", asked.sealing]

@@ -237,7 +237,7 @@ def examine_machine(report, arguments, own):
         if arguments.gpu_health != "off":
             from preflight import gpus
 
-            columns["health"], troubles = gpus.health()
+            columns["health"], troubles = gpus.health(arguments.gpu_type)
             for level, words in troubles:
                 if level == gpus.FAIL and arguments.gpu_health == "fail":
                     report.ail(words)
@@ -301,6 +301,7 @@ def main():
     parser.add_argument("--tasks-per-node", type=int, default=1)
     parser.add_argument("--cpus-per-task", type=int, default=1)
     parser.add_argument("--gpu-health", choices=["fail", "warn", "off"], default="fail")
+    parser.add_argument("--gpu-type", default="")
     parser.add_argument("--free-run", type=int, default=0)
     parser.add_argument("--free-tmp", type=int, default=0)
     parser.add_argument("--megabytes", type=int, default=0)

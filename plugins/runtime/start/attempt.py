@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+import zlib
 from collections.abc import Sequence
 
 from artifact import verdict
@@ -179,6 +180,15 @@ def master(job: Job) -> str:
     return f"{job.get('RANKZERO_MASTER_ADDR')}:{job.get('RANKZERO_MASTER_PORT')}"
 
 
+def draw_seed(job: Job) -> None:
+    """One random seed for all ranks where the job states none, recorded. An attempt after a requeue has the same."""
+    if not job.get("RANKZERO_SEED"):
+        launch = f"{job.get('RANKZERO_KEY')} {job.get('RANKZERO_GENERATION')}"
+        job.export("RANKZERO_SEED", zlib.crc32(launch.encode()) & 0x7FFFFFFF)
+        say(f"seed {job.get('RANKZERO_SEED')}, drawn for this launch; `seed: {job.get('RANKZERO_SEED')}` repeats it")
+    record(job)
+
+
 def record(job: Job) -> None:
     """Where the ranks of this attempt run, for whoever waits for it."""
     document = {
@@ -189,6 +199,8 @@ def record(job: Job) -> None:
         "master_addr": job.get("RANKZERO_MASTER_ADDR"),
         "master_port": job.number("RANKZERO_MASTER_PORT"),
         "world_size": job.number("RANKZERO_WORLD_SIZE"),
+        # Known once the ranks start.
+        "seed": job.number("RANKZERO_SEED") if job.get("RANKZERO_SEED") else None,
     }
     try:
         publish_json(job.path("started.json"), document)

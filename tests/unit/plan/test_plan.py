@@ -249,9 +249,17 @@ def test_what_some_jobs_get() -> None:
     assert added["RANKZERO_SEED"] == ("0", "seed", "policy")
     assert {name for name, value in added.items() if value[1] == "debug"} == {
         "NCCL_DEBUG",
+        "NCCL_DEBUG_SUBSYS",
         "TORCH_DISTRIBUTED_DEBUG",
         "CUDA_LAUNCH_BLOCKING",
     }
+
+
+def test_ranks_with_gpus_log_the_warnings_of_nccl_unless_something_else_is_asked_for() -> None:
+    gpus = {"gpus_per_node": 8}
+    assert variables(resources=gpus)["NCCL_DEBUG"] == ("WARN", "logs", "policy")
+    assert variables(resources=gpus, debug=True)["NCCL_DEBUG"][0] == "INFO"
+    assert variables(resources=gpus, env={"NCCL_DEBUG": "VERSION"})["NCCL_DEBUG"][0] == "VERSION"
 
 
 def test_a_jobs_own_value_replaces_the_policys_and_keeps_its_place() -> None:

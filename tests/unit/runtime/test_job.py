@@ -43,6 +43,7 @@ def test_srun_ranks_find_the_names_that_torch_expects(site: Site) -> None:
         "nodes": ["localhost", "localhost"],
         "master_addr": "127.0.0.1",
         "world_size": 4,
+        "seed": 7,
     }
     for rank in range(4):
         expected = {
@@ -67,8 +68,12 @@ def test_torchrun_starts_one_task_a_node_in_the_environment(site: Site) -> None:
     site.environment()
     job = site.job({"resources": {"nodes": 2}, "launcher": {"kind": "torchrun", "ranks_per_node": 3}}, environment=True)
     assert job.finish() == 0, job.log() + (job.run / "logs/0/step.log").read_text(encoding="utf-8")
+    # The job states no seed: one is drawn, for all ranks.
+    seed = job.started()["seed"]
+    assert f"seed {seed}, drawn for this launch" in job.log()
     for rank in range(6):
         environment = job.seen(rank)["env"]
+        assert environment["RANKZERO_SEED"] == str(seed)
         found = {name: environment[name] for name in ("RANK", "LOCAL_RANK", "NODE_RANK", "WORLD_SIZE")}
         assert found == {"RANK": str(rank), "LOCAL_RANK": str(rank % 3), "NODE_RANK": str(rank // 3), "WORLD_SIZE": "6"}
         folder = environment["VIRTUAL_ENV"]

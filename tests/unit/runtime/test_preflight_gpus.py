@@ -55,6 +55,30 @@ def test_each_trouble_is_named(
     assert gpus.health() == ("bad" if level == "fail" else "warn", [(level, words)])
 
 
+@pytest.mark.parametrize(
+    ("asked", "name", "other"),
+    [
+        ("h100", "NVIDIA H100 80GB HBM3", False),
+        ("nvidia_a100-sxm4-80gb", "NVIDIA A100-SXM4-80GB", False),
+        ("v100", "Tesla V100S-PCIE-32GB", False),
+        ("large", "NVIDIA H100 80GB HBM3", False),
+        ("h100", "[N/A]", False),
+        ("", "NVIDIA H100 80GB HBM3", False),
+        ("1g.10gb", "NVIDIA H100 80GB HBM3", False),
+        ("h100", "NVIDIA H800", True),
+        ("a10", "NVIDIA A100-SXM4-40GB", True),
+        ("h200", "NVIDIA GH200 480GB", True),
+        ("l40s", "NVIDIA L40", True),
+    ],
+)
+def test_a_gpu_of_another_model_than_asked_for_is_named(
+    gpus: ModuleType, tmp_path: Path, asked: str, name: str, other: bool
+) -> None:
+    nvidia_smi_health(tmp_path / "bin", {"1:name": name, "0:name": "[N/A]"})
+    words = f"GPU 1: {name}, and resources.gpu_type asks for {asked}"
+    assert gpus.health(asked) == (("bad", [("fail", words)]) if other else ("ok", []))
+
+
 def test_processes_that_were_left_over_are_named_and_helpers_are_not(gpus: ModuleType, tmp_path: Path) -> None:
     apps = [f"{FIRST}, 4711, /opt/env/bin/python3.11", f"{FIRST}, 12, nvidia-cuda-mps-server", "GPU-other, 5, x"]
     nvidia_smi_health(tmp_path / "bin", apps=apps)

@@ -76,6 +76,8 @@ class Preflight(Aspect):
             yield "RANKZERO_PREFLIGHT_RESTARTS", str(context.spec.checkpoint.max_restarts)
         if context.spec.resources.gpus_per_node:
             yield "RANKZERO_GPU_HEALTH", asked.gpu_health
+            if context.spec.resources.gpu_type:
+                yield "RANKZERO_GPU_TYPE", context.spec.resources.gpu_type
         if asked.all_reduce:
             yield "RANKZERO_ALL_REDUCE", str(asked.all_reduce)
 
