@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Samples a node until a process ends: the node's first rank. Started by rank.sh, beside the rank.
 
-    sampler.py PID     appends to RUN_DIR/monitor/ATTEMPT/<node>.host.csv and .gpu.csv
+    sampler.py PID     appends to RUN_DIR/monitor/ATTEMPT/<node>.host.csv, .gpu.csv and .pcie.txt
 
 A sampler that outlived its rank would keep the allocation, and its bill. Standard library only; any Python 3 that a
 node or an image may have.
@@ -23,6 +23,8 @@ from artifact.guard import state_of  # noqa: E402
 
 HOST_COLUMNS = "time,load1,mem_used_mb,cpu_percent,mem_total_mb"
 GPU_COLUMNS = "timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu"
+# One sample of the throughput of PCIe, which --query-gpu does not know: date, time, GPU, MB/s received and sent.
+PCIE = ("dmon", "-s", "t", "-c", "1", "-o", "DT")
 ASK_SECONDS = 10
 
 
@@ -59,25 +61,33 @@ def sample_host(path, before):
     return now
 
 
-def sample_gpus(path):
-    """Append a line for each GPU; whether to ask again. nvidia-smi is started each time: one that runs on (--loop)
-    could outlive this process, and one that hangs on a broken GPU would keep the file open.
+def ask(path, *words):
+    """The exit code of nvidia-smi, whose answer is appended to a file; None if it does not end. It is started each
+    time: one that runs on (--loop) could outlive this process, and one that hangs on a broken GPU would keep the file
+    open.
     """
-    append(path, GPU_COLUMNS)
-    words = ["nvidia-smi", "--query-gpu=" + GPU_COLUMNS, "--format=csv,noheader"]
     try:
         with open(path, "a", encoding="ascii") as stream:
-            asked = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+            asked = subprocess.Popen(["nvidia-smi", *words], stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
     except OSError:
-        return False
+        return None
     for seconds in (ASK_SECONDS, 1):
         try:
-            asked.wait(seconds)
+            return asked.wait(seconds)
         except subprocess.TimeoutExpired:
             asked.kill()
-        else:
-            return True
-    return False
+    return None
+
+
+def sample_gpus(path):
+    """Append a line for each GPU; whether to ask again."""
+    append(path, GPU_COLUMNS)
+    return ask(path, "--query-gpu=" + GPU_COLUMNS, "--format=csv,noheader") is not None
+
+
+def sample_pcie(path):
+    """Append the throughput of each GPU's PCIe link; whether to ask again: not every GPU and driver tells it."""
+    return ask(path, *PCIE) == 0
 
 
 def main():
@@ -92,7 +102,9 @@ def main():
     if every["host"]:
         append(series + ".host.csv", HOST_COLUMNS)
     state, before, start = state_of(rank), cpu_time(), time.monotonic()
+    every["pcie"] = every["gpu"]
     due = {kind: start + 1 for kind in every if every[kind] and (kind == "host" or shutil.which("nvidia-smi"))}
+    sample = {"gpu": (sample_gpus, series + ".gpu.csv"), "pcie": (sample_pcie, series + ".pcie.txt")}
     while due and state is not None:
         time.sleep(1)
         # A process with the same number that began at another moment is not the rank.
@@ -103,8 +115,8 @@ def main():
             due[kind] = now + every[kind]
             if kind == "host":
                 before = sample_host(series + ".host.csv", before)
-            elif not sample_gpus(series + ".gpu.csv"):
-                del due["gpu"]
+            elif not sample[kind][0](sample[kind][1]):
+                del due[kind]
 
 
 if __name__ == "__main__":

@@ -110,11 +110,15 @@ def test_gpus_are_sampled_where_nvidia_smi_is(site: Site) -> None:
     lines = (
         "2026/01/02 03:04:05.678, 0, 118.52 W, 97 %, 30211 MiB, 54\n2026/01/02 03:04:05.680, 1, 75.10 W, 0 %, 4 MiB, 31"
     )
-    (tools / "nvidia-smi").write_text(f"#!/bin/sh\necho \"$*\" > {tools}/asked\ncat <<'END'\n{lines}\nEND\n")
+    link = "#Date Time gpu rxpci txpci\n20260102 03:04:05 0 1204 866\n"
+    (tools / "nvidia-smi").write_text(
+        f'#!/bin/sh\nif [ "$1" = dmon ]; then echo "$*" > {tools}/dmon; cat <<\'END\'\n{link}END\nexit; fi\n'
+        f"echo \"$*\" > {tools}/asked\ncat <<'END'\n{lines}\nEND\n"
+    )
     (tools / "nvidia-smi").chmod(0o755)
     job = site.job(
         {
-            "shell": until_sampled("*.gpu.csv", "exit 0"),
+            "shell": until_sampled("*.pcie.txt", "exit 0"),
             "setup": {"commands": [f'export PATH="{tools}:$PATH"']},
             "monitor": {"host": 0, "gpu": 1},
         }
@@ -124,6 +128,8 @@ def test_gpus_are_sampled_where_nvidia_smi_is(site: Site) -> None:
     text = (job.run / "monitor" / "0" / "node01.gpu.csv").read_text(encoding="utf-8")
     assert text.startswith(f"{fields}\n{lines}\n")
     assert (tools / "asked").read_text(encoding="utf-8") == f"--query-gpu={fields} --format=csv,noheader\n"
+    assert (job.run / "monitor" / "0" / "node01.pcie.txt").read_text(encoding="utf-8").startswith(link)
+    assert (tools / "dmon").read_text(encoding="utf-8") == "dmon -s t -c 1 -o DT\n"
     assert not (job.run / "monitor" / "0" / "node01.host.csv").exists()
     gone(job)
 

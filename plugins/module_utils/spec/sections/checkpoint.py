@@ -84,7 +84,8 @@ class Monitor:
     )
     gpu: int = option(
         t.integer(0, 3600),
-        "Seconds between two samples of a node's GPUs by nvidia-smi; 0 disables them.",
+        "Seconds between two samples of a node's GPUs by nvidia-smi, and of their PCIe throughput where it is known; 0 "
+        "disables them.",
         15,
         key=False,
     )
