@@ -150,6 +150,15 @@ def offline_variables(set_by: str) -> list[Variable]:
     return [Variable(name, value, reasons.get(name, default), "offline", set_by) for name, value in OFFLINE.items()]
 
 
+# What `debug` sets for every rank.
+_DEBUG = [
+    Variable("NCCL_DEBUG", "INFO", "debug is on", "debug"),
+    Variable("NCCL_DEBUG_SUBSYS", "INIT,NET", "all subsystems of many ranks would write gigabytes", "debug"),
+    Variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "debug is on", "debug"),
+    Variable("CUDA_LAUNCH_BLOCKING", "1", "debug is on", "debug"),
+]
+
+
 def variables(
     spec: LaunchSpec,
     merged: Merged,
@@ -197,13 +206,7 @@ def variables(
         result += [
             Variable(item.name, item.value, item.reason, source, set_by, item.workaround) for item in chosen.settings
         ]
-    if spec.debug:
-        result += [
-            Variable("NCCL_DEBUG", "INFO", "debug is on", "debug"),
-            Variable("NCCL_DEBUG_SUBSYS", "INIT,NET", "all subsystems of many ranks would write gigabytes", "debug"),
-            Variable("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "debug is on", "debug"),
-            Variable("CUDA_LAUNCH_BLOCKING", "1", "debug is on", "debug"),
-        ]
+    result += _DEBUG if spec.debug else []
     jobs = {
         name: Variable(name, value, "the job sets it", "env", merged.origin(f"env.{name}") or "job")
         for name, value in spec.env.items()
