@@ -91,7 +91,8 @@ def test_conflicts_name_both_sides() -> None:
 
 
 def test_auto_sets_nothing_of_the_network() -> None:
-    assert not [name for name in chosen(layers()) if name.startswith(("NCCL", "FI_", "GLOO", "TORCH_NCCL"))]
+    network = [name for name in chosen(layers()) if name.startswith(("NCCL", "FI_", "GLOO", "TORCH_NCCL"))]
+    assert network == ["NCCL_DEBUG"]
 
 
 @pytest.mark.parametrize("fabric", [item.name for item in FABRICS])
