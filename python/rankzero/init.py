@@ -49,13 +49,15 @@ def write_project(folder: str, script: str | None, login: str | None, *, force: 
     else:
         name = _name_of(folder)
         text, notes = NEW_JOB.format(name=name), []
-    path = os.path.join(folder, "jobs", f"{name}.yml")
+    path = os.path.normpath(os.path.join(folder, "jobs", f"{name}.yml"))
     _write(path, text, replace=force)
     done = [f"{path}: written", *(f"  {note}" for note in notes)]
+    hosts = os.path.normpath(os.path.join(folder, "inventory", "hosts.yml"))
     if login:
-        hosts = os.path.join(folder, "inventory", "hosts.yml")
         _write(hosts, INVENTORY.format(host=login), replace=False)
         done.append(f"{hosts}: written, with the login node {login}")
+    elif not os.path.exists(os.path.dirname(hosts)):
+        done.append(f"{hosts}: not written; say where the cluster is with --login HOST, or later with -i INVENTORY")
     return [*done, f"next: rankzero plan {path}"]
 
 

@@ -29,6 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secre
     SECRETS,
     SOURCES,
     VARIABLE,
+    VARIABLE_NAME,
     SecretSource,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import Sweep
@@ -200,7 +201,7 @@ class LaunchSpec:
         example={"text": {"path": "/scratch/ml/rankzero/datasets/by-name/text"}},
     )
     env: dict[str, str] = option(
-        t.mapped(VARIABLE, "the name of an environment variable", t.text()),
+        t.mapped(VARIABLE, VARIABLE_NAME, t.text()),
         "Environment variables of every rank.",
         {},
         example={"HF_HUB_OFFLINE": "1"},

@@ -196,12 +196,21 @@ def memory_mib(text: str | None) -> int | None:
     return int(number) * {"K": 1, "M": 2**10, "G": 2**20, "T": 2**30}[unit] // 2**10
 
 
+def _in_brackets(value: object) -> str:
+    """Return `; write [A, B]` for the words of a line of text, or ""."""
+    words = value.split() if isinstance(value, str) and len(value) <= 100 else []
+    if not words:
+        return ""
+    # Words that YAML would not read as text, or would split, are quoted.
+    return f"; write [{', '.join(word if re.fullmatch('[A-Za-z_./-]+', word) else repr(word) for word in words)}]"
+
+
 def listed(item: Type, filled: bool = False) -> Type:
     """Return a type for a list of values of one type, parsed as a tuple. `filled` refuses the empty list."""
 
     def parse(value: object) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
-            raise Invalid(f"must be a list, not {shown(value)}")
+            raise Invalid(f"must be a list, not {shown(value)}{_in_brackets(value)}")
         if filled and not value:
             raise Invalid("must not be empty")
         result = []
@@ -224,7 +233,7 @@ def mapped(key_pattern: str, key_words: str, item: Type) -> Type:
 
     def parse(value: object) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise Invalid(f"must be a map, not {shown(value)}")
+            raise Invalid(f"must be a map, not {shown(value)}; write {{NAME: VALUE}}")
         result: dict[str, Any] = {}
         problems = []
         for key, element in value.items():

@@ -35,6 +35,26 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_fol
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents import json_document, text_document
 
 
+_KINDS: dict[type, str] = {type(None): "nothing: it is empty", list: "a list; remove the `-` before its first key"}
+
+
+def _what_yaml_met(error: yaml.YAMLError, text: str) -> str:
+    """What is wrong with the text, and how to mend it where that is known."""
+    problem, mark = getattr(error, "problem", None), getattr(error, "problem_mark", None)
+    if not problem or mark is None:
+        return str(error)
+    lines = text.splitlines()
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    if "\t" in line[: len(line) - len(line.lstrip())]:
+        return f"{problem}; indent with spaces"
+    opened = getattr(error, "context_mark", None)
+    if opened is not None and "flow" in str(getattr(error, "context", "")):
+        return f"{problem}; the bracket opened in line {opened.line + 1} is not closed"
+    if "mapping values are not allowed" in problem:
+        return f"{problem}; quote a value that contains a colon, and indent all keys of a section alike"
+    return str(problem)
+
+
 def parse_job_text(text: str, name: str) -> Layer:
     """The layer in a job file's text. Raises RankzeroError with file and line if it is not a YAML map."""
     # launch.json of an earlier run contains its spec. Read as YAML, surrogate pairs of escaped characters would stay
@@ -49,10 +69,10 @@ def parse_job_text(text: str, name: str) -> Layer:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{name}:{mark.line + 1}" if mark else name
-        raise RankzeroError(f"job: {where} is not a job file: {getattr(error, 'problem', None) or error}") from error
+        raise RankzeroError(f"job: {where} is not a job file: {_what_yaml_met(error, text)}") from error
     if not isinstance(data, dict):
         raise RankzeroError(
-            f"job: {name} must hold a map with at least `name` and `command`, not {type(data).__name__}"
+            f"job: {name} must hold a map with at least `name` and `command`, not {_KINDS.get(type(data), 'text')}"
         )
     # Editors read the schema's address from this key. It says nothing about the job.
     if isinstance(data.get("$schema"), str):

@@ -117,9 +117,9 @@ class _Text(_Bounded):
             key = key_node.value
             if not isinstance(key, str):
                 raise _refused("a key must be text", key_node)
-            if key in result:
-                raise _refused(f"the key {key!r} appears twice", key_node)
             below = f"{path}.{key}" if path else key
+            if key in result:
+                raise _refused(f"the key {key!r} appears twice, first in line {self.lines[below]}; keep one", key_node)
             result[key] = self.build(value_node, below)
             self.lines[below] = key_node.start_mark.line + 1
         return result

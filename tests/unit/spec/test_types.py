@@ -126,11 +126,11 @@ def test_good(kind: t.Type, value: object, result: object) -> None:
         (t.TIME, "٣٠", "must be a Slurm time such as 30 (minutes), 04:00:00 or 1-12:00:00, not '٣٠'"),
         (t.TIME, "0", "must be more than zero, not '0'"),
         (t.TIME, "0-00:00:00", "must be more than zero, not '0-00:00:00'"),
-        (t.listed(NAME), "abc", "must be a list, not 'abc'"),
+        (t.listed(NAME), "abc", "must be a list, not 'abc'; write [abc]"),
         (t.listed(NAME), {"a": 1}, "must be a list, not {'a': 1}"),
         (t.listed(NAME), ["a", "B"], "item 2 must be small letters, not 'B'"),
         (t.listed(NAME, filled=True), [], "must not be empty"),
-        (t.mapped("[A-Z]+", "capitals", NAME), ["A"], "must be a map, not ['A']"),
+        (t.mapped("[A-Z]+", "capitals", NAME), ["A"], "must be a map, not ['A']; write {NAME: VALUE}"),
         (t.mapped("[A-Z]+", "capitals", NAME), {"a": "x"}, "key 'a' must be capitals"),
         (t.mapped("[A-Z]+", "capitals", NAME), {7: "x"}, "key 7 must be capitals"),
         (

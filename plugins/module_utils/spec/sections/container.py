@@ -12,7 +12,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types a
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import MOUNTS
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import VARIABLE
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import VARIABLE, VARIABLE_NAME
 
 # An image name such as nvcr.io#nvidia/pytorch:24.07-py3, as pyxis takes it: [USER@][REGISTRY#]IMAGE[:TAG].
 REGISTRY = re.compile(
@@ -75,7 +75,7 @@ class Build:
         example="nvcr.io/nvidia/pytorch:24.07-py3",
     )
     env: dict[str, str] = option(
-        t.mapped(VARIABLE, "the name of an environment variable", t.text()),
+        t.mapped(VARIABLE, VARIABLE_NAME, t.text()),
         "Environment variables of the image; they override its own.",
         {},
         key=False,

@@ -13,6 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types a
 
 KINDS = ("from_env", "from_file", "from_var")
 VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
+VARIABLE_NAME = "the name of an environment variable: letters, digits and _, and no digit first"
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ SECRET_SOURCE = t.Type(
     },
 )
 
-_SOURCES = t.mapped(VARIABLE, "the name of an environment variable", SECRET_SOURCE)
+_SOURCES = t.mapped(VARIABLE, VARIABLE_NAME, SECRET_SOURCE)
 
 
 def _parse_all(value: object) -> object:
