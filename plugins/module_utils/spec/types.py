@@ -197,7 +197,10 @@ def memory_mib(text: str | None) -> int | None:
 
 
 def _in_brackets(value: object) -> str:
-    """Return `; write [A, B]` for the words of a line of text, or ""."""
+    """Return `; write [A, B]` for the words of a line of text, `; write [KEY:VALUE]` for a map of texts, or ""."""
+    if isinstance(value, Mapping):
+        pairs = [f"{key}:{text}" for key, text in value.items() if isinstance(key, str) and isinstance(text, str)]
+        return f"; write [{', '.join(pairs)}]" if pairs and len(pairs) == len(value) <= 10 else ""
     words = value.split() if isinstance(value, str) and len(value) <= 100 else []
     if not words:
         return ""

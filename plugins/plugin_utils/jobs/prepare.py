@@ -37,6 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import exposed_secrets
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import short_digest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.earlier import Known, code_of
@@ -242,7 +243,7 @@ def _refs(made: Plan, runtime_key: str) -> list[dict[str, str]]:
 
 def _warnings(job: Job) -> list[str]:
     chosen = fabric(job.spec.fabric, job.settings.fabrics)
-    return [*job.warnings, *(expired(chosen, date.today()) if chosen else [])]
+    return [*job.warnings, *exposed_secrets(job.spec.env), *(expired(chosen, date.today()) if chosen else [])]
 
 
 def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callable[[str], Any]) -> bytes:

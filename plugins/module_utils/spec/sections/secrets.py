@@ -16,6 +16,22 @@ VARIABLE = r"[A-Za-z_][A-Za-z0-9_]*"
 VARIABLE_NAME = "the name of an environment variable: letters, digits and _, and no digit first"
 
 
+# Names of variables that hold secrets: HF_TOKEN, WANDB_API_KEY, AWS_SECRET_ACCESS_KEY.
+_SECRET = re.compile(
+    r"(?:^|_)(?:TOKEN|PASSWORD|PASSWD|SECRET|API_KEY|ACCESS_KEY|SECRET_KEY|PRIVATE_KEY)$", re.IGNORECASE
+)
+
+
+def exposed_secrets(env: Mapping[str, str]) -> list[str]:
+    """Return a warning for each variable of `env` that looks like a secret by its name. No value is shown."""
+    return [
+        f"env.{name}: the value is written into the script and the manifest; if it is a secret, use "
+        f"secrets: {{{name}: {{from_env: {name}}}}}"
+        for name, value in env.items()
+        if value and _SECRET.search(name)
+    ]
+
+
 @dataclass(frozen=True)
 class SecretSource:
     """The source of a secret.

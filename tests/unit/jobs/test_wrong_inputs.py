@@ -1,0 +1,130 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What people get wrong in a job file, on the command line and in a cluster's settings. Each message names the option,
+the value that was given, and what is allowed or what to write, and the line where it stands.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
+
+START = "name: x\ncommand: [python, train.py]\n"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """`text` follows START in the job file, or is all of it with `whole`. `facts`: what the message must contain."""
+
+    text: str
+    facts: tuple[str, ...]
+    whole: bool = False
+    line: int = 3
+    extra: dict[str, Any] = field(default_factory=dict)
+    cluster: dict[str, Any] = field(default_factory=dict)
+
+
+def option(section: str, *facts: str) -> Wrong:
+    """A wrong third line."""
+    return Wrong(section + "\n", facts)
+
+
+def whole(text: str, *facts: str, line: int = 0) -> Wrong:
+    """A wrong file."""
+    return Wrong(text, facts, whole=True, line=line)
+
+
+def outside(*facts: str, extra: dict[str, Any] | None = None, cluster: dict[str, Any] | None = None) -> Wrong:
+    """A wrong value beside the job file."""
+    return Wrong("", facts, line=0, extra=extra or {}, cluster=cluster or {})
+
+
+JOB_FILES = [
+    whole("", "job.yml", "`name` and `command`", "empty"),
+    whole("just text\n", "job.yml", "`name` and `command`", "not text"),
+    whole("- name: x\n", "job.yml", "`name` and `command`", "remove the `-`"),
+    whole("command: [a]\n", "name: is required"),
+    whole("name: x\n", "command: is required", "shell"),
+    whole("name: my job\ncommand: [a]\n", "name:", "'my job'", "letters, digits", line=1),
+    whole("name: x\ncommand: python train.py\n", "command:", "'python train.py'", "[python, train.py]", line=2),
+    whole(START + "\tresources: 1\n", "'\\t'", "indent with spaces", line=3),
+    whole(START + "resources: {nodes: 2\n", "opened in line 3 is not closed"),
+    whole(START + "name: y\n", "'name' appears twice", "first in line 1", "keep one", line=3),
+    whole(START + "env:\n  A: 1\n   B: 2\n", "indent all keys", line=5),
+    option("resorces: {nodes: 2}", "resorces: unknown key", "resources"),
+    option("resources: {node: 2}", "resources.node: unknown key", "nodes"),
+    option("resources: {mem: 64}", "resources.mem: unknown key", "memory"),
+    option("resources: {nodes: two}", "resources.nodes", "'two'", "whole number"),
+    option("resources: {nodes: 0}", "resources.nodes", "'0'", "at least 1"),
+    option("resources: {time: 2h}", "resources.time", "'2h'", "04:00:00"),
+    option("resources: {memory: lots}", "resources.memory", "'lots'", "64G"),
+    option("resources: {gpus_per_node: -1}", "resources.gpus_per_node", "'-1'", "at least 0"),
+    option("resources: {sbatch: {nodes: 4}}", "resources.sbatch.nodes", "use resources.nodes"),
+    option("launcher: torchrun", "launcher:", "'torchrun'", "kind"),
+    option("launcher: {kind: mpirun}", "launcher.kind", "'mpirun'", "srun, torchrun, standalone"),
+    option("launcher: {ranks_per_node: 0}", "launcher.ranks_per_node", "'0'", "at least 1"),
+    option("launcher: {port: 80}", "launcher.port", "'80'", "1024 to 65535"),
+    option("artifact: {path: ../result.json}", "artifact.path", "'../result.json'", "relative"),
+    option("artifact: {require: {loss: {lt: low}}}", "artifact.require", "'low'", "number"),
+    option("artifact: {require: {loss: 1}}", "artifact.require", "'1'", "{lt: 4.0}"),
+    option("artifact: {require: {loss: {below: 1}}}", "artifact.require", "below", "lt, le, gt"),
+    option("env: {RANK: 0}", "env.RANK", "may not be set", "each rank"),
+    option("env: {1X: a}", "env:", "'1X'", "letters, digits and _"),
+    option("env: [A=B]", "env:", "['A=B']", "{NAME: VALUE}"),
+    option("environment: {mode: poetry}", "environment.mode", "'poetry'", "venv, sealed"),
+    option("environment: {mode: path}", "environment.path", "required", "venv or conda"),
+    option("container: {runtime: docker}", "container.runtime", "'docker'", "pyxis, apptainer, oci"),
+    option("container: {image: a.sqsh}", "container.image", "set container.runtime to pyxis"),
+    option("container: {mounts: [/data]}", "container.mounts", "'/data'", "source:target"),
+    option("container: {mounts: {/data: /d}}", "container.mounts", "{'/data': '/d'}", "must be a list", "[/data:/d]"),
+    option("secrets: {HF_TOKEN: abc}", "secrets: HF_TOKEN", "{from_env: NAME}"),
+    option("secrets: {HF_TOKEN: {from_vault: x}}", "secrets: HF_TOKEN", "from_vault", "{from_env: NAME}"),
+    option("code: {src: ., include: train.py}", "code.include", "'train.py'", "[train.py]"),
+    option("checkpoint: {progress: step.txt}", "checkpoint.progress", "checkpoint.requeue", "signal_before_end"),
+    option("checkpoint: {signal_before_end: 65000}", "checkpoint.signal_before_end", "65000", "time limit"),
+    option("parallelism: {tensor: 3}", "parallelism", "tensor 3", "next that fit"),
+    option("sweep: {lr: [0.1]}", "sweep.lr: unknown key", "parameters"),
+    option("fabric: infinyband", "fabric", "infinyband", "infiniband_h100"),
+    option("seed: -1", "seed", "'-1'", "0 to 4294967295"),
+    option("preflight: {all_reduce: true}", "preflight.all_reduce", "'true'", "0 to 65536"),
+    outside("resources.nodes", "'many'", "whole number", "command line", extra={"nodes": "many"}),
+    outside("resources.time", "'soon'", "04:00:00", "command line", extra={"time": "soon"}),
+    outside("args", "'--steps 5'", "[--lr, 3e-4]", extra={"args": "--steps 5"}),
+    outside("launch_cluster.state_rot: unknown", "state_root", cluster={"state_rot": "/x"}),
+    outside("launch_cluster.state_root", "'relative/x'", "absolute path", cluster={"state_root": "relative/x"}),
+    outside("launch_cluster.stores", "'/x'", "must be a list", cluster={"stores": "/x"}),
+]
+
+
+def prepared(folder: Path, wrong: Wrong) -> Prepared:
+    (folder / "train.py").write_text("")
+    path = folder / "job.yml"
+    path.write_text(wrong.text if wrong.whole else START + wrong.text)
+    job = read_job(str(path), wrong.cluster, {}, wrong.extra, str(folder))
+    return prepare(job, Site("/state", "/store", job.settings, None), relaunch="on_failure", facts={})
+
+
+@pytest.mark.parametrize("wrong", JOB_FILES, ids=lambda wrong: " ".join(wrong.facts)[:40])
+def test_a_wrong_input_is_explained(wrong: Wrong, tmp_path: Path) -> None:
+    with pytest.raises(RankzeroError) as error:
+        prepared(tmp_path, wrong)
+    message = error.value.message
+    assert not [fact for fact in wrong.facts if fact not in message], message
+    assert not wrong.line or f"job.yml:{wrong.line}" in message, message
+    assert "Traceback" not in message and len(message.splitlines()) <= 3, message
+
+
+def test_a_secret_in_env_is_warned_of_and_not_shown(tmp_path: Path) -> None:
+    job = Wrong("env: {HF_TOKEN: hf_0123456789, TOKENIZERS_PARALLELISM: 'false', WANDB_API_KEY: ''}\n", ())
+    warnings = [line for line in prepared(tmp_path, job).lines if line.startswith("warning: ")]
+    assert len(warnings) == 1, warnings
+    assert "env.HF_TOKEN" in warnings[0] and "{from_env: HF_TOKEN}" in warnings[0] and "hf_0" not in warnings[0]
