@@ -46,7 +46,7 @@ def main() -> None:
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(int(os.environ.get("RANKZERO_SEED", "1")))
-    print(f"RANK={rank} WORLD_SIZE={world} host={socket.gethostname()} threads={torch.get_num_threads()}", flush=True)
+    print(f"[RANK {rank}] WORLD_SIZE={world} host={socket.gethostname()} threads={torch.get_num_threads()}", flush=True)
 
     model = DistributedDataParallel(nn.Sequential(nn.Linear(INPUTS, 32), nn.Tanh(), nn.Linear(32, 1)))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

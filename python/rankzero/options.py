@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "attach": "follow a launch to its end",
     "logs": "fetch the logs of every rank",
     "why": "say why a launch failed, or why it waits",
+    "compare": "compare the results of launches",
     "cancel": "cancel the active job of a launch",
     "pull": "fetch the artifact or other outputs, verified",
     "shell": "open a shell with the resources and the environment of a job",
@@ -156,6 +157,12 @@ def _logs(parser: Parser) -> None:
 def _why(parser: Parser) -> None:
     _launch(parser, optional=True)
     parser.add_argument("--logs", metavar="PATH", help="logs of any launcher instead, on the cluster")
+
+
+def _compare(parser: Parser) -> None:
+    text = "job id, NAME, NAME/KEY, NAME/KEY/GENERATION or run directory; a single name: all its keys"
+    parser.add_argument("launches", metavar="LAUNCH", nargs="+", help=text)
+    parser.add_argument("--time", metavar="NUMBER", help="the number of the artifacts that is the time, or wall_time")
 
 
 def _cancel(parser: Parser) -> None:

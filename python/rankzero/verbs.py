@@ -161,6 +161,10 @@ def _why(given: Namespace) -> tuple[str, dict[str, Any]]:
     return "diagnose", {"logs": given.logs} if given.logs else selection(given.launch)
 
 
+def _compare(given: Namespace) -> tuple[str, dict[str, Any]]:
+    return "compare", {"launches": given.launches, **({"time": given.time} if given.time else {})}
+
+
 def _cancel(given: Namespace) -> tuple[str, dict[str, Any]]:
     if given.launch.endswith(JOB_FILE) and "jobs" in job_file(given.launch):
         return "cancel", {"job": given.launch}
@@ -189,6 +193,7 @@ PLAYBOOKS: dict[str, Callable[[Namespace], tuple[str, dict[str, Any]]]] = {
     "attach": _attach,
     "logs": _logs,
     "why": _why,
+    "compare": _compare,
     "cancel": _cancel,
     "pull": _pull,
     "shell": _shell,

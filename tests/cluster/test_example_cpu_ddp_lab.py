@@ -94,7 +94,7 @@ def proven(example: Example, nodes: int, said: str, seen: str = "proj=ok env=ok"
         text = path.read_text(encoding="utf-8")
         host = path.name.split(".")[2]
         assert re.search(rf"^\[rankzero\] RANK={rank} .*WORLD_SIZE={world} .*host={host} ", text, re.MULTILINE)
-        assert f"RANK={rank} WORLD_SIZE={world} host={host} threads=1\n" in text
+        assert f"[RANK {rank}] WORLD_SIZE={world} host={host} threads=1\n" in text
     table = (run / "preflight" / "0" / "table").read_text(encoding="utf-8").splitlines()
     lines = [line for line in table if line.startswith("node")]
     assert sorted(line.split()[0] for line in lines) == sorted(result["hosts"])
@@ -140,6 +140,19 @@ def test_three_nodes_that_see_neither_code_nor_environment(example: Example) -> 
         example.lab.wait_until(gone, 60, f"{node} has removed its copies")
 
 
+def compared(example: Example) -> None:
+    """The epochs of both launches, beside each other."""
+    done = example.play(playbook="rankzero.slurm.compare", launches="ddp-lab")
+    assert done.returncode == 0, done.stdout
+    rows = re.findall(r'^ +"(.+)",?$', done.stdout, re.MULTILINE)
+    columns = {row.rsplit(None, 2)[0]: row.split()[-2:] for row in rows if len(row.split()) > 2}
+    assert sorted(columns["nodes"]) == ["3", "5"] and sorted(columns["ranks"]) == ["10", "6"], done.stdout
+    assert columns["epochs"] == ["30", "30"]
+    seconds = [float(cell) for cell in columns["seconds_per_epoch"]]
+    assert float(columns["speed-up (seconds_per_epoch)"][1]) == pytest.approx(seconds[0] / seconds[1], rel=0.02)
+    assert columns["efficiency"][0] == "100%"
+
+
 def check(course: Example, **variables: object) -> tuple[str, dict[str, dict[str, str]], dict[str, Any]]:
     """(what the teacher sees, the table for grading by student, all of it by student) of a check-off."""
     done = teach(course, "rankzero.slurm.checkoff", **variables)
@@ -154,6 +167,7 @@ def test_the_check_off_tells_ada_from_ben(course: Example, example: Example, tmp
     worlds = {read_json(run / "launch.json")["world_size"] for run in example.runs("ddp-lab")}
     for nodes in {3, 5} - {world // 2 for world in worlds}:  # this test may be run alone
         assert example.play("-e", f"nodes={nodes}").returncode == 0
+    compared(example)
     ben = hand_out(course, tmp_path, "ben")
     failed = ben.play("-e", "nodes=3", launch_overrides={"preflight.imports": ["torch", "einops"]})
     assert failed.returncode != 0 and "No module named 'einops'" in failed.stdout, failed.stdout

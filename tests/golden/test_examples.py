@@ -29,6 +29,7 @@ HERE = Path(__file__).parent / "examples"
 #: Golden file -> example, job, and what the command line adds.
 SCRIPTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "cpu_ddp_lab": ("cpu_ddp_lab", "ddp", {}),
+    "cpu_ddp_lab-trainer": ("cpu_ddp_lab", "trainer", {}),
     "megatron_lm": ("megatron_lm", "pretrain", {}),
     "megatron_lm-torchrun": ("megatron_lm", "pretrain_torchrun", {}),
     "megatron_bridge": ("megatron_bridge", "pretrain", {"tp": "4", "pp": "2", "mbs": "1", "gbs": "128"}),
@@ -71,7 +72,7 @@ def planned(name: str) -> Plan:
         state_root=root(read.settings.state_root),
         store_root=root(read.settings.store_root),
         settings=read.settings,
-        caches=read.settings.caches,
+        caches=root(read.settings.caches) if read.settings.caches else None,
     )
 
 

@@ -10,7 +10,6 @@ An import `?NAME:LAUNCHER` is only looked for.
 Standard library only; any Python 3 that an image may have.
 """
 
-import importlib
 import importlib.util
 import json
 import os
@@ -45,6 +44,15 @@ def shadowed(code):
     return lines
 
 
+def import_check():
+    """The module node/imports.py of this runtime, under a name that no package has."""
+    path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "node", "imports.py")
+    spec = importlib.util.spec_from_file_location("rankzero_imports", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def main():
     code, imports = sys.argv[1], sys.argv[2:]
     # Its own folder is no place of the job's.
@@ -52,13 +60,13 @@ def main():
     # A job that sets PYTHONPATH itself has decided what comes first.
     looked_at = code and code in os.environ.get("PYTHONPATH", "").split(os.pathsep)
     columns, problems = {"python": platform.python_version()}, shadowed(code) if looked_at else []
-    absent = []
+    absent, checked = [], import_check()
     for name in imports:
         if name.startswith("?"):
-            absent += [name] if importlib.util.find_spec(name[1:].partition(":")[0]) is None else []
+            absent += [name] if checked.absent(name) else []
             continue
         try:
-            columns[name] = str(getattr(importlib.import_module(name), "__version__", "ok"))
+            columns[name] = checked.version(name)
         except Exception as error:  # whatever a package does when it is imported
             problems.append(f"cannot import {name}: {error}")
     print(json.dumps({"columns": columns, "problems": problems, "absent": absent, "prefix": sys.prefix}))

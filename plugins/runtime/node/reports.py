@@ -17,16 +17,8 @@ def versions(python, imports):
 
     Where it does not: ({}, False, why). An import `?NAME:LAUNCHER` is only looked for: LAUNCHER needs the package NAME.
     """
-    program = (
-        "import importlib, importlib.util, json, platform, sys\n"
-        "found, absent = {'python': platform.python_version()}, []\n"
-        "for name in sys.argv[1:]:\n"
-        "    if not name.startswith('?'):\n"
-        "        found[name] = str(getattr(importlib.import_module(name), '__version__', 'ok'))\n"
-        "    elif importlib.util.find_spec(name[1:].partition(':')[0]) is None:\n"
-        "        absent.append(name)\n"
-        "print(json.dumps([found, importlib.util.find_spec('torch') is not None, absent, sys.prefix]))\n"
-    )
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "imports.py"), encoding="utf-8") as stream:
+        program = stream.read()
     try:
         done = subprocess.run([python, "-c", program, *imports], capture_output=True, check=False)
     except OSError as error:

@@ -65,6 +65,11 @@ LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "why jobs/train.yml": ("diagnose", {"launch_name": "gpt"}, []),
     "why --logs /scratch/old": ("diagnose", {"logs": "/scratch/old"}, []),
     "why ~/state/runs/gpt/72ee2a70/1": ("diagnose", {"run_dir": "~/state/runs/gpt/72ee2a70/1"}, []),
+    "compare gpt/72ee2a70 1234 --time wall_time": (
+        "compare",
+        {"launches": ["gpt/72ee2a70", "1234"], "time": "wall_time"},
+        [],
+    ),
     "cancel gpt/72ee2a70": ("cancel", {"launch_name": "gpt", "key": "72ee2a70"}, []),
     "cancel jobs/train.yml --all": ("cancel", {"launch_name": "gpt", "all": True}, []),
     "cancel jobs/both.yml": ("cancel", {"job": "jobs/both.yml"}, []),

@@ -1,0 +1,176 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Launches that have succeeded, side by side: their metrics, and how they scale from the first one. Reads only."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
+    DEFAULT_STATE_ROOT,
+    newest_of_each,
+    one_run,
+    select_runs,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
+
+#: The times that programs report, in the order of preference. Without any of them it is the time of the whole job.
+TIMES = ("seconds_per_epoch", "seconds_per_step")
+WALL_TIME = "wall_time"
+
+ARGUMENTS: dict[str, Any] = {
+    "launches": {"type": "list", "elements": "str", "required": True},
+    "time": {"type": "str"},
+    "state_root": {"type": "path", "default": DEFAULT_STATE_ROOT},
+}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What one launch has come to. `values` are the numbers of its artifact, times are in seconds.
+
+    `speed_up` and `efficiency` are those against the first launch of the comparison.
+    """
+
+    name: str
+    key: str
+    generation: int
+    job_id: str | None
+    run_dir: str
+    nodes: int
+    ranks: int | None
+    wall_time: float | None
+    values: Mapping[str, float] = field(default_factory=dict)
+    seconds: float | None = None
+    speed_up: float | None = None
+    efficiency: float | None = None
+
+    def time(self, name: str) -> float | None:
+        """The time of that name."""
+        return self.wall_time if name == WALL_TIME else self.values.get(name)
+
+
+def numbers(values: Mapping[str, object]) -> dict[str, float]:
+    """The values that are finite numbers."""
+    return {
+        name: value
+        for name, value in values.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    }
+
+
+def time_of(launches: Sequence[Measured], asked: str | None) -> str:
+    """The name of the time that all launches have. Raises `RankzeroError` if they do not have the one asked for."""
+    shared = [name for name in launches[0].values if all(name in launch.values for launch in launches)]
+    if asked and asked != WALL_TIME and asked not in shared:
+        raise RankzeroError(
+            f"time: the artifacts of these launches do not all have the number {asked!r}{suggestion(asked, shared)}; "
+            f"they have {', '.join(shared) or 'none'}, and {WALL_TIME} is known of each"
+        )
+    return asked or next((name for name in TIMES if name in shared), WALL_TIME)
+
+
+def scaled(launches: Sequence[Measured], time: str) -> list[Measured]:
+    """The launches with their speed-up and efficiency against the first one, by that time."""
+    first = launches[0]
+    base = first.time(time)
+    results = []
+    for launch in launches:
+        seconds = launch.time(time)
+        speed_up = base / seconds if base and seconds else None
+        growth = launch.ranks / first.ranks if launch.ranks and first.ranks else None
+        efficiency = speed_up / growth if speed_up and growth else None
+        results.append(replace(launch, seconds=seconds, speed_up=speed_up, efficiency=efficiency))
+    return results
+
+
+def table(launches: Sequence[Measured], time: str) -> list[str]:
+    """Aligned lines for people: a column for each launch."""
+    rows: list[tuple[str, list[str]]] = [
+        ("launch", [f"{launch.name}/{launch.key[:8]}/{launch.generation}" for launch in launches]),
+        ("job", [launch.job_id or "-" for launch in launches]),
+        ("nodes", [str(launch.nodes or "-") for launch in launches]),
+        ("ranks", [str(launch.ranks or "-") for launch in launches]),
+        (WALL_TIME, [duration(launch.wall_time) for launch in launches]),
+    ]
+    for name in dict.fromkeys(name for launch in launches for name in launch.values):
+        rows.append((name, [_number(launch.values.get(name)) for launch in launches]))
+    rows.append((f"speed-up ({time})", [_number(launch.speed_up) for launch in launches]))
+    rows.append(("efficiency", [_percent(launch.efficiency) for launch in launches]))
+    lines = [[name, *cells] for name, cells in rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(launches) + 1)]
+    return [printable("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip()) for line in lines]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
+
+
+def compare(slurm: Slurm, options: Parameters) -> ModuleResult:
+    """Return the result of module job_compare. Raises `RankzeroError`."""
+    runs = _selected(options)
+    reports = final_reports(slurm, runs)
+    unproven = [launch for launch in reports if not launch.success]
+    if unproven:
+        raise RankzeroError(
+            "launches: only launches that have succeeded can be compared; "
+            + "; ".join(f"{launch.name}/{launch.key[:8]}/{launch.generation}: {launch.message}" for launch in unproven)
+        )
+    measured = []
+    for run, launch in zip(runs, reports):
+        started = run.started() or {}
+        values = ((launch.outcome or {}).get("artifact") or {}).get("values") or {}
+        identity = (launch.name, launch.key, launch.generation, launch.job_id, launch.run_dir)
+        measured.append(
+            Measured(*identity, len(launch.nodes), started.get("world_size"), launch.wall_time, numbers(values))
+        )
+    time = time_of(measured, options.get("time"))
+    results = scaled(measured, time)
+    return {"time": time, "launches": [asdict(launch) for launch in results], "lines": table(results, time)}
+
+
+def selection(launch: str) -> dict[str, Any]:
+    """The options that select a launch: a job id, a run directory, NAME, NAME/KEY or NAME/KEY/GENERATION."""
+    if re.fullmatch(r"\d+(?:[._]\d+)?", launch):
+        return {"job_id": launch}
+    if launch.startswith(("/", "~")):
+        return {"run_dir": launch}
+    match = re.fullmatch(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:/(?P<key>[0-9a-f]{4,64})(?:/(?P<generation>\d+))?)?", launch)
+    if match is None:
+        raise RankzeroError(
+            f"launches: {launch!r} names no launch; give a job id, NAME, NAME/KEY, NAME/KEY/GENERATION or "
+            "a run directory"
+        )
+    named = {option: text for option, text in match.groupdict().items() if text}
+    return {**named, "generation": int(named["generation"])} if "generation" in named else {**named}
+
+
+def _selected(options: Parameters) -> list[RunDirectory]:
+    """The launches to compare, in order; of a single name the newest generation of each key, oldest first."""
+    selections = [{**selection(launch), "state_root": options["state_root"]} for launch in options["launches"]]
+    if len(selections) == 1:
+        runs = newest_of_each(select_runs(selections[0]))[::-1]
+    else:
+        runs = [one_run(selected) for selected in selections]
+    if len({run.path for run in runs}) < 2:
+        raise RankzeroError(
+            f"launches: a comparison needs two different launches; {len(runs) or 'none'} selected. Give two, or one "
+            "name under which several keys are recorded"
+        )
+    return runs

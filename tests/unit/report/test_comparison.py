@@ -1,0 +1,84 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Launches side by side: what is compared, how they scale, and which selections are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import compare, numbers, selection
+from tests.unit.run.test_launches import ARTIFACT, SUBMITTED, make_run, outcome, queue, started
+
+THREE, FIVE, FAILED = "3" * 16, "5" * 16, "f" * 16
+
+
+def finished(root: Path, key: str, ranks: int, values: dict[str, Any], name: str = "lab", success: bool = True) -> Path:
+    nodes = [f"node{number:02d}" for number in range(1, ranks // 2 + 1)]
+    end = outcome(success, artifact={**ARTIFACT, "values": values}, nodes=nodes)
+    begun = started(nodes=nodes, world_size=ranks)
+    return make_run(root, *SUBMITTED, name=name, key=key, claim="1 lab 7\n", started_json=begun, outcome_json=end)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    finished(tmp_path, THREE, 6, {"epochs": 2, "seconds_per_epoch": 3.0, "torch": "2.13.0", "saved": True})
+    finished(tmp_path, FIVE, 10, {"epochs": 2, "seconds_per_epoch": 2.0, "extra": float("nan")})
+    finished(tmp_path, FAILED, 6, {}, name="bad", success=False)
+    return tmp_path
+
+
+def compared(root: Path, *launches: str, time: str | None = None) -> dict[str, Any]:
+    return compare(queue("COMPLETED").slurm(), {"launches": list(launches), "time": time, "state_root": str(root)})
+
+
+def test_three_nodes_against_five(root: Path) -> None:
+    found = compared(root, f"lab/{THREE[:8]}", f"lab/{FIVE}/1")
+    assert found["time"] == "seconds_per_epoch"
+    three, five = found["launches"]
+    assert (three["nodes"], three["ranks"], three["values"]) == (3, 6, {"epochs": 2, "seconds_per_epoch": 3.0})
+    assert (three["speed_up"], three["efficiency"]) == (1.0, 1.0)
+    assert (five["nodes"], five["ranks"], five["seconds"]) == (5, 10, 2.0)
+    assert (five["speed_up"], five["efficiency"]) == (1.5, pytest.approx(0.9))
+    rows = {line.rsplit(None, 2)[0]: line.split()[-2:] for line in found["lines"]}
+    assert rows["nodes"] == ["3", "5"] and rows["ranks"] == ["6", "10"] and rows["epochs"] == ["2", "2"]
+    assert rows["speed-up (seconds_per_epoch)"] == ["1", "1.5"] and rows["efficiency"] == ["100%", "90%"]
+
+
+def test_a_single_name_is_all_its_keys_and_the_first_is_the_base(root: Path) -> None:
+    both = compared(root, "lab")["launches"]
+    assert {launch["key"] for launch in both} == {THREE, FIVE}
+    run_dir = str(root / "runs" / "lab" / FIVE / "1")
+    assert [launch["key"] for launch in compared(root, run_dir, f"lab/{THREE}")["launches"]] == [FIVE, THREE]
+
+
+def test_another_time_and_the_time_of_the_whole_job(root: Path) -> None:
+    found = compared(root, "lab", time="wall_time")
+    assert [launch["seconds"] for launch in found["launches"]] == [launch["wall_time"] for launch in found["launches"]]
+    with pytest.raises(RankzeroError, match=r"time: .*'seconds_per_epok'; did you mean seconds_per_epoch"):
+        compared(root, "lab", time="seconds_per_epok")
+
+
+@pytest.mark.parametrize(
+    ("launches", "said"),
+    [
+        (["bad", "lab"], "only launches that have succeeded.*bad/ffffffff/1"),
+        (["none"], "needs two different launches; none"),
+        ([f"lab/{THREE}", f"lab/{THREE}"], "needs two different launches"),
+        (["lab/../x", "lab"], "'lab/../x' names no launch"),
+    ],
+)
+def test_what_cannot_be_compared(root: Path, launches: list[str], said: str) -> None:
+    with pytest.raises(RankzeroError, match=said):
+        compared(root, *launches)
+
+
+def test_a_launch_is_named_as_the_command_names_it() -> None:
+    assert selection("1234_5") == {"job_id": "1234_5"}
+    assert selection("~/runs/a/0123/1") == {"run_dir": "~/runs/a/0123/1"}
+    assert selection("gpt/72ee2a70/2") == {"name": "gpt", "key": "72ee2a70", "generation": 2}
+    assert numbers({"a": 1, "b": True, "c": "1", "d": float("inf"), "e": 0.5}) == {"a": 1, "e": 0.5}
