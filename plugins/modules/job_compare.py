@@ -13,7 +13,7 @@ author:
   - The rankzero.slurm authors (!UNKNOWN)
 description:
   - Shows the numbers in the artifacts of launches that have succeeded, side by side, with speed-up and efficiency
-    against the first launch. Speed-up is the time of the first launch divided by the time of this one, and efficiency is
+    against the first launch. Speed-up is the time of the first launch divided by the time of this one. Efficiency is
     the speed-up divided by the growth of the number of ranks.
   - Changes nothing.
 extends_documentation_fragment:

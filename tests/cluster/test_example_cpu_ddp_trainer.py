@@ -18,6 +18,8 @@ from tests.cluster.conftest import LabCluster
 from tests.cluster.examples import Example, read_json
 from tests.repository import run
 
+# Each rank imports torch and transformers: more than a test run that a landing must pass can wait for.
+pytestmark = pytest.mark.more
 #: Steps that show that the ranks learn, and cost little.
 FEW = {"2000, --epochs, 3": "480, --epochs, 2", "{lt: 1.3}": "{lt: 1.5}"}
 #: What the set-up's own list of packages pins, and the preflight's line shows.
@@ -53,6 +55,8 @@ def test_three_nodes_without_a_network(example: Example) -> None:
     result = read_json(run_dir / "work" / "result.json")
     assert (result["world_size"], result["ranks"], len(result["hosts"])) == (6, [*range(6)], 3)
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(result["files"])
+    saved = read_json(run_dir / "work" / "tiny_out" / "tokenizer.json")
+    assert saved["model"]["type"] == "WordPiece"  # tokenizer_algorithm of trainer.yml
     assert re.search(r"step \d+/\d+ loss \d", said)
 
     # The greps of the set-up's own handout, on its own kinds of files.
@@ -67,7 +71,6 @@ def test_three_nodes_without_a_network(example: Example) -> None:
     assert len(table) == 3 and all(version in line for line in table for version in ("torch=2.", *PINNED))
 
 
-@pytest.mark.more
 def test_five_nodes(example: Example) -> None:
     _, run_dir = train(example, 5)
     assert read_json(run_dir / "work" / "result.json")["world_size"] == 10

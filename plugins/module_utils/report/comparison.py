@@ -134,18 +134,18 @@ def compare(slurm: Slurm, options: Parameters) -> ModuleResult:
         )
     measured = []
     for run, launch in zip(runs, reports):
-        started = run.started() or {}
-        values = ((launch.outcome or {}).get("artifact") or {}).get("values") or {}
+        started = run.started()
+        artifact = launch.outcome.get("artifact") if launch.outcome else None
         identity = (launch.name, launch.key, launch.generation, launch.job_id, launch.run_dir)
-        measured.append(
-            Measured(*identity, len(launch.nodes), started.get("world_size"), launch.wall_time, numbers(values))
-        )
+        ranks = started.get("world_size") if started else None
+        values = numbers((artifact or {}).get("values") or {})
+        measured.append(Measured(*identity, len(launch.nodes), ranks, launch.wall_time, values))
     time = time_of(measured, options.get("time"))
     results = scaled(measured, time)
     return {"time": time, "launches": [asdict(launch) for launch in results], "lines": table(results, time)}
 
 
-def selection(launch: str) -> dict[str, Any]:
+def selection(launch: str) -> Parameters:
     """The options that select a launch: a job id, a run directory, NAME, NAME/KEY or NAME/KEY/GENERATION."""
     if re.fullmatch(r"\d+(?:[._]\d+)?", launch):
         return {"job_id": launch}

@@ -26,8 +26,7 @@ def check_datasets(datasets):
     try:
         datasets.Dataset.from_dict({"column": [[0]]}).with_format("numpy")[0]
     except ValueError as error:
-        import numpy
-
+        numpy = importlib.import_module("numpy")
         reason = str(error).splitlines()[0]
         raise ImportError(
             f"datasets {datasets.__version__} cannot read with numpy {numpy.__version__} ({reason}); "

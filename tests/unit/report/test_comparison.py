@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Launches side by side: what is compared, how they scale, and which selections are refused."""
+"""Launches side by side (module job_compare): what is compared, how they scale, and which selections are refused."""
 
 from __future__ import annotations
 
