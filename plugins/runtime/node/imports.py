@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The versions of Python and of some packages, as the job's own interpreter imports them: run as `python -c` with the
-names as arguments, prints one JSON list [versions, whether there is torch, the names that are absent, sys.prefix]. A name
+names as arguments, prints one JSON list [versions, whether there is torch, the absent names, sys.prefix]. A name
 `?NAME:LAUNCHER` is only looked for. Standard library only; any Python 3.
 """
 
