@@ -43,10 +43,18 @@ def launch_command(
     """
     environment = os.environ if environment is None else environment
     if "RANKZERO_RECORDS" not in environment:
-        return playbook_command(playbook, task_vars or {}, run_dir=run_dir)
+        return playbook_command(playbook, task_vars or {}, run_dir=run_dir, **_cluster_of(task_vars or {}))
     launch = "/".join(run_dir.rstrip("/").split("/")[-3:])
     words = ["rankzero", VERBS.get(playbook, playbook), launch]
     return f"{shlex.join(words)} {environment.get('RANKZERO_OPTIONS', '')}".rstrip()
+
+
+def _cluster_of(task_vars: TaskVariables) -> dict[str, str]:
+    """`cluster`, if our playbooks would otherwise look for the launch on other hosts of the inventory."""
+    host, groups = task_vars.get("inventory_hostname"), task_vars.get("groups")
+    if groups is None or host in (None, "localhost") or groups.get("slurm_login") == [host]:
+        return {}
+    return {"cluster": str(host)}
 
 
 def commands_of(run_dir: str, task_vars: TaskVariables | None) -> dict[str, str]:

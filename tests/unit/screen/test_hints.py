@@ -48,6 +48,22 @@ def test_without_an_inventory_none_is_named() -> None:
     assert " -i " not in playbook_command("attach", {}, run_dir=RUN_DIR)
 
 
+@pytest.mark.parametrize(
+    ("host", "logins", "cluster"),
+    [
+        ("alpha", ["alpha"], []),
+        ("alpha", ["alpha", "beta"], ["-e", "cluster=alpha"]),
+        ("gamma", ["alpha"], ["-e", "cluster=gamma"]),
+        ("gamma", [], ["-e", "cluster=gamma"]),
+        ("localhost", ["alpha"], []),
+    ],
+)
+def test_a_cluster_among_several_is_named(host: str, logins: list[str], cluster: list[str]) -> None:
+    given = {**INVENTORY, "inventory_hostname": host, "groups": {"slurm_login": logins}}
+    words = shlex.split(launch_command("attach", RUN_DIR, given, {}))
+    assert words[-2 - len(cluster) :] == ["-e", f"run_dir={RUN_DIR}", *cluster]
+
+
 @pytest.mark.parametrize(("playbook", "verb"), [("attach", "attach"), ("cancel", "cancel"), ("diagnose", "why")])
 def test_a_run_of_the_command_is_followed_by_the_command(playbook: str, verb: str) -> None:
     words = shlex.split(launch_command(playbook, RUN_DIR, INVENTORY, BY_COMMAND))
