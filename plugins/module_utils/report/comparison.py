@@ -115,7 +115,7 @@ def table(launches: Sequence[Measured], time: str) -> list[str]:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "-" if value is None else f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
 
 
 def _percent(value: float | None) -> str:
