@@ -43,6 +43,7 @@ if os.environ["RANK"] == "0":
 """
 
 
+COUNTS = counts(STEPS)
 #: Ends when told, and leaves nothing.
 FORGETS = "trap 'exit 0' TERM; echo begun; while :; do sleep 0.1; done"
 ARTIFACT = {"require": {"steps": {"ge": STEPS}}}
@@ -80,7 +81,7 @@ def nothing_left(site: Site, launch: Mapping[str, Any]) -> None:
 
 def test_a_job_goes_on_at_the_very_step_and_waiting_for_it_goes_on_too(site: Site) -> None:
     job = site.job(
-        ["python3", "-c", counts(STEPS)],
+        ["python3", "-c", COUNTS],
         artifact=ARTIFACT,
         checkpoint={**CHECKPOINT, "progress": "saved"},
         resources={"time": "00:10:00", "nodes": 2},
