@@ -40,7 +40,7 @@ def train(example: Example, nodes: int) -> tuple[str, Path]:
     done = example.play("-e", f"nodes={nodes}", playbook="trainer.yml")
     assert done.returncode == 0, done.stdout
     world = 2 * nodes
-    (run_dir,) = [one for one in example.runs("trainer-lab") if read_json(run / "launch.json")["world_size"] == world]
+    (run_dir,) = [one for one in example.runs("trainer-lab") if read_json(one / "launch.json")["world_size"] == world]
     return done.stdout, run_dir
 
 
