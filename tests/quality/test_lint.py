@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import html
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
 
-from tests.repository import CACHE, COLLECTION, ROOT, bullet_list, files, read, run, tracked_files
+from tests.repository import BIN, CACHE, COLLECTION, ROOT, bullet_list, files, read, run, tracked_files
 
 #: The conductor's own parts of plugins/runtime: whole rooms, and files of others.
 TYPED_ROOMS = ("end", "job", "start")
@@ -82,13 +83,39 @@ def test_yamllint() -> None:
     run("yamllint", "--strict", *[path for path in tracked_files() if path.endswith((".yml", ".yaml"))])
 
 
+#: In place of ansible-playbook for ansible-lint, which starts it for each playbook and role to check the syntax. Keeps
+#: the environment, the path, and the file, which for a role is temporary.
+SYNTAX_CHECK = """#!/bin/sh
+[ "$1 $2" = "--syntax-check -vv" ] && [ $# = 3 ] || exec {real} "$@"
+env -0 > {kept}/environment
+cp "$3" {kept}/ && echo "$3" >> {kept}/asked
+"""
+
+
 def test_ansible_lint(publishable_collection: Path, tmp_path: Path) -> None:
+    """One start of ansible-playbook checks the syntax of all playbooks and roles for which ansible-lint wants it."""
+    kept, stand_in = tmp_path / "kept", tmp_path / "bin" / "ansible-playbook"
+    for folder in (kept, stand_in.parent):
+        folder.mkdir()
+    stand_in.write_text(SYNTAX_CHECK.format(kept=kept, real=BIN / "ansible-playbook"), encoding="utf-8")
+    stand_in.chmod(0o755)
     # ansible-lint installs the collection below ANSIBLE_HOME, and prefers what an earlier run has installed there.
     run(
         *("ansible-lint", "--offline", "--strict", "--profile", "production", "--nocolor"),
         cwd=publishable_collection,
-        env={"ANSIBLE_COLLECTIONS_PATH": str(publishable_collection.parents[2]), "ANSIBLE_HOME": str(tmp_path)},
+        env={
+            "ANSIBLE_COLLECTIONS_PATH": str(publishable_collection.parents[2]),
+            "ANSIBLE_HOME": str(tmp_path),
+            "PATH": f"{stand_in.parent}:{BIN}:{os.environ['PATH']}",
+        },
     )
+    asked = [Path(path) for path in (kept / "asked").read_text(encoding="utf-8").splitlines()]
+    books = [path if (publishable_collection / path).exists() else kept / path.name for path in asked]
+    playbooks = {path for path in files("playbooks/", ".yml") if path.count("/") == 1}
+    assert playbooks <= {str(path) for path in asked}, "ansible-lint did not want the syntax of each playbook checked"
+    assert len(asked) - len(set(books) & set(asked)) == len({path.split("/")[1] for path in files("roles/")})
+    settings = dict(line.split("=", 1) for line in (kept / "environment").read_text("utf-8").split("\0") if line)
+    run("ansible-playbook", "--syntax-check", "-vv", *books, cwd=publishable_collection, env=settings)
 
 
 def test_changelog_fragments() -> None:
