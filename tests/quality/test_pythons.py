@@ -131,7 +131,12 @@ def test_library_under_another_python(version: str) -> None:
         pytest.skip(f"this machine has no Python {version} that can make an environment; test_imports read it as 3.9")
     python = environment(interpreters()[version])
     places = (CACHE / "collections", ROOT / "tests" / "quality")
-    paths = {"PYTHONPATH": os.pathsep.join(map(str, places)), "PYTHONDONTWRITEBYTECODE": "1"}
+    # What is compiled, of the library and of the tests, is kept for the next run.
+    compiled = {"PYTHONPYCACHEPREFIX": str(CACHE / "compiled" / version)}
+    plugins = CACHE / "collections" / "ansible_collections" / "rankzero" / "slurm" / "plugins"
+    shipped = [plugins / folder for folder in ("module_utils", "modules", "runtime")]
+    run(python, "-m", "compileall", "-q", *shipped, env=compiled)
+    paths = {"PYTHONPATH": os.pathsep.join(map(str, places)), **compiled}
     chosen = library_tests()
     deselected = [f"--deselect={test}" for path in chosen for test in needing_a_conftest(path)]
     run(
@@ -139,5 +144,3 @@ def test_library_under_another_python(version: str) -> None:
         *("--rootdir", ROOT, "--noconftest", "-p", "library_profile", *deselected, *chosen),
         env=paths,
     )
-    run(python, "-m", "compileall", "-q", "-f", "plugins/module_utils", "plugins/modules", "plugins/runtime",
-        env={"PYTHONPYCACHEPREFIX": str(CACHE / "compiled" / version)})  # fmt: skip
