@@ -25,8 +25,8 @@ from typing import IO
 
 from tests.repository import ROOT
 
-#: Variables that ansible-core does not know: only what a playbook loads reads them.
-OURS = "RANKZERO_"
+#: Variables (how their names begin) that no import of ansible-core reads, but only what a playbook starts or loads.
+READ_LATER = ("RANKZERO_", "PYTEST_CURRENT_TEST", "PATH", "XDG_CACHE_HOME", "HF_", "PIP_", "UV_")
 #: With this variable, the program itself is started.
 COLD = "RANKZERO_TEST_COLD"
 
@@ -89,9 +89,18 @@ def start(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> WarmPlayboo
     )
 
 
+def run(argv: Sequence[str], cwd: Path, env: Mapping[str, str], timeout: float = 1200) -> tuple[int, str]:
+    """`start`, and wait for its end: the exit code, and all that it printed."""
+    process = start(argv, cwd, env)
+    assert process.stdout
+    with process.stdout:
+        output = process.stdout.read()
+    return process.wait(timeout), output
+
+
 def _settings(env: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what only the tests and the collection read."""
-    return {name: value for name, value in env.items() if not name.startswith(OURS) and name != "PYTEST_CURRENT_TEST"}
+    """The environment as far as an import may depend on it."""
+    return {name: value for name, value in env.items() if not name.startswith(READ_LATER)}
 
 
 @functools.cache

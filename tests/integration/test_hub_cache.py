@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests import hub, recording
-from tests.repository import bullet_list, run
+from tests import hub, recording, warm_playbooks
+from tests.repository import BIN, bullet_list, run
 
 MODULE = "rankzero.slurm.hub_cache"
 FILES = {"config.json": b"{}", "tokenizer.json": b'{"a": 1}', "weights/model.bin": os.urandom(6_000_000)}
@@ -48,11 +48,13 @@ class Bench:
         play = [{"hosts": "all", "gather_facts": False, "tasks": tasks}]
         (self.root / "play.yml").write_text(json.dumps(play))
         flags = ["--diff"] * diff
-        done = run(
-            *("ansible-playbook", "-vvv", "-i", "localhost,", "-c", "local", *flags, "play.yml"),
-            *("-e", f"ansible_python_interpreter={sys.executable}"),
-            cwd=self.root,
-            env={
+        argv = [str(BIN / "ansible-playbook"), "-vvv", "-i", "localhost,", "-c", "local", *flags, "play.yml"]
+        code, said = warm_playbooks.run(
+            [*argv, "-e", f"ansible_python_interpreter={sys.executable}"],
+            self.root,
+            {
+                **os.environ,
+                "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
                 "HF_ENDPOINT": self.hub.url,
                 "HF_HUB_DISABLE_XET": "1",
                 "HF_HOME": str(self.root / "users-own"),
@@ -61,7 +63,8 @@ class Bench:
                 **recording.settings(record),
             },
         )
-        return [{**result, "said": done.stdout} for result in recording.results(record, MODULE)]
+        assert code == 0, said
+        return [{**result, "said": said} for result in recording.results(record, MODULE)]
 
     @property
     def snapshot(self) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests import recording
+from tests import recording, warm_playbooks
 from tests.repository import BIN, bullet_list
 
 MODULE = "rankzero.slurm.job_script"
@@ -40,9 +40,8 @@ def run_all(
     command += ["-e", f"ansible_python_interpreter={sys.executable}"]
     record = tmp_path / "record"
     record.unlink(missing_ok=True)
-    env = {**os.environ, **recording.settings(record)}
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
-    return done.returncode, recording.lines(record), done.stdout + done.stderr
+    code, output = warm_playbooks.run(command, tmp_path, {**os.environ, **recording.settings(record)})
+    return code, recording.lines(record), output
 
 
 def run(tmp_path: Path, arguments: dict[str, Any], *flags: str) -> tuple[int, dict[str, Any], str]:
