@@ -208,13 +208,20 @@ def mounted(site: Site, name: str, options: str, folder: str) -> str:
     return site.shell(name, f"exec {head} unshare --mount /bin/sh -c '{inner}' sh \"$@\"")
 
 
+#: The answer of a Python to the question for its version.
+SAYS_3_8 = "import sys; sys.version_info = type('v', (tuple,), {'major': 3, 'minor': 8})((3, 8, 18, 'final', 0))"
+
+
 def old_python(site: Site) -> str:
     """A Python that says that it is 3.8, which Ansible still takes."""
     place = site.folder / "old"
     place.mkdir()
-    stub = "import sys; sys.version_info = type('v', (tuple,), {'major': 3, 'minor': 8})((3, 8, 18, 'final', 0))\n"
-    (place / "sitecustomize.py").write_text(stub, encoding="utf-8")
-    return site.program("python3.8", f'PYTHONPATH={place} exec /usr/bin/python3 "$@"')
+    (place / "sitecustomize.py").write_text(f"{SAYS_3_8}\n", encoding="utf-8")
+    # Without its environment and site packages, it says so, too.
+    text = f"""if [ "$1 $2 $3" = "-I -S -c" ]; then exec /usr/bin/python3 -I -S -c "{SAYS_3_8}
+$4"; fi
+PYTHONPATH={place} exec /usr/bin/python3 "$@\""""
+    return site.program("python3.8", text)
 
 
 #: Python 3.6 can answer a question, and cannot read Ansible's own part of a module.
@@ -222,11 +229,11 @@ OLDER = """case "$1" in -c) echo 3.6.8 ;; *) echo "SyntaxError: invalid syntax" 
 
 
 def only_older_python(site: Site) -> str:
-    """The lab's head where the first Python that Ansible finds by itself is such a one."""
+    """The lab's head where the first Python that Ansible finds by itself is such a one, and python3, too."""
     place = site.folder / "found"
     place.mkdir()
-    for minor in range(9, 20):
-        site.program(f"python3.{minor}", OLDER, place)
+    for name in ("python3", *(f"python3.{minor}" for minor in range(9, 20))):
+        site.program(name, OLDER, place)
     path = f'PATH="{place}:$PATH" exec /bin/sh "$@"'
     return site.shell("only-older", f"""exec "$LAB_SHELL" -c '{path}' sh "$@\"""")
 
