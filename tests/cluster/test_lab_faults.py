@@ -119,6 +119,8 @@ def test_a_dead_slurmd_is_noticed(mended: LabCluster) -> None:
 
 
 def test_power_off_takes_everything_but_the_disk(realistic: LabCluster) -> None:
+    addresses = [["cat", f"/sys/class/net/{interface}/address"] for interface in ("eth0", "ib0")]
+    before = [realistic.node("node06", command).stdout for command in addresses]
     realistic.node("node06", ["sh", "-c", "echo kept > /var/tmp/disk; echo lost > /tmp/memory"])
     subprocess.run(
         [str(realistic.dir / "bin" / "node"), "node06", "sh", "-c", "sleep 1000 </dev/null >/dev/null 2>&1 &"],
@@ -132,6 +134,8 @@ def test_power_off_takes_everything_but_the_disk(realistic: LabCluster) -> None:
     ping = ["python3", "-c", f"import socket; socket.create_connection(('{realistic.lab.address('node06')}', 6818), 2)"]
     assert realistic.head(ping, check=False).returncode != 0
     realistic.faults.power_on("node06")
+    # The other nodes have its hardware addresses in their neighbour tables.
+    assert [realistic.node("node06", command).stdout for command in addresses] == before
     assert realistic.node("node06", ["cat", "/var/tmp/disk"]).stdout == "kept\n"
     assert realistic.node("node06", ["test", "-e", "/tmp/memory"], check=False).returncode == 1
     assert "sleep" not in realistic.node("node06", ["ps", "-e", "-o", "comm="]).stdout

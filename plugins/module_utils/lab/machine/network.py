@@ -5,6 +5,9 @@
 
 The host's network is never changed: the cables are created inside the head's namespace, with their other ends inside
 the nodes'. There is no default route. The texts are input for `ip -batch`.
+
+Each hardware address is made of the IPv4 address, so a node that comes back has the one that the others still have in
+their neighbour tables. With an address that the kernel draws, they reach the node again only after about ten seconds.
 """
 
 from __future__ import annotations
@@ -19,11 +22,18 @@ INTERFACES = ("eth0", "ib0")
 _BRIDGES = {"eth0": "eth0", "ib0": "fabric"}
 
 
+def hardware_address(address: str) -> str:
+    """The hardware address of the interface that has an IPv4 address: locally administered, unicast."""
+    return ":".join(f"{part:02x}" for part in (0x02, 0, *(int(byte) for byte in address.split("."))))
+
+
 def head_batch(lab: Lab) -> str:
     """Loopback, both bridges, and the head's management address."""
     lines = ["link set lo up"]
     for interface in INTERFACES:
-        lines.append(f"link add {_BRIDGES[interface]} type bridge forward_delay 0 stp_state 0")
+        # Without an address of its own a bridge takes the lowest of its cables', and changes it as they come and go.
+        hardware = hardware_address(str(lab.subnet(interface)[1]))
+        lines.append(f"link add {_BRIDGES[interface]} address {hardware} type bridge forward_delay 0 stp_state 0")
         lines.append(f"link set {_BRIDGES[interface]} up")
     lines.append(f"address add {lab.address('head')}/{lab.subnet('eth0').prefixlen} brd + dev {_BRIDGES['eth0']}")
     return "\n".join(lines) + "\n"
@@ -44,8 +54,9 @@ def node_batch(lab: Lab, name: str) -> str:
     """Commands for the node's namespace: loopback and both interfaces."""
     lines = ["link set lo up"]
     for interface in INTERFACES:
-        address = f"{lab.address(name, interface)}/{lab.subnet(interface).prefixlen}"
-        lines.append(f"address add {address} brd + dev {interface}")
+        address = lab.address(name, interface)
+        lines.append(f"link set {interface} address {hardware_address(address)}")
+        lines.append(f"address add {address}/{lab.subnet(interface).prefixlen} brd + dev {interface}")
         lines.append(f"link set {interface} up")
     return "\n".join(lines) + "\n"
 
