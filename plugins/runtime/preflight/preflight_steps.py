@@ -19,6 +19,7 @@ from core.records import dataclass, field
 from core.state import SIGNAL, Job
 from end import requeue
 from node import node_steps
+from preflight import unstarted
 from rank import step
 from start import attempt
 
@@ -79,10 +80,13 @@ def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) 
     asked.folder, asked.names = job.path("preflight", str(job.attempt)), job.get("RANKZERO_NODELIST")
     asked.tasks = job.number("RANKZERO_RANKS_PER_NODE") if job.tasks_are_ranks else 1
     node_steps.make_report_folder(job)
-    begun = time.monotonic()
-    code = step.run_bounded(job, budget, [*srun, *_output(job), *_words(job)])
-    seconds = time.monotonic() - begun
-    asked.ended = f"after {seconds:.0f} s with exit code {code}" if seconds < budget else ""
+    reasons = _ask(job, job.nodes)
+    answering = [node for node in job.nodes if node not in reasons]
+    if reasons and answering:
+        say(f"srun could not start a task on {' '.join(reasons)}: asking the other nodes without")
+        unstarted.forget_reports(asked.folder)
+        reasons = {**reasons, **_ask(job, answering)}
+    unstarted.explain(asked.folder, reasons)
     if job.get("RANKZERO_STAGE"):
         from node import copy_steps
 
@@ -100,15 +104,35 @@ def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) 
             verdict.refuse(job, 66, f"cannot lay out {job.path('work')} from {folder} on {job.nodes[0]}")
 
 
+def _ask(job: Job, nodes: Sequence[str]) -> dict[str, str]:
+    """Let these nodes report; {node: srun's reason} of those on which srun could not start a task."""
+    asked, begun = job.preflight, time.monotonic()
+    errors = os.path.join(asked.folder, "srun.errors")
+    words = [*asked.srun, *_output(job), *(_places(job, nodes) if nodes != job.nodes else []), *_words(job, nodes)]
+    code = step.run_bounded(job, asked.budget, words, errors=errors)
+    seconds = time.monotonic() - begun
+    asked.ended = f"after {seconds:.0f} s with exit code {code}" if seconds < asked.budget else ""
+    text = unstarted.errors_of(errors)
+    os.write(2, os.fsencode(text))
+    return unstarted.nodes_in(text, nodes) if code else {}
+
+
+def _places(job: Job, nodes: Sequence[str]) -> list[str]:
+    """The options of srun for a step on some of the nodes, placed as the first one was."""
+    return [
+        f"--nodelist={','.join(nodes)}", f"--nodes={len(nodes)}", f"--ntasks={len(nodes) * job.preflight.tasks}"
+    ]  # fmt: skip
+
+
 def _output(job: Job) -> list[str]:
     return [f"--output={job.preflight.folder}/%N.log", "--open-mode=append"]
 
 
-def _words(job: Job) -> list[str]:
-    """What one task of each node runs, with what it is to look for."""
+def _words(job: Job, nodes: Sequence[str]) -> list[str]:
+    """What one task of each of these nodes runs, with what it is to look for."""
     asked, get = job.preflight, job.get
     words = ["/bin/bash", f"{job.runtime}/preflight/binding.sh", "/bin/bash", "-c", _LOOK, "preflight", "node"]
-    words += [asked.folder, asked.names, "--wanted", get("RANKZERO_NODES"), "--code", get("RANKZERO_CODE")]
+    words += [asked.folder, ",".join(nodes), "--wanted", get("RANKZERO_NODES"), "--code", get("RANKZERO_CODE")]
     words += ["--python", get("RANKZERO_PYTHON"), "--imports", get("RANKZERO_PREFLIGHT_IMPORTS")]
     words += ["--gpus", get("RANKZERO_GPUS_PER_NODE"), "--gpu-health", get("RANKZERO_GPU_HEALTH") or "off"]
     words += ["--gpu-type", get("RANKZERO_GPU_TYPE")]
@@ -134,9 +158,8 @@ def _further(job: Job, nodes: Sequence[str], words: Sequence[str]) -> int:
     task of each.
     """
     asked = job.preflight
-    places = [f"--nodelist={','.join(nodes)}", f"--nodes={len(nodes)}", f"--ntasks={len(nodes) * asked.tasks}"]
     run = ["/bin/bash", "-c", _FIRST_TASK + _PYTHON, "preflight", *words]
-    return step.run_bounded(job, asked.budget, [*asked.srun, *places, *_output(job), *run])
+    return step.run_bounded(job, asked.budget, [*asked.srun, *_places(job, nodes), *_output(job), *run])
 
 
 def _exchange(job: Job) -> None:

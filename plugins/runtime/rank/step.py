@@ -79,14 +79,17 @@ def wait_for_end(job: Job, every: float = 0.0) -> int:
     return processes.code_of(step.process)
 
 
-def run_bounded(job: Job, seconds: float, words: Sequence[str], quiet: bool = False) -> int:
-    """The exit code of a step that may take so long, waited for in the place of the ranks' step."""
+def run_bounded(job: Job, seconds: float, words: Sequence[str], quiet: bool = False, errors: str = "") -> int:
+    """The exit code of a step that may take so long, waited for in the place of the ranks' step. `quiet`: its output is
+    dropped; `errors`: the file that takes its standard error.
+    """
     act_on_signals(job)
     job.ends.folder = ""
     output = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC) if quiet else None
-    job.step.process = processes.start(words, job.env, stdout=output, stderr=output)
-    if output is not None:
-        os.close(output)
+    error = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600) if errors else output
+    job.step.process = processes.start(words, job.env, stdout=output, stderr=error)
+    for descriptor in {output, error} - {None}:
+        os.close(descriptor)
     job.step.kill_at = processes.after(seconds)
     code = wait_for_end(job)
     job.step.kill_at, job.step.process = None, 0
