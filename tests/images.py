@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,8 +44,8 @@ def _libraries(files: Iterable[str]) -> list[str]:
     return sorted(set(re.findall(r"(?:=> |^\s)(/\S+) \(0x", output, re.MULTILINE)))
 
 
-def root_folder(root: Path, python: str = "/usr/bin/python3") -> Path:
-    """A root file system with PROGRAMS and the system's Python."""
+def root_folder(root: Path, python: str = "/usr/bin/python3", programs: Sequence[str] = ()) -> Path:
+    """A root file system with PROGRAMS, the system's Python, and what other `programs` load."""
     for name in ("proc", "sys", "dev", "tmp", "run", "root", "home", "etc", "usr/bin", "var"):
         (root / name).mkdir(parents=True)
     # As every distribution has it now, and a link that mounts have to follow.
@@ -53,7 +53,7 @@ def root_folder(root: Path, python: str = "/usr/bin/python3") -> Path:
         (root / "usr" / name).mkdir(exist_ok=True)
         (root / name).symlink_to(f"usr/{name}")
     (root / "var" / "run").symlink_to("/run")
-    programs = [program for name in PROGRAMS if (program := shutil.which(name, path="/usr/bin:/bin"))]
+    own = [program for name in PROGRAMS if (program := shutil.which(name, path="/usr/bin:/bin"))]
     library = subprocess.run(
         [python, "-I", "-c", "import os; print(os.path.dirname(os.__file__))"],
         capture_output=True,
@@ -62,7 +62,7 @@ def root_folder(root: Path, python: str = "/usr/bin/python3") -> Path:
     ).stdout.strip()
     shutil.copytree(library, root / library.lstrip("/"), ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=False)
     extensions = [str(path) for path in Path(library, "lib-dynload").glob("*.so")]
-    for path in [*programs, python, *_libraries([*programs, python, *extensions])]:
+    for path in [*own, python, *_libraries([*own, *programs, python, *extensions])]:
         # Through the links above: what lies in /lib lies in /usr/lib.
         _copy(path, root)
     (root / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")

@@ -95,6 +95,7 @@ class ActionModule(LaunchAction):
             "refs": [ref for ref in prepared.arguments["refs"] if ref["kind"] != "runtime"],
             "stores": prepared.arguments["stores"],
             "attach": asked and asdict(asked),
+            **({"environments": plan.environments_inside} if plan.environments_inside else {}),
         }
         given = {"job": arguments["job"], "_request": request}
         result = self.call("rankzero.slurm.job_shell", given, task_vars, JOB_SHELL)

@@ -58,15 +58,15 @@ options:
     default: []
   kinds:
     description:
-      - The kinds of items to remove.
+      - The kinds of items to remove. V(container_environment) is the environments that jobs have made inside an image.
       - V(run) is run directories and, after the last of its elements, the folder of a sweep; V(shell) folders of
         interactive sessions with the user's own files in them, V(cache) cached answers of Slurm, which are kept for ten
         minutes. The caches of tools (C(launch_cluster.caches)), locks of environments and copies of uv in the store are
         never removed.
     type: list
     elements: str
-    choices: [code, environment, packages, image, dataset, runtime, archive, run, shell, cache]
-    default: [code, environment, packages, image, dataset, runtime, archive, run, shell, cache]
+    choices: [code, environment, packages, image, dataset, container_environment, runtime, archive, run, shell, cache]
+    default: [code, environment, packages, image, dataset, container_environment, runtime, archive, run, shell, cache]
   store_root:
     description: As C(launch_cluster.store_root). V(~) and variables are expanded on the cluster.
     type: str

@@ -9,6 +9,7 @@ The index is a program of the test on the host's loopback. The head reaches it t
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from tests import images
 from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import Site, log_of, node_folders, rank_logs
 from tests.repository import BIN
@@ -35,6 +37,18 @@ try:
     said["network"] = urllib.request.urlopen(sys.argv[1], timeout=5).status
 except OSError as error:
     said["network"] = "none"
+with open("said-%s.json" % os.environ["RANK"], "w") as stream:
+    json.dump(said, stream)
+if os.environ["RANK"] == "0":
+    with open("result.json", "w") as stream:
+        stream.write('{"loss": 1.0}')
+"""
+
+INSIDE = """\
+import json, os, sys
+import alpha, beta, gamma
+said = {"alpha": alpha.VALUE, "beta": beta.VALUE, "gamma": gamma.VALUE, "prefix": sys.prefix,
+        "inside": os.path.exists("/in-the-image")}
 with open("said-%s.json" % os.environ["RANK"], "w") as stream:
     json.dump(said, stream)
 if os.environ["RANK"] == "0":
@@ -176,6 +190,39 @@ def test_carried_in_and_tampered_with(site: Site, index: Index) -> None:
     # Looked at on the head, the file is named; what was carried in mends it.
     mended = task(site, "slurm_login", source=f"{site.state_root}/usb", **nodes_have)
     assert mended["changed"] and mended["damaged"] == ["wheels/beta-2.0-py3-none-any.whl (changed)"]
+
+
+@pytest.mark.skipif(not shutil.which("crun"), reason="crun is not installed")
+def test_inside_an_image(site: Site, index: Index) -> None:
+    """Made once, by the image's own Python, on top of the image's packages: one is added, one is another version."""
+    folder = site.host_path(f"{site.state_root}.image")
+    root = images.root_folder(folder / "root", programs=(str(BIN / "uv"),))
+    packages = root / "usr" / "lib" / "python3" / "dist-packages"
+    packages.mkdir(parents=True, exist_ok=True)
+    (packages / "beta.py").write_text("VALUE = -7\n", encoding="utf-8")
+    (packages / "gamma.py").write_text("VALUE = 3\n", encoding="utf-8")
+    made = images.built(folder, {"INSIDE": "yes"}, "oci")
+    bundle = Path(made["sqsh"]).parent / "bundle"
+    (site.folder / "code" / "prog.py").write_text(INSIDE, encoding="utf-8")
+    nodes_have = {"python": "3.11", "platform": "x86_64-manylinux_2_17"}
+    wanted = job(site, index, "wheelhouse", **nodes_have)
+    wanted["container"] = {"runtime": "oci", "image": str(bundle).replace(str(site.lab.shared), site.lab.shared_inside)}
+    wanted["preflight"] = {"imports": ["alpha", "gamma"]}
+    prefixes = set()
+    for seed in (1, 2):
+        launch = site.launch({**wanted, "seed": seed})
+        outcome, run = site.outcome(launch), site.run_dir(launch)
+        log = log_of(run, launch["job_id"])
+        assert outcome["success"], (outcome, log, rank_logs(run))
+        ranks = said(run)
+        assert [(one["alpha"], one["beta"], one["gamma"], one["inside"]) for one in ranks] == [(2, 1, 3, True)] * 4
+        prefixes |= {one["prefix"] for one in ranks}
+        assert ("made on" in log) == (seed == 1) and ("made by an earlier job" in log) == (seed == 2), log
+        table = (run / "preflight" / "0" / "table").read_text()
+        assert table.count("env=ok") == table.count("oci=ok") == 2, table
+    (prefix,) = prefixes
+    assert prefix.startswith(f"{site.state_root}/environments/"), prefix
+    assert os.listdir(site.host_path(prefix).parent) == ["environment"]
 
 
 def test_a_python_that_the_nodes_lack(site: Site, index: Index) -> None:

@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.conta
     Container,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.data import variable
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import UNMOUNTABLE, mount
 
 # The image's programs would see the node's values of these variables, which do not fit them (trap 10).
@@ -113,7 +114,7 @@ def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
                 f"{wanted.workdir}; omit workdir, or give the program's path inside the container"
             ),
         )
-    if spec.preflight.imports and spec.environment.mode == "none" and kind.unseen:
+    if spec.preflight.imports and spec.environment.mode in ("none", *ON_NODES) and kind.unseen:
         yield (
             ["preflight.imports", "container.runtime"],
             (
@@ -221,12 +222,13 @@ def entry(
     variables: Sequence[str],
     writable: Sequence[str] = (),
     built: str | None = None,
+    environments: str = "",
 ) -> Entry | None:
     """Return how the ranks of a launch enter their container; None without a container. Raises SpecError.
 
-    `runs_dir` holds all generations of the launch, because a script that is submitted by hand creates another one
-    there. `places`: the code, the environment and, last, the runtime, which are mounted read-only. `writable`: the
-    caches. `variables`: the exported variables. `built`: the path of an image that is built for the job.
+    `runs_dir` holds all generations of the launch, as a script that is submitted by hand creates another one there.
+    `places`: code, environment and, last, the runtime, mounted read-only. `writable`: the caches. `variables`: those
+    exported. `built`: the image that is built for the job. `environments`: where a job makes one inside the image.
     """
     wanted = spec.container
     image = wanted.image or built
@@ -241,6 +243,7 @@ def entry(
         *(("launch_cluster.store_root", place) for place in read_only[:-1]),
         ("launch_cluster.state_root", read_only[-1]),
         *(("launch_cluster.caches", Mount(place, place)) for place in writable),
+        *([("launch_cluster.state_root", Mount(environments, environments))] if environments else []),
         *(("checkpoint.dir", place) for place in _checkpoints(spec, users)),
     ]
     _check_places(kind, ours, users)

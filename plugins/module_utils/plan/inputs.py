@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -95,3 +97,11 @@ class Site:
             ("image", "images", inputs.image),
         )
         return tuple(Ref(kind, key, f"{self.store_root}/{folder}/{key}") for kind, folder, key in kinds if key)
+
+    def environments_inside(self, packages: str, image: str) -> str:
+        """Return the folder of the environments that jobs make of these packages (a key) inside this image.
+
+        Each version of the image has a folder below, because a file may change under its name.
+        """
+        text = json.dumps({"packages": packages, "image": image}, sort_keys=True)
+        return f"{self.state_root}/environments/{hashlib.sha256(text.encode()).hexdigest()[:32]}"

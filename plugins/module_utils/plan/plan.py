@@ -55,6 +55,8 @@ class Plan:
     environment_dir: str = ""
     caches: str | None = None
     conda: bool = False
+    # The folder of the environments that jobs make inside the image; empty if this launch needs none.
+    environments_inside: str = ""
     # True for the array of a sweep: one script for all elements, whose own values come from the array's file.
     array: bool = False
 
@@ -88,9 +90,7 @@ def plan(
     site: Site,
     container_places: tuple[str, str | None] | None = None,
 ) -> Plan:
-    """Plan a launch. `container_places`: the folders of runs and checkpoints that the container of a sweep mounts
-    instead of this launch's own. Raises SpecError.
-    """
+    """Plan a launch. Raises SpecError. `container_places`: what a sweep's container mounts for runs and checkpoints."""
     refs = site.refs(inputs)
     key = launch_key(spec, inputs.keyed(spec))
     token = f"GENERATION-{key[-24:]}"
@@ -100,12 +100,13 @@ def plan(
     environment_path = _path(refs, "environment") or spec.environment.path
     python = f"{environment_path}/bin/python" if environment_path else "python3"
     exported = tuple(variables(spec, merged, environment_path, site.settings.fabrics, site.caches, inputs.conda))
-    image = _path(refs, "image")
     runs_mounted, checkpoints = container_places or (runs_dir, spec.checkpoint.dir)
+    built, inside = _built(spec, refs), _environments_inside(spec, inputs, site, refs)
     container = entry(
         dataclasses.replace(spec, checkpoint=dataclasses.replace(spec.checkpoint, dir=checkpoints)),
         runs_dir=runs_mounted,
-        built=f"{image}/{built_file(spec.container.runtime)}" if image else None,
+        built=built,
+        environments=inside,
         places=[*_read(spec, inputs, refs), runtime_dir, *filter(None, [spec.environment.path])],
         writable=[site.caches] if site.caches else [],
         variables=[variable.name for variable in exported],
@@ -128,8 +129,7 @@ def plan(
         header=tuple(option for aspect in ASPECTS for option in aspect.header(context)),
         step=tuple(option for aspect in ASPECTS for option in aspect.step(context)),
         probe=tuple(option for aspect in ASPECTS for option in aspect.probe(context)),
-        # Two aspects may export the same variable.
-        exports=tuple({name: value for aspect in ASPECTS for name, value in aspect.exports(context)}.items()),
+        exports=_exports(context),
         argv=_argv(spec, python),
         variables=exported,
         python=python,
@@ -140,7 +140,27 @@ def plan(
         environment_dir=environment_path or "",
         caches=site.caches,
         conda=inputs.conda,
+        environments_inside=inside,
     )
+
+
+def _built(spec: LaunchSpec, refs: Sequence[Ref]) -> str | None:
+    """Return the file or folder of the image that is built for the job; None if none is."""
+    image = _path(refs, "image")
+    return f"{image}/{built_file(spec.container.runtime)}" if image else None
+
+
+def _exports(context: Context) -> tuple[tuple[str, str], ...]:
+    """Return the variables of all aspects. Two aspects may export the same one."""
+    return tuple({name: value for aspect in ASPECTS for name, value in aspect.exports(context)}.items())
+
+
+def _environments_inside(spec: LaunchSpec, inputs: Inputs, site: Site, refs: Sequence[Ref]) -> str:
+    """Return where jobs make the environment inside the image: if there are packages for one, and a container."""
+    image = _built(spec, refs) or spec.container.image
+    if not inputs.packages or not image or spec.container.runtime == "none":
+        return ""
+    return site.environments_inside(inputs.packages, image)
 
 
 def _read(spec: LaunchSpec, inputs: Inputs, refs: Sequence[Ref]) -> list[str]:

@@ -74,6 +74,7 @@ def container_of(plan: Plan) -> Entry | None:
         ],
         variables=plan.container.variables,
         writable=[plan.caches] if plan.caches else [],
+        environments=plan.environments_inside,
     )
 
 
@@ -149,7 +150,7 @@ def notes(plan: Plan) -> list[str]:
         lines.append("not in the shell: setup, which is done on the node before the container is entered")
     if entered and plan.sealed:
         lines.append("not in the shell: the environment, which a job mounts before it enters the container")
-    if spec.environment.mode in ON_NODES:
+    if spec.environment.mode in ON_NODES and not plan.environments_inside:
         lines.append(
             f"not in the shell: the environment, which each node makes for a job's time (environment.mode "
             f"{spec.environment.mode})"

@@ -52,6 +52,8 @@ _SLOTS = {
     "image": ("store", "images", re.compile(r"[0-9a-f]{32}")),
     # Includes partial downloads that no run resumed.
     "dataset": ("store", "datasets", re.compile(r"([0-9a-f]{64})(?:\.partial)?")),
+    # Made by jobs inside an image.
+    "container_environment": ("state", "environments", re.compile(r"[0-9a-f]{32}")),
     "runtime": ("state", "runtime", re.compile(r"[0-9a-f]{32}")),
     "archive": ("state", "archives", re.compile(r"[a-z]+-([0-9a-f]{32,64})\.tar")),
 }

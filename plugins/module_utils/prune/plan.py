@@ -13,7 +13,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-KINDS = ("code", "environment", "packages", "image", "dataset", "runtime", "archive", "run", "shell", "cache")
+KINDS = (
+    *("code", "environment", "packages", "image", "dataset"),
+    *("container_environment", "runtime", "archive", "run", "shell", "cache"),
+)
 # Kinds that launches of other state roots may use as well.
 SHARED = ("code", "environment", "packages", "image", "dataset")
 # An entry that was used this recently (seconds) is always kept: a launch may be about to submit.

@@ -29,9 +29,12 @@ def prepare(
     refs: Sequence[Mapping[str, str]],
     stores: Parameters,
     attach: JsonObject | None,
+    environments: str = "",
     check_mode: bool = False,
 ) -> ModuleResult:
     """Create the session's folder, unless an item that it needs is missing on the cluster. Returns module results.
+
+    `environments`: the folder of environments made inside the image, which the session's container mounts.
 
     Raises RankzeroError if the job cannot hold the session or the folder cannot be written.
     """
@@ -53,6 +56,8 @@ def prepare(
     missing = absent(refs, state_root, slurm.note, check_mode=check_mode)
     changed = False
     if not missing:
+        if environments and not check_mode:
+            make_folder(environments)
         code = next((ref["path"] for ref in refs if ref["kind"] == "code"), None)
         changed = _lay_out(folder, files, code, check_mode)
     return {"changed": changed, "missing": missing, "nodes": nodes, "allocation": inside}

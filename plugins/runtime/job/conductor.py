@@ -45,6 +45,10 @@ def do(job: Job, words: list[str]) -> None:
         from node import install_steps
 
         install_steps.install(job, int(given[0]))
+    elif name == "install_inside":
+        from container import build_steps
+
+        build_steps.install(job, int(given[0]), given[1], given[2:])
     elif name in ("container", "container_proof"):
         from container import outside
 

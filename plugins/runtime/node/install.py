@@ -93,15 +93,16 @@ def once(packages, manifest, home):
             disk.remove(work)
             os.mkdir(work, 0o700)
             try:
-                os.rename(make(packages, manifest, work), target)
+                os.rename(make(packages, manifest, work, interpreter(manifest["python"])), target)
             finally:
                 disk.remove(work)
     return target
 
 
-def make(packages, manifest, work):
-    """A new environment below `work`, whole and compared with the packages' own records. Raises Failed and OSError."""
-    python = interpreter(manifest["python"])
+def make(packages, manifest, work, python, options=()):
+    """A new environment of that Python below `work`, whole and compared with the packages' own records. `options`: of
+    `uv venv`. Raises Failed and OSError.
+    """
     environment = os.path.join(work, "environment")
     uv = os.path.join(work, "uv")
     taken(packages, manifest, "uv", uv)
@@ -121,7 +122,7 @@ def make(packages, manifest, work):
     )
     if manifest["kind"] == "cache":
         pack.unpack(checked(packages, manifest, "cache.tar"), clean["UV_CACHE_DIR"])
-    run([uv, "venv", "--relocatable", "--python", python, environment], work, clean)
+    run([uv, "venv", "--relocatable", *options, "--python", python, environment], work, clean)
     if manifest["kind"] == "cache":
         run([uv, *from_cache(packages, manifest, work, environment)], work, clean)
     lines = taken(packages, manifest, "requirements.txt", os.path.join(work, "requirements.txt"))

@@ -207,6 +207,10 @@ def examine_software(report, arguments, lacks, memory):
         report.columns["env"] = "missing"
     elif arguments.sealed and (trouble := unsealed(arguments.sealed, this_node(arguments))):
         report.check("env", False, f"environment: {trouble}")
+    elif os.environ.get("RANKZERO_MADE_INSIDE"):
+        # For the image: this node's system may not even start its Python.
+        place = os.path.dirname(os.path.dirname(arguments.python))
+        report.check("env", os.path.isdir(place), f"the environment {place} is not here")
     else:
         # Where the node can look into the container it does, and only there: an environment may not fit the node.
         imports = [] if arguments.enter else arguments.imports.split()

@@ -83,6 +83,7 @@ rankzero_data() { rankzero_ask data "$@"; }
 rankzero_data_packed() { rankzero_ask data_packed "$@"; }
 rankzero_container() { rankzero_ask container "$@"; }
 rankzero_install() { rankzero_ask install "$@"; }
+rankzero_install_inside() { rankzero_ask install_inside "$@"; }
 # shellcheck disable=SC2154 # the script sets rankzero_enter, what enters the container
 rankzero_preflight() { rankzero_ask preflight "$1" "$(($# - 1))" "${@:2}" ${rankzero_enter[@]+"${rankzero_enter[@]}"}; }
 rankzero_launch() {

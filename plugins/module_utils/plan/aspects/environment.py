@@ -93,14 +93,6 @@ def _packages(spec: LaunchSpec) -> Iterator[Finding]:
             ["environment.platform", "environment.python"],
             f"environment.platform: {wanted.platform} needs environment.python as well, the version on the nodes",
         )
-    if spec.container.runtime != "none":
-        yield (
-            ["environment.mode", "container.runtime"],
-            (
-                f"environment.mode: {wanted.mode} makes an environment for the node, which a container of runtime "
-                f"{spec.container.runtime} does not see; use venv, or the Python of the image (none)"
-            ),
-        )
 
 
 def _threads(spec: LaunchSpec) -> Iterator[Finding]:

@@ -22,7 +22,8 @@ class Environment:
         t.choice("venv", "sealed", *ON_NODES, "conda", "path", "none"),
         "`venv`: built once on the cluster from pyproject.toml, before the job. `sealed`: the same as one "
         "read-only file, which every node mounts during the job. `cache`, `wheelhouse`: each node builds it on its "
-        "own disk, offline, from uv's cache or from wheels in the store. `conda`: built once on the cluster from "
+        "own disk, offline, from uv's cache or from wheels in the store; with a `container`, the first job builds it "
+        "inside the image, on top of the image's own Python and packages. `conda`: built once on the cluster from "
         "`file`. `path`: an existing venv or conda environment of the site, see `path`. `none`: the node's own "
         "packages.",
         "none",
