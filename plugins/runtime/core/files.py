@@ -21,20 +21,26 @@ def publish(path, document):
     os.replace(temporary, path)
 
 
+def names_in(folder):
+    """The set of names in a folder; empty where it cannot be listed."""
+    try:
+        return set(os.listdir(folder))
+    except OSError:
+        return set()
+
+
 def listed(path):
     """Whether a file's folder names it. Asked before the file itself: a network file system remembers a miss."""
-    try:
-        return os.path.basename(path) in os.listdir(os.path.dirname(path))
-    except OSError:
-        return False
+    return os.path.basename(path) in names_in(os.path.dirname(path))
 
 
 def read(path):
     """A published document, or None."""
-    return _load(path) if listed(path) else None
+    return load(path) if listed(path) else None
 
 
-def _load(path):
+def load(path):
+    """The same without a listing: of what was published before this process began, and looked for by nobody here."""
     try:
         with open(path, encoding="utf-8") as stream:
             return json.load(stream)
@@ -44,11 +50,8 @@ def _load(path):
 
 def read_all(folder, names):
     """The published documents of these names, whose folder is listed once; None for each that is not there."""
-    try:
-        there = set(os.listdir(folder))
-    except OSError:
-        there = set()
-    return {name: _load(os.path.join(folder, name)) if name in there else None for name in names}
+    there = names_in(folder)
+    return {name: load(os.path.join(folder, name)) if name in there else None for name in names}
 
 
 def await_document(path, deadline):

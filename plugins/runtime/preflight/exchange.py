@@ -16,7 +16,7 @@ import statistics
 import sys
 import time
 
-from core.files import POLL_SECONDS, await_document, publish, read
+from core.files import POLL_SECONDS, await_document, load, publish
 from preflight.binding import unbound
 from preflight.judge import rounds
 from preflight.network import bind_to
@@ -28,6 +28,7 @@ MEGABYTE = 1_000_000
 PARTS = 8
 # Of the budget, for starting and ending.
 MARGIN_SECONDS = 3
+PORTS_IN_A_FOLDER = 64
 
 
 def transfer(out, into, count, seconds):
@@ -68,6 +69,15 @@ def send_and_receive(connection, count, seconds):
     return statistics.median(speeds) if received >= count else received / took
 
 
+def port_file(folder, plan, place):
+    """Where the node at this place of the ring says its port: in a folder with few others, which its neighbours list
+    until it is there.
+    """
+    group = os.path.join(folder, "ports", str(place // PORTS_IN_A_FOLDER))
+    os.makedirs(group, exist_ok=True)
+    return os.path.join(group, plan["nodes"][place] + ".port")
+
+
 class Neighbours:
     """Connections to the other nodes of the ring: the node that stands further on calls, and says who it is."""
 
@@ -76,7 +86,7 @@ class Neighbours:
         self.early = {}
         self.own = plan["addresses"][plan["nodes"][place]]
         self.listener = socket.create_server((self.own, 0), backlog=4)
-        publish(os.path.join(folder, plan["nodes"][place] + ".port"), self.listener.getsockname()[1])
+        publish(port_file(folder, plan, place), self.listener.getsockname()[1])
 
     def left(self):
         return max(0.1, self.deadline - time.monotonic())
@@ -93,7 +103,7 @@ class Neighbours:
             connection.sendall(b"!")
             return connection
         name = self.plan["nodes"][other]
-        port = await_document(os.path.join(self.folder, name + ".port"), self.deadline)
+        port = await_document(port_file(self.folder, self.plan, other), self.deadline)
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         connection.settimeout(self.left())
         bind_to(connection, self.plan["interface"], self.own)
@@ -120,7 +130,7 @@ class Torch:
         self.torch, self.distributed = torch, distributed
         os.environ["GLOO_SOCKET_IFNAME"] = os.environ["NCCL_SOCKET_IFNAME"] = plan["interface"]
         nodes = plan["nodes"]
-        path = os.path.join(folder, nodes[0] + ".port")
+        path = port_file(folder, plan, 0)
         if place == 0:
             with socket.create_server((plan["addresses"][nodes[0]], 0)) as free:
                 port = free.getsockname()[1]
@@ -161,7 +171,7 @@ class Torch:
 def exchange(arguments):
     """Measure with each neighbour; what is known is published after each, MB/s by the neighbour's name."""
     unbound()
-    plan = read(os.path.join(arguments.folder, "exchange.json"))
+    plan = load(os.path.join(arguments.folder, "exchange.json"))
     nodes, deadline = plan["nodes"], time.monotonic() + arguments.budget - MARGIN_SECONDS
     place = int(os.environ["SLURM_NODEID"])
     path, speeds = os.path.join(arguments.folder, nodes[place] + ".exchange.json"), {}

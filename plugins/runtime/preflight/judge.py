@@ -7,7 +7,7 @@ all of them share. Runs on the first node, over documents alone.
 
 import os
 
-from core.files import listed, publish, read, read_all
+from core.files import names_in, publish, read, read_all
 from preflight import binding
 from preflight.network import RDMA
 
@@ -18,11 +18,8 @@ COMPARABLE = 3  # with fewer nodes there is no median to be far from
 WORDS_MAX = 300
 
 
-def last_words(folder, name):
+def last_words(path):
     """The last line of what a node's tasks said besides what they are bound to, or nothing."""
-    path = os.path.join(folder, name + ".log")
-    if not listed(path):
-        return ""
     with open(path, encoding="utf-8", errors="replace") as stream:
         lines = [line.strip() for line in stream if line.strip() and not binding.LINE.match(line.strip())]
     return lines[-1][:WORDS_MAX] if lines else ""
@@ -35,10 +32,13 @@ def reports_of(folder, names):
 
 def problems_of(arguments, names, reports, short):
     """{node: its problems} of the nodes that are not fit. `short`: binding.shortages."""
+    # Listed once: half of the nodes may be silent.
+    logs = names_in(arguments.folder) if None in reports.values() else set()
     problems, ended = {}, arguments.ended and f": the preflight's step ended {arguments.ended}"
     for name in names:
         if reports[name] is None:
-            words = last_words(arguments.folder, name)
+            log = f"{name}.log"
+            words = last_words(os.path.join(arguments.folder, log)) if log in logs else ""
             silence = f"no report{ended}" if ended else f"no report within {arguments.budget} s"
             problems[name] = [f"no report: {words}" if words else silence]
         elif reports[name]["problems"] or name in short:
@@ -227,7 +227,8 @@ def judge(arguments):
         line = " ".join([name] + ["{}={}".format(*column) for column in columns.items()])
         print(line if columns else f"{name} {unfit[name][0]}")
     # What the ranks have; where there will be none, what they would have had.
-    for line in binding.bound({name: bound[name] for name in bound if name in (chosen or names)}, arguments.gpus):
+    shown = set(chosen or names)
+    for line in binding.bound({name: bound[name] for name in bound if name in shown}, arguments.gpus):
         print(line)
     if speeds:
         slowest = min(speeds, key=speeds.get)

@@ -27,7 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RUNTIME = os.path.dirname(HERE)
 sys.path[:] = [RUNTIME, *(folder for folder in sys.path if folder != HERE)]
 
-from core.files import HEADS, publish, read  # noqa: E402
+from core.files import HEADS, load, publish  # noqa: E402
 from node import disk  # noqa: E402
 from node.reports import required, versions  # noqa: E402
 from preflight.binding import unbound  # noqa: E402
@@ -53,7 +53,7 @@ def identity(python, imports):
 def probed(python, imports, path):
     """`versions`, and whether an earlier attempt of this run had asked this node already. No failure is kept."""
     asked = identity(python, imports)
-    known = read(path) if path and asked else None
+    known = load(path) if path and asked else None
     if known and known["asked"] == asked:
         return known["versions"], known["torch"], None, True
     columns, torch, trouble = versions(python, imports)
@@ -160,7 +160,7 @@ def lacking(arguments):
 
 def unsealed(folder, name):
     """Why this node does not have the sealed environment (sealed.py), or None."""
-    word = read(os.path.join(folder, name + ".json")) or {"problem": "no answer from this node"}
+    word = load(os.path.join(folder, name + ".json")) or {"problem": "no answer from this node"}
     return None if word.get("how") else word.get("problem") or "the file is not on this node"
 
 

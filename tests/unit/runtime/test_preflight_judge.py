@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -277,6 +278,45 @@ def test_two_thousand_nodes_are_judged_with_few_listings(
     assert len(listings) == 1 and all(reports.values()) and list(reports) == names
     assert judge.bandwidths(str(tmp_path), names) == ({}, "") and len(listings) == 2
     assert judge.common_interfaces(names, reports) == ["eth0"]
+
+
+def test_the_whole_judgement_of_two_thousand_nodes_costs_what_its_reports_cost(
+    tmp_path: Path, judge: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """2,000 nodes of 8 ranks, a quarter of them silent: each file is opened once, and the folder is listed as often as
+    for a small job.
+    """
+
+    def counts(nodes: int) -> tuple[int, int, int]:
+        folder = tmp_path / str(nodes)
+        folder.mkdir()
+        names = [f"n{number:04d}" for number in range(nodes)]
+        for place, name in enumerate(names):
+            bound(folder, name, 8 * place, *["0-7"] * 8)
+            if place % 4 != 3:
+                report(folder, name, heads=names[:1])
+        asked = Namespace(
+            folder=str(folder), nodes=",".join(names), wanted=nodes // 2, budget=9, ended="", policy="replace",
+            slow="warn", gpus=0, tasks_per_node=8, cpus_per_task=1,
+        )  # fmt: skip
+        listings, opens, listdir, opening = [0], [0], os.listdir, open
+        monkeypatch.setattr(os, "listdir", lambda *where: listings.__setitem__(0, listings[0] + 1) or listdir(*where))
+
+        def counting(*words: Any, **options: Any) -> Any:
+            opens[0] += 1
+            return opening(*words, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr("builtins.open", counting)
+            assert judge.judge(asked) == 0
+        monkeypatch.setattr(os, "listdir", listdir)
+        capsys.readouterr()
+        assert "action run" in (folder / "verdict").read_text()
+        return listings[0], opens[0], nodes
+
+    small, large = counts(100), counts(2000)
+    assert small[0] == large[0] <= 6
+    assert (large[1] - small[1]) / (large[2] - small[2]) <= 2.5
 
 
 def test_who_waits_for_a_document_asks_ever_less_often(
