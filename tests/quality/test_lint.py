@@ -18,9 +18,10 @@ from tests.repository import BIN, CACHE, COLLECTION, ROOT, bullet_list, files, r
 #: The conductor's own parts of plugins/runtime: whole rooms, and files of others.
 TYPED_ROOMS = ("end", "job", "start")
 TYPED_MODULES = (
-    "artifact.verdict", "container.outside", "core.held_steps", "core.log", "core.processes", "core.slurm",
-    "core.state", "core.traps", "core.workdir", "node.copy_steps", "node.install_steps", "node.node_steps",
-    "node.sealed_steps", "preflight.preflight_steps", "rank.step", "rank.task_ends",
+    "artifact.verdict", "container.build_steps", "container.outside", "core.held_steps", "core.log",
+    "core.processes", "core.slurm", "core.state", "core.traps", "core.workdir", "node.copy_steps",
+    "node.install_steps", "node.node_steps", "node.sealed_steps", "preflight.preflight_steps", "rank.step",
+    "rank.task_ends",
 )  # fmt: skip
 
 

@@ -66,9 +66,9 @@ def main():
             absent += [name] if checked.absent(name) else []
             continue
         try:
-            columns[name] = checked.version(name)
+            columns[name.partition("@")[0]] = checked.version(name)
         except Exception as error:  # whatever a package does when it is imported
-            problems.append(f"cannot import {name}: {error}")
+            problems.append(f"cannot import {name.partition('@')[0]}: {error}")
     print(json.dumps({"columns": columns, "problems": problems, "absent": absent, "prefix": sys.prefix}))
 
 

@@ -3,22 +3,40 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The versions of Python and of some packages, as the job's own interpreter imports them: run as `python -c` with the
 names as arguments, prints one JSON list [versions, whether there is torch, the absent names, sys.prefix]. A name
-`?NAME:LAUNCHER` is only looked for. Standard library only; any Python 3.
+`?NAME:LAUNCHER` is only looked for; NAME@code and NAME@/FOLDER must come from there. Standard library only; any
+Python 3.
 """
 
 import importlib
 import importlib.util
 import json
+import os
 import platform
 import sys
 
 
 def version(name):
     """Import a package; its version, or `ok`. Raises whatever the package raises."""
+    name, _at, origin = name.partition("@")
     module = importlib.import_module(name)
+    if origin:
+        check_origin(module, os.environ.get("RANKZERO_CODE", "") if origin == "code" else origin)
     if name == "datasets":
         check_datasets(module)
     return str(getattr(module, "__version__", "ok"))
+
+
+def check_origin(module, folder):
+    """Raise ImportError if the module is another copy than that of a folder. Code that is not on this node yet is
+    reported as such, and not here.
+    """
+    places = [getattr(module, "__file__", None) or "", *getattr(module, "__path__", [])]
+    place = next((os.path.realpath(path) for path in places if path), "the interpreter itself")
+    if os.path.isdir(folder) and not place.startswith(os.path.join(os.path.realpath(folder), "")):
+        raise ImportError(
+            f"{module.__name__} comes from {place}, not from {folder}: put the right folder first in env.PYTHONPATH, "
+            "or remove the other copy"
+        )
 
 
 def check_datasets(datasets):
@@ -41,8 +59,11 @@ def absent(name):
 
 def main():
     names = [name for name in sys.argv[1:] if not name.startswith("?")]
+    if any(name.endswith("@code") for name in names):
+        # As a program at the top of the code sees it.
+        sys.path[0] = os.environ.get("RANKZERO_CODE", "")
     missing = [name for name in sys.argv[1:] if name.startswith("?") and absent(name)]
-    versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
+    versions = {"python": platform.python_version(), **{name.partition("@")[0]: version(name) for name in names}}
     print(json.dumps([versions, importlib.util.find_spec("torch") is not None, missing, sys.prefix]))
 
 

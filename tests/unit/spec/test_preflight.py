@@ -125,3 +125,23 @@ def test_what_does_not_fit_together(data: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError) as raised:
         planned(**data)
     assert said in raised.value.message
+
+
+def test_an_import_may_name_its_origin() -> None:
+    asked = [{"name": "megatron.core", "from": "code"}, {"name": "bridge", "from": "/opt/bridge/src"}, "torch"]
+    names = told(preflight={"imports": asked})["RANKZERO_PREFLIGHT_IMPORTS"]
+    assert names == "megatron.core@code bridge@/opt/bridge/src torch"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"name": "a"}, "must have the keys name and from"),
+        ({"name": "a", "from": "here"}, "from: must be code, or an absolute path"),
+        ({"name": "a b", "from": "code"}, "must be the name of a module"),
+        ("a@code", "must be the name of a module"),
+    ],
+)
+def test_an_origin_that_is_none(wrong: object, message: str) -> None:
+    with pytest.raises(SpecError, match=message):
+        planned(preflight={"imports": [wrong]})

@@ -89,5 +89,6 @@ def _required(context: Context) -> list[str]:
     """
     if context.container and context.container.kind.unseen:
         return []
-    missing = [name for name in context.topology.starter.packages if name not in context.spec.preflight.imports]
+    asked = {name.partition("@")[0] for name in context.spec.preflight.imports}
+    missing = [name for name in context.topology.starter.packages if name not in asked]
     return [f"?{name}:{context.spec.launcher.kind}" for name in missing]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
@@ -14,6 +15,42 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import 
 _SIZE = t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 10G (MiB without a unit), or 0 for any")
 # Binary exponents of the units. As in sbatch, sizes without a unit are in MiB.
 _UNITS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}
+
+
+_MODULE = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+_ORIGIN = re.compile(r"code|/[^\s:@]*")
+
+
+def _parse_import(value: object) -> str:
+    """NAME, or NAME@ORIGIN for a map with `name` and `from`."""
+    name, origin = value, None
+    if isinstance(value, Mapping):
+        if set(value) != {"name", "from"}:
+            raise t.Invalid(f"must have the keys name and from, not {', '.join(map(str, value)) or 'none'}")
+        name, origin = value["name"], value["from"]
+    if not isinstance(name, str) or not _MODULE.fullmatch(name):
+        raise t.Invalid(f"must be the name of a module, or {{name: NAME, from: code}}, not {t.shown(name)}")
+    if origin is None:
+        return name
+    if not isinstance(origin, str) or not _ORIGIN.fullmatch(origin):
+        raise t.Invalid(f"from: must be code, or an absolute path without blanks, not {t.shown(origin)}")
+    return f"{name}@{origin}"
+
+
+_IMPORT = t.Type(
+    "name of a module, or a map of name and from",
+    _parse_import,
+    {
+        "type": ["string", "object"],
+        "pattern": f"^({_MODULE.pattern})$",
+        "properties": {
+            "name": {"type": "string", "pattern": f"^({_MODULE.pattern})$"},
+            "from": {"type": "string", "pattern": f"^({_ORIGIN.pattern})$"},
+        },
+        "required": ["name", "from"],
+        "additionalProperties": False,
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -28,8 +65,10 @@ class Preflight:
         short="preflight",
     )
     imports: tuple[str, ...] = option(
-        t.listed(t.text(r"[A-Za-z_][A-Za-z0-9_.]*", "the name of a module")),
-        "Python modules that must be importable on every node; their versions are shown.",
+        t.listed(_IMPORT),
+        "Python modules that must be importable on every node; their versions are shown. `{name: NAME, from: code}` "
+        "also requires that the module comes from the job's code, or from a folder given as an absolute path, and not "
+        "from another copy in the environment or the image.",
         (),
         key=False,
         example=["torch"],
