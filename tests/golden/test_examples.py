@@ -18,6 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Pl
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse_cluster
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from tests.golden.test_scripts import SHELLCHECK_EXCLUDED, UPDATE
@@ -35,6 +36,8 @@ SCRIPTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "megatron_bridge": ("megatron_bridge", "pretrain", {"tp": "4", "pp": "2", "mbs": "1", "gbs": "128"}),
     "megatron_bridge-torchrun": ("megatron_bridge", "pretrain", {"launcher": "torchrun"}),
     "megatron_bridge-uv": ("megatron_bridge", "pretrain_uv", {}),
+    "megatron_bridge-recipe": ("megatron_bridge", "recipe", {"tp": "2", "args": ["train.train_iters=50"]}),
+    "megatron_bridge-sft": ("megatron_bridge", "sft", {}),
     "kempnerforge-multi": ("kempnerforge", "multi", {}),
     "kempnerforge-single": ("kempnerforge", "single", {}),
     "enroot_site": ("enroot_site", "pretrain", {}),
@@ -68,6 +71,7 @@ def planned(name: str) -> Plan:
         read.merged,
         code_key="c0de" * 16,
         environment_key="e" * 32 if read.spec.environment.mode in MODES else None,
+        packages_key="b" * 32 if read.spec.environment.mode in ON_NODES else None,
         runtime_key="4" * 32,
         state_root=root(read.settings.state_root),
         store_root=root(read.settings.store_root),
