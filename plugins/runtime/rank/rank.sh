@@ -93,5 +93,8 @@ if [ "$LOCAL_RANK" = 0 ] && [ "${RANKZERO_MONITOR_HOST:-0}${RANKZERO_MONITOR_GPU
         break
     done
 fi
+# Makes the stacks of every Python of this rank readable (rank/stacks.py). A job whose PYTHONFAULTHANDLER is empty has
+# declined.
+[ -z "${PYTHONFAULTHANDLER:-}" ] || export PYTHONPATH="$RANKZERO_RUNTIME/hook${PYTHONPATH:+:$PYTHONPATH}"
 cd "${RANKZERO_WORKDIR:-$RANKZERO_RUN_DIR/work}" || exit 66
 exec "$@"

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Samples a node until a process ends: the node's first rank. Started by rank.sh, beside the rank.
 
-    sampler.py PID     appends to RUN_DIR/monitor/ATTEMPT/<node>.host.csv, .gpu.csv and .pcie.txt
+    sampler.py PID     appends to RUN_DIR/monitor/ATTEMPT/<node>.host.csv, .gpu.csv and .pcie.txt, and answers requests
+                       for the stacks of the ranks (rank/stacks.py)
 
 A sampler that outlived its rank would keep the allocation, and its bill. Standard library only; any Python 3 that a
 node or an image may have.
@@ -20,6 +21,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from artifact.guard import state_of  # noqa: E402
+from rank import stacks  # noqa: E402
 
 HOST_COLUMNS = "time,load1,mem_used_mb,cpu_percent,mem_total_mb"
 GPU_COLUMNS = "timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu"
@@ -104,6 +106,7 @@ def main():
     state, before, start = state_of(rank), cpu_time(), time.monotonic()
     every["pcie"] = every["gpu"]
     due = {kind: start + 1 for kind in every if every[kind] and (kind == "host" or shutil.which("nvidia-smi"))}
+    due["stacks"], every["stacks"], request = start + 1, stacks.EVERY, stacks.Request(environ)
     sample = {"gpu": (sample_gpus, series + ".gpu.csv"), "pcie": (sample_pcie, series + ".pcie.txt")}
     while due and state is not None:
         time.sleep(1)
@@ -113,7 +116,10 @@ def main():
         now = time.monotonic()
         for kind in [kind for kind in due if now >= due[kind]]:
             due[kind] = now + every[kind]
-            if kind == "host":
+            if kind == "stacks":
+                with contextlib.suppress(OSError):
+                    request.serve()
+            elif kind == "host":
                 before = sample_host(series + ".host.csv", before)
             elif not sample[kind][0](sample[kind][1]):
                 del due[kind]

@@ -1,0 +1,195 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every rank of this node does: the state of its processes and their Python stacks. Used by rank/sampler.py.
+
+Whoever wants to know writes a new id into RUN_DIR/stacks/ATTEMPT/request; each node then replaces its <node>.json
+there. A node also does so shortly before the time limit. Only processes of this launch that have the file in memory of
+hook and handle its signal get the signal: to any other process it would be the end. Command lines are not
+written: they may contain secrets. Standard library only; any Python 3 that a node or an image may have.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import time
+
+# As in hook/sitecustomize.py.
+NUMBER = 43
+PREFIX = "/memfd:rankzero-stacks-"
+# At most so many processes of a rank, and so many bytes of the stacks of one.
+PROCESSES, STACK_BYTES = 8, 48 * 1024
+# Seconds between two looks at the request, until a process has written its stacks, and before the time limit.
+EVERY, ANSWER_SECONDS, BEFORE_LIMIT = 2, 3.0, 25
+PY_SPY_SECONDS = 10
+
+
+class Request:
+    """What was asked for last in the folder of one attempt."""
+
+    def __init__(self, environ, clock=time.time):
+        run, attempt = environ["RANKZERO_RUN_DIR"], environ["RANKZERO_ATTEMPT"]
+        self.mine = {f"RANKZERO_RUN_DIR={run}", f"RANKZERO_ATTEMPT={attempt}"}
+        self.folder = os.path.join(run, "stacks", attempt)
+        self.node = environ.get("SLURMD_NODENAME") or os.uname().nodename
+        self.clock = clock
+        limit = environ.get("SLURM_JOB_END_TIME", "")
+        self.limit = int(limit) - BEFORE_LIMIT if limit.isdigit() else None
+        self.last = self.asked()
+
+    def asked(self):
+        """The id of the newest request; "" if there is none."""
+        try:
+            with open(os.path.join(self.folder, "request"), encoding="ascii") as stream:
+                return stream.read(64).strip()
+        except (OSError, ValueError):
+            return ""
+
+    def serve(self):
+        """Answer a new request, and the time limit; whether there was anything to answer."""
+        asked, now = self.asked(), self.clock()
+        due = self.limit is not None and now >= self.limit
+        if asked == self.last and not due:
+            return False
+        self.last = asked
+        self.limit = None if due else self.limit
+        processes = look(self.mine)
+        document = {"request": asked, "time": now, "node": self.node, "limit": due, "processes": processes}
+        os.makedirs(self.folder, exist_ok=True)
+        path = os.path.join(self.folder, self.node + ".json")
+        with open(path + ".new", "w", encoding="utf-8") as stream:
+            json.dump(document, stream)
+        os.replace(path + ".new", path)
+        return True
+
+
+def text_of(number, name, most=65536):
+    """The text of a file of a process in /proc; empty where it cannot be read."""
+    try:
+        with open(f"/proc/{number}/{name}", "rb") as stream:
+            return stream.read(most).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def status(number):
+    """(state, parent, CPU time in ticks) of a process; None once it is gone."""
+    fields = text_of(number, "stat").rpartition(")")[2].split()
+    return (fields[0], int(fields[1]), int(fields[11]) + int(fields[12])) if len(fields) > 12 else None
+
+
+def ranks(mine):
+    """Process -> rank, for all processes of a launch. `mine`: the variables that tell its processes from others."""
+    by_process = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        variables = text_of(name, "environ", 1 << 20).split("\0")
+        if mine <= set(variables) and int(name) != os.getpid():
+            rank = next((line[5:] for line in variables if line.startswith("RANK=")), "")
+            if rank.isdigit():
+                by_process[int(name)] = int(rank)
+    return by_process
+
+
+def memory_file(number):
+    """The path of the file in memory that takes the stacks of a process; None where it has none of its own."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(f"/proc/{number}/fd"):
+            path = f"/proc/{number}/fd/{name}"
+            target = os.readlink(path).partition(" ")[0] if os.path.islink(path) else ""
+            # A fork shares the file of its parent.
+            if target.startswith(PREFIX) and target.endswith(f"-{number}"):
+                return path
+    return None
+
+
+def handles(number):
+    """Whether a process handles the signal. To one that does not, the signal would be the end."""
+    caught = next((line for line in text_of(number, "status").splitlines() if line.startswith("SigCgt:")), "SigCgt: 0")
+    return bool(int(caught.split()[1], 16) >> (NUMBER - 1) & 1)
+
+
+def ask(number):
+    """Have a process write its stacks; the path of the file that takes them, None where it cannot be asked."""
+    path = memory_file(number)
+    if path is None or not handles(number):
+        return None
+    try:
+        with open(path, "r+b", buffering=0) as stream:
+            stream.truncate(0)
+        os.kill(number, NUMBER)
+    except OSError:
+        return None
+    return path
+
+
+def read(path, deadline):
+    """The stacks that a process writes: until they have not grown for a moment."""
+    size = -1
+    while time.monotonic() < deadline:
+        try:
+            now = os.stat(path).st_size
+        except OSError:
+            break
+        if now and now == size:
+            break
+        size = now
+        time.sleep(0.05)
+    with contextlib.suppress(OSError), open(path, "rb") as stream:
+        return stream.read(STACK_BYTES).decode("utf-8", "replace")
+    return ""
+
+
+def py_spy(number):
+    """The stacks of a Python that cannot be asked, by py-spy, where the site has it and allows it."""
+    program = shutil.which("py-spy")
+    try:
+        python = "python" in os.path.basename(os.readlink(f"/proc/{number}/exe"))
+        if not program or not python:
+            return ""
+        words = [program, "dump", "--nonblocking", "--pid", str(number)]
+        nothing = subprocess.DEVNULL
+        dump = subprocess.run(
+            words, check=False, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing, timeout=PY_SPY_SECONDS
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    text = dump.stdout[:STACK_BYTES].decode("utf-8", "replace")
+    # Its first lines are the command line and the version.
+    place = text.find("\nThread ")
+    return text[place + 1 :] if dump.returncode == 0 and place >= 0 else ""
+
+
+def look(mine):
+    """All processes of a launch on this node, as JSON: rank, state, what it waits for in the kernel, CPU time, stacks.
+
+    `cpu`: the part of one CPU that the process used while it was looked at.
+    """
+    rank_of, counted, chosen = ranks(mine), {}, []
+    # A parent before its children.
+    for number in sorted(rank_of):
+        state = status(number)
+        if state is not None and counted.setdefault(rank_of[number], 0) < PROCESSES:
+            counted[rank_of[number]] += 1
+            chosen.append((number, state))
+    began = time.monotonic()
+    # A stopped process would write its stacks once it goes on, when nobody reads them.
+    paths = {number: ask(number) for number, state in chosen if state[0] not in "TtZX"}
+    texts = {number: read(path, began + ANSWER_SECONDS) for number, path in paths.items() if path}
+    time.sleep(max(0.0, began + 0.5 - time.monotonic()))
+    rows, ticks = [], os.sysconf("SC_CLK_TCK") * (time.monotonic() - began)
+    for number, before in chosen:
+        now = status(number) or ("X", *before[1:])
+        stack = texts.get(number, "")
+        if not stack and now[0] not in "TtZX":
+            stack = py_spy(number)
+        waits = text_of(number, "wchan", 100)
+        rows.append(
+            {
+                "rank": rank_of[number], "pid": number, "parent": now[1], "state": now[0],
+                "waits_in": "" if waits == "0" else waits, "cpu": round((now[2] - before[2]) / ticks, 2),
+                "stack": stack,
+            }
+        )  # fmt: skip
+    return rows

@@ -1,0 +1,139 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stacks of ranks, with real processes: who is asked, what is written, and that no program is disturbed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RUNTIME = Path(__file__).resolve().parents[3] / "plugins" / "runtime"
+HOOK = RUNTIME / "hook"
+LOOK = "import json, sys; sys.path.insert(0, sys.argv[1]); from rank import stacks; print(json.dumps(%s))"
+READY = "import sys, time, os, signal\nprint('ready', flush=True)\n"
+
+
+def environment(run: Path, rank: int, hook: str = str(HOOK)) -> dict[str, str]:
+    own = {"RANK": str(rank), "RANKZERO_RUN_DIR": str(run), "RANKZERO_ATTEMPT": "0", "PYTHONPATH": hook}
+    return {**os.environ, **own}
+
+
+@contextlib.contextmanager
+def ranks(run: Path, programs: list[str], hook: str = str(HOOK)) -> Iterator[list[subprocess.Popen[str]]]:
+    """Programs that say when they are ready, one a rank."""
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", READY + text], env=environment(run, rank, hook), stdout=subprocess.PIPE, text=True
+        )
+        for rank, text in enumerate(programs)
+    ]
+    try:
+        for process in started:
+            assert process.stdout is not None
+            while process.stdout.readline().strip() != "ready":
+                assert process.poll() is None
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def answer(run: Path, call: str, **more: str) -> Any:
+    """What the collector says, run as on a node: with no name of its own in the launch."""
+    environ = {**environment(run, 0), "SLURMD_NODENAME": "node01", "PYTHONPATH": "", **more}
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", LOOK % call, str(RUNTIME)],
+        env=environ, check=True, stdout=subprocess.PIPE, text=True, timeout=120,
+    )  # fmt: skip
+    return json.loads(done.stdout)
+
+
+def looked_at(run: Path) -> dict[int, dict[str, Any]]:
+    mine = {f"RANKZERO_RUN_DIR={run}", "RANKZERO_ATTEMPT=0"}
+    return {row["rank"]: row for row in answer(run, f"stacks.look({mine!r})")}
+
+
+def until_stopped(pid: int) -> None:
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_each_rank_shows_its_stacks_and_goes_on(tmp_path: Path) -> None:
+    waiting = "def batch():\n    time.sleep(600)\nbatch()"
+    with ranks(tmp_path, [waiting, "os.kill(os.getpid(), signal.SIGSTOP)"]) as started:
+        until_stopped(started[1].pid)
+        for _again in range(2):
+            rows = looked_at(tmp_path)
+            assert 'line 4 in batch\n  File "<string>", line 5 in <module>\n' in rows[0]["stack"]
+            assert rows[0]["stack"].count("in batch") == 1
+            assert (rows[1]["state"], rows[1]["stack"]) == ("T", "")
+        assert started[0].poll() is None
+        assert not list(tmp_path.iterdir())
+
+
+def test_a_process_without_the_hook_is_not_signalled(tmp_path: Path) -> None:
+    """Neither one that ignores PYTHONPATH, nor one that has taken the signal back, nor the fork of one that has it."""
+    released = "import faulthandler\nfaulthandler.unregister(43)\nprint('again', flush=True)\ntime.sleep(600)"
+    with ranks(tmp_path, [released]) as started, ranks(tmp_path, ["time.sleep(600)"], hook="") as plain:
+        assert started[0].stdout is not None and started[0].stdout.readline() == "again\n"
+        processes = [row["stack"] for row in answer(tmp_path, f"stacks.look({{'RANKZERO_RUN_DIR={tmp_path}'}})")]
+        assert processes == ["", ""]
+        assert started[0].poll() is None and plain[0].poll() is None
+
+
+def test_the_programs_own_sitecustomize_runs(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("OWN = 1\nimport sys\nsys.marked = True\n")
+    shown = "import sys; print(sys.marked, sys.modules['sitecustomize'].OWN, any('/hook' in p for p in sys.path))"
+    done = subprocess.run(
+        [sys.executable, "-c", shown], env=environment(tmp_path, 0, f"{HOOK}:{own}"), check=True, capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("True 1 False\n", "")
+
+
+@pytest.mark.parametrize("hook", [str(HOOK), f"{HOOK}:/nowhere"])
+def test_a_signal_of_the_program_stays_its_own(tmp_path: Path, hook: str) -> None:
+    text = "import signal\nsignal.signal(signal.SIGUSR1, lambda *_: print('mine'))\nsignal.raise_signal(signal.SIGUSR1)"
+    done = subprocess.run(
+        [sys.executable, "-c", text], env=environment(tmp_path, 0, hook), check=True, capture_output=True, text=True
+    )
+    assert (done.stdout, done.stderr) == ("mine\n", "")
+
+
+def test_a_node_answers_each_request_once_and_the_time_limit(tmp_path: Path) -> None:
+    folder = tmp_path / "stacks" / "0"
+    folder.mkdir(parents=True)
+    (folder / "request").write_text("old")
+    call = (
+        "[(request := stacks.Request(__import__('os').environ, clock=lambda: 1000.0)).serve(), "
+        f"open('{folder}/request', 'w').write('new') and request.serve(), request.serve()]"
+    )
+    with ranks(tmp_path, ["time.sleep(600)"]):
+        assert answer(tmp_path, call) == [False, True, False]
+        document = json.loads((folder / "node01.json").read_text())
+        assert (document["request"], document["node"], document["limit"]) == ("new", "node01", False)
+        assert [row["rank"] for row in document["processes"]] == [0]
+        # The request is the same as before: what is due is the time limit.
+        assert answer(tmp_path, call, SLURM_JOB_END_TIME="1020") == [True, False, False]
+        assert json.loads((folder / "node01.json").read_text())["limit"] is True
+        assert not list(folder.glob("*.new"))
+
+
+def test_the_signal_is_no_standard_one() -> None:
+    assert signal.SIGRTMIN < 43 < signal.SIGRTMAX
