@@ -20,11 +20,12 @@ from typing import Any
 
 import pytest
 
-from tests import images
+from tests import apptainer, images
 from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import Site, log_of, node_folders, rank_logs
 from tests.repository import BIN
 from tests.unit.pyenv.conftest import Index, make_wheel
+from tests.unpacked import Unavailable
 
 NODES = ["node02", "node03"]
 CACHE = "rankzero.slurm.uv_cache"
@@ -192,25 +193,47 @@ def test_carried_in_and_tampered_with(site: Site, index: Index) -> None:
     assert mended["changed"] and mended["damaged"] == ["wheels/beta-2.0-py3-none-any.whl (changed)"]
 
 
-@pytest.mark.skipif(not shutil.which("crun"), reason="crun is not installed")
-def test_inside_an_image(site: Site, index: Index) -> None:
+def runtime_of(site: Site, runtime: str) -> str:
+    """The folder for the PATH of the nodes that has the runtime; empty if it is there already. Skips without it."""
+    if runtime == "oci":
+        if not shutil.which("crun"):
+            pytest.skip("crun is not installed")
+        return ""
+    place = f"{site.state_root}.apptainer"
+    site.host_path(place).mkdir(parents=True)
+    try:
+        return apptainer.install(site.host_path(place), place)
+    except Unavailable as reason:
+        pytest.skip(f"no apptainer here: {reason}")
+
+
+@pytest.mark.parametrize("runtime", ["oci", "apptainer"])
+def test_inside_an_image(site: Site, index: Index, runtime: str) -> None:
     """Made once, by the image's own Python, on top of the image's packages: one is added, one is another version."""
+    tools = runtime_of(site, runtime)
     folder = site.host_path(f"{site.state_root}.image")
     root = images.root_folder(folder / "root", programs=(str(BIN / "uv"),))
     packages = root / "usr" / "lib" / "python3" / "dist-packages"
     packages.mkdir(parents=True, exist_ok=True)
     (packages / "beta.py").write_text("VALUE = -7\n", encoding="utf-8")
     (packages / "gamma.py").write_text("VALUE = 3\n", encoding="utf-8")
-    made = images.built(folder, {"INSIDE": "yes"}, "oci")
-    bundle = Path(made["sqsh"]).parent / "bundle"
+    made = images.built(folder, {"INSIDE": "yes"}, "oci" if runtime == "oci" else "sif")
+    image = made["sif"] if runtime == "apptainer" else str(Path(made["sqsh"]).parent / "bundle")
     (site.folder / "code" / "prog.py").write_text(INSIDE, encoding="utf-8")
     nodes_have = {"python": "3.11", "platform": "x86_64-manylinux_2_17"}
     wanted = job(site, index, "wheelhouse", **nodes_have)
-    wanted["container"] = {"runtime": "oci", "image": str(bundle).replace(str(site.lab.shared), site.lab.shared_inside)}
+    wanted["container"] = {"runtime": runtime, "image": image.replace(str(site.lab.shared), site.lab.shared_inside)}
+    wanted["setup"] = {"commands": [f'export PATH="{tools}:$PATH"'] if tools else []}
     wanted["preflight"] = {"imports": ["alpha", "gamma"]}
+    # The real apptainer wants an ordinary user here; his packages come from root's store.
+    given = {}
+    if runtime == "apptainer":
+        task(site, "slurm_login", kind="wheelhouse", **nodes_have)
+        site.outcome(site.launch(site.job("true", name="store")))
+        given = site.as_ordinary_user()
     prefixes = set()
     for seed in (1, 2):
-        launch = site.launch({**wanted, "seed": seed})
+        launch = site.launch({**wanted, "seed": seed}, **given)
         outcome, run = site.outcome(launch), site.run_dir(launch)
         log = log_of(run, launch["job_id"])
         assert outcome["success"], (outcome, log, rank_logs(run))
@@ -219,9 +242,9 @@ def test_inside_an_image(site: Site, index: Index) -> None:
         prefixes |= {one["prefix"] for one in ranks}
         assert ("made on" in log) == (seed == 1) and ("made by an earlier job" in log) == (seed == 2), log
         table = (run / "preflight" / "0" / "table").read_text()
-        assert table.count("env=ok") == table.count("oci=ok") == 2, table
+        assert table.count("env=ok") == table.count(f"{runtime}=ok") == 2, table
     (prefix,) = prefixes
-    assert prefix.startswith(f"{site.state_root}/environments/"), prefix
+    assert "/environments/" in prefix, prefix
     assert os.listdir(site.host_path(prefix).parent) == ["environment"]
 
 

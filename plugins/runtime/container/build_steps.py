@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 
 from artifact import verdict
@@ -92,4 +93,9 @@ def _problem(job: Job, log: str, code: int) -> str:
     own = [line.partition(" ")[2] for line in lines if line.startswith("problem ")]
     if own:
         return own[-1]
-    return f"the step that makes it inside the image ended with exit code {code}: {outside.failure(job, log)}"
+    # What the runtime says of itself, and at least the last words.
+    words = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip() for line in lines]
+    last = "; ".join([line for line in words if line][-2:])
+    why = outside.failure(job, log)
+    why = f"{last[:300]} ({why})" if last and why.startswith("see ") else why
+    return f"the step that makes it inside the image ended with exit code {code}: {why}"
