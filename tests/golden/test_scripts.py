@@ -96,6 +96,11 @@ SPECS: dict[str, dict[str, Any]] = {
         },
         "monitor": {"host": 0, "gpu": 5, "timestamps": 120},
     },
+    "trackers": {
+        "name": "tracked",
+        "command": ["train.py"],
+        "trackers": {"wandb": {"project": "gpt", "entity": "ml", "offline": True}, "tensorboard": {}, "trackio": {}},
+    },
     "sealed": {
         "name": "sealed",
         "command": ["train.py"],

@@ -18,6 +18,11 @@ T = TypeVar("T")
 PLAIN = r"/[A-Za-z0-9._/+@=-]*"
 
 
+def generation_token(key: str) -> str:
+    """Return the placeholder for the generation of the launch with this key."""
+    return f"GENERATION-{key[-24:]}"
+
+
 def with_generation(text: str, token: str, generation: int) -> str:
     """Return rendered text with `token` (Plan.token) replaced by the number of the generation."""
     return text.replace(token, str(generation))

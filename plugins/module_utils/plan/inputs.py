@@ -52,7 +52,7 @@ class Inputs:
 
     `environment`: digest of an environment to be built. `packages`: of the packages from which each node builds its own
     environment. `adopted`: of the existing environment at `environment.path`. `conda`: whether that is a conda
-    environment. `image`: digest of an image to be built.
+    environment. `image`: digest of an image to be built. `commit`: the git commit of the code, for trackers only.
     """
 
     code: str
@@ -63,6 +63,7 @@ class Inputs:
     conda: bool = False
     image: str | None = None
     after: tuple[Upstream, ...] = ()
+    commit: str | None = None
 
     def keyed(self, spec: LaunchSpec) -> dict[str, str]:
         """Return the inputs that are part of the launch key, by name."""

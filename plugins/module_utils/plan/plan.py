@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token, generation_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job, parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.registry import ASPECTS
@@ -26,7 +26,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Ref, Site, mounted
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key, short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, topology
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import Variable, variables
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import (
+    Variable,
+    tracker_variables,
+    variables,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options
@@ -93,13 +97,14 @@ def plan(
     """Plan a launch. Raises SpecError. `container_places`: what a sweep's container mounts for runs and checkpoints."""
     refs = site.refs(inputs)
     key = launch_key(spec, inputs.keyed(spec))
-    token = f"GENERATION-{key[-24:]}"
+    token = generation_token(key)
     runs_dir = f"{site.state_root}/runs/{spec.name}/{short_key(key)}"
     # The runtime is stored next to the runs, because a node that does not see the store must start as well.
     runtime_dir = f"{site.state_root}/runtime/{inputs.runtime}"
     environment_path = _path(refs, "environment") or spec.environment.path
     python = f"{environment_path}/bin/python" if environment_path else "python3"
-    exported = tuple(variables(spec, merged, environment_path, site.settings.fabrics, site.caches, inputs.conda))
+    exported = variables(spec, merged, environment_path, site.settings.fabrics, site.caches, inputs.conda)
+    exported += tracker_variables(spec, merged, _tracked(spec, key, token, runs_dir, inputs.commit))
     runs_mounted, checkpoints = container_places or (runs_dir, spec.checkpoint.dir)
     built, inside = _built(spec, refs), _environments_inside(spec, inputs, site, refs)
     container = entry(
@@ -131,7 +136,7 @@ def plan(
         probe=tuple(option for aspect in ASPECTS for option in aspect.probe(context)),
         exports=_exports(context),
         argv=_argv(spec, python),
-        variables=exported,
+        variables=tuple(exported),
         python=python,
         run_dir=context.run_dir,
         runtime_dir=runtime_dir,
@@ -167,6 +172,13 @@ def _read(spec: LaunchSpec, inputs: Inputs, refs: Sequence[Ref]) -> list[str]:
     """Return the folders of other launches, stores and datasets that the ranks read."""
     upstream = [posixpath.dirname(artifact.path) for artifact in inputs.after]
     return upstream + mounted(refs) + [source.folder for source in spec.data.values()]
+
+
+def _tracked(spec: LaunchSpec, key: str, token: str, runs_dir: str, commit: str | None) -> dict[str, str]:
+    """Return what the trackers are told about a launch: the names of the run and its group, tags, the run directory."""
+    group = f"{spec.name}-{short_key(key)}"
+    tags = [f"key-{short_key(key)}", f"generation-{token}", *([f"commit-{commit[:12]}"] if commit else [])]
+    return {"run": f"{group}-{token}", "group": group, "tags": ",".join(tags), "run_dir": f"{runs_dir}/{token}"}
 
 
 def _path(refs: Sequence[Ref], kind: str) -> str | None:
@@ -236,6 +248,9 @@ def summary(plan: Plan) -> list[str]:
         + (plan.spec.shell or shlex.join(plan.spec.command)).replace("\n", " ")[:100]
         + (f" in {plan.container.image} by {plan.container.runtime}" if plan.container else ""),
     ]
+    if plan.spec.trackers:
+        run = f"{plan.name}-{short_key(plan.key)}-<generation>"
+        lines.append(f"trackers {', '.join(plan.spec.trackers)}: one run for all attempts, {run}")
     artifact = plan.spec.artifact
     if artifact:
         wanted = [

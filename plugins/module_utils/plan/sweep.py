@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import generation_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
@@ -120,7 +121,7 @@ def tasks_token(key: str) -> str:
 def array_plan(spec: LaunchSpec, elements: Sequence[Element], state_root: str) -> Plan:
     """Return the plan of the array, which all elements share. Their own values are in `lines`."""
     first, key = elements[0].plan, sweep_key(elements)
-    token = f"GENERATION-{key[-24:]}"
+    token = generation_token(key)
     run_dir = f"{state_root}/runs/{spec.name}/.sweep-{short_key(key)}/{token}"
     job_name = f"{spec.name}.{short_key(key)}.{token}"
     own = _own_names(elements)
@@ -146,10 +147,10 @@ def array_plan(spec: LaunchSpec, elements: Sequence[Element], state_root: str) -
 
 
 def _own_names(elements: Sequence[Element]) -> set[str]:
-    """Return the names of the variables whose values differ between elements."""
+    """Return the names of the variables whose values differ between elements, or contain an element's generation."""
     first = elements[0].plan
     exports, variables = dict(first.exports), {variable.name: variable.value for variable in first.variables}
-    names = set()
+    names = {name for name, value in variables.items() if elements[0].plan.token in value}
     for element in elements[1:]:
         names |= {name for name, value in element.plan.exports if exports.get(name) != value}
         names |= {each.name for each in element.plan.variables if variables.get(each.name) != each.value}

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import Setting, fabric, names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers import settings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 
 # Set by the rank wrapper after the job has started; a user's value would be wrong on all nodes but one.
@@ -214,6 +215,18 @@ def variables(
     # If two rules set the same variable, the job's own value has resolved the conflict, and the later rule is kept.
     named = {variable.name: variable for variable in result}
     return [jobs.pop(name, variable) for name, variable in named.items()] + list(jobs.values())
+
+
+def tracker_variables(spec: LaunchSpec, merged: Merged, launch: Mapping[str, str]) -> list[Variable]:
+    """Return the variables that make the launch one run of each tracker, without those that the job sets itself.
+
+    `launch`: the texts of the places in spec/trackers.py (run, group, tags, run_dir).
+    """
+    return [
+        Variable(place.name, value, place.reason, tracker, merged.origin(f"trackers.{tracker}") or "policy")
+        for tracker, place, value in settings(spec.trackers, launch)
+        if place.name not in spec.env and place.name not in spec.secrets
+    ]
 
 
 def reserved(name: str) -> str | None:

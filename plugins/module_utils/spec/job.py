@@ -34,6 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secre
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import Sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.stores import STORES
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers import TRACKERS, Tracker
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
@@ -249,6 +250,14 @@ class LaunchSpec:
             "optional": True,
             "doc": "The result file that proves success. Without it, exit code 0 of the program counts as success.",
         },
+    )
+    trackers: dict[str, Tracker] = option(
+        TRACKERS,
+        "Experiment trackers to which a launch reports as one run, however often it is restarted: wandb, tensorboard, "
+        "trackio, each with its options (project, entity, server, offline). See docs/trackers.md.",
+        {},
+        key=False,
+        example={"wandb": {"project": "gpt", "offline": True}},
     )
     after: tuple[str, ...] = option(
         t.listed(t.text(r"[^\0\n]+", "the path of a job file")),

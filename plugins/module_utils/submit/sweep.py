@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import generation_token, with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, LOST
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
@@ -319,7 +319,8 @@ class SweepLauncher:
         for row in rows:
             own = {"KEY": row.element.key, "GENERATION": str(row.generation), "RUN_DIR": str(row.run_dir)}
             exports = " ".join(f"RANKZERO_{name}={shlex.quote(value)}" for name, value in own.items())
-            lines.append(f"export {exports}; {row.element.line}\n")
+            line = with_generation(row.element.line, generation_token(row.element.key), row.generation or 0)
+            lines.append(f"export {exports}; {line}\n")
         texts = {PARAMETERS: "".join(lines)}
         for name, text in self.request.array.files.items():
             texts[name] = with_generation(text, self.request.array.token, number)

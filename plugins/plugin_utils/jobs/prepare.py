@@ -130,6 +130,7 @@ def prepare(
         conda=spec.environment.mode == "conda" or (adopted is not None and adopted.kind == "conda"),
         image=image,
         after=tuple(after or ()),
+        commit=snapshot.commit,
     )
     snapshot = code_of(snapshot, elements or [spec], inputs, known)
     places = _container_places(site, elements)

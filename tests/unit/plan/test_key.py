@@ -194,6 +194,7 @@ OTHER: dict[str, Any] = {
     "artifact.require": {"loss": {"lt": 4}},
     "artifact.then": "end",
     "artifact.grace": 0,
+    "trackers": {"wandb": {"project": "p"}},
     "after": ["before.yml"],
     "sweep.method": "zip",
     "sweep.parameters": {"lr": ["1"]},
