@@ -88,7 +88,7 @@ def run_bounded(job: Job, seconds: float, words: Sequence[str], quiet: bool = Fa
     output = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC) if quiet else None
     error = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600) if errors else output
     job.step.process = processes.start(words, job.env, stdout=output, stderr=error)
-    for descriptor in {output, error} - {None}:
+    for descriptor in {number for number in (output, error) if number is not None}:
         os.close(descriptor)
     job.step.kill_at = processes.after(seconds)
     code = wait_for_end(job)

@@ -94,7 +94,8 @@ def test_an_installation_is_compared_with_its_records(
     install: ModuleType, supplied: str, index: Index, tmp_path: Path
 ) -> None:
     path = ensure(supplied)["ref"]["path"]
-    folder = install.make(path, install.manifest_of(path), str(tmp_path))
+    manifest = install.manifest_of(path)
+    folder = install.make(path, manifest, str(tmp_path), install.interpreter(manifest["python"]))
     install.records(folder)
     (module,) = Path(folder).glob("lib/python*/site-packages/beta.py")
     module.unlink()
