@@ -178,6 +178,8 @@ diagnosis:
         - If a GPU was full, C(memory) has the C(sizes) of the job (parallelism, batches, sequence length), taken from
           its section C(parallelism) and the arguments of its program, and the highest memory use that the monitor
           sampled (C(peak_mb), C(node), C(gpu)).
+        - Of a stalled job, C(standstill) has C(kind), C(ranks) that hold the others up, each with its C(node), C(place)
+          in the program, C(operation) and C(state), and a C(message); null if the stacks of the ranks do not tell.
       type: dict
 lines:
   description: The diagnosis for a screen, at most 15 lines.

@@ -18,11 +18,17 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan, site_families
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import (
+    advice,
+    cause,
+    scan,
+    site_families,
+    standstill,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist, monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence, job_sizes
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence, job_sizes, rank_stacks
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport, screen
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
@@ -85,7 +91,7 @@ def _of_launch(
         node = checklist.host_of(checklist.read_ends(log.file).head) if rank is not None and log.events else None
         log.events = [advice.with_rank(event, rank, node) for event in log.events]
     if not launch.completed:
-        return _of_running(run, launch, logs_scan, options, now)
+        return _of_running(run, launch, logs_scan, {**options, "write": options["write"] and not check_mode}, now)
     return _of_end(slurm, run, launch, logs_scan, write=options["write"], check_mode=check_mode)
 
 
@@ -131,7 +137,11 @@ def _of_running(
         stall = dataclasses.replace(stall, nodes=tuple(monitor.idle_nodes(nodes)))
     diagnosis = advice.diagnosis_of(cause.find_cause(scanned.logs), scanned, run.path)
     answers = checklist.answers(ranks, world=started.get("world_size"), begun=begun, now=now, proven=False)
-    facts = {"samples": [usage.as_dict() for usage in nodes.values()]}
+    facts: dict[str, object] = {"samples": [usage.as_dict() for usage in nodes.values()]}
+    if stall is not None and options["write"]:
+        stacks = rank_stacks.ask(run, launch.attempt, len(started.get("nodes") or []))
+        culprit = standstill.verdict(standstill.states_of(stacks))
+        facts["standstill"] = culprit.as_dict() if culprit else None
     diagnosis_report = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall)
     return _result(diagnosis_report, scanned, changed=False, story=run.file("logs"))
 

@@ -98,7 +98,9 @@ def _running(report: DiagnosisReport) -> list[str]:
     lines = _row("state", f"{launch.message} (job {launch.job_id}, attempt {launch.attempt + 1})", 1)
     lines += _checks(report)
     if report.stall:
-        lines += _row("stalled", report.stall.sentence, 2) + _row("", _STALLED, 2)
+        standstill = (report.facts or {}).get("standstill")
+        culprit = str(standstill.get("message")) if isinstance(standstill, Mapping) else ""
+        lines += _row("stalled", report.stall.sentence, 2) + (_row("because", culprit, 4) or _row("", _STALLED, 2))
     return lines
 
 

@@ -1,0 +1,34 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Asking the nodes for the stacks of their ranks: the request, the answers to it, and nodes that do not answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import rank_stacks
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+
+
+def test_only_answers_to_this_request_count(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "job" / ("a" * 16) / "1"
+    run.mkdir(parents=True)
+    folder = run / "stacks" / "0"
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        request = (folder / "request").read_text().strip()
+        for node, number in (("node01", request), ("node02", "an older one")):
+            (folder / f"{node}.json").write_text(json.dumps({"request": number, "node": node, "processes": []}))
+
+    def ask(nodes: int) -> list[object]:
+        answers = rank_stacks.ask(RunDirectory(str(run)), 0, nodes, sleep, lambda: now[0])
+        return [answer["node"] for answer in answers]
+
+    assert ask(1) == ["node01"]
+    assert now[0] < rank_stacks.PATIENCE
+    assert ask(2) == ["node01"]
+    assert now[0] >= rank_stacks.PATIENCE
