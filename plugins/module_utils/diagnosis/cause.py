@@ -34,6 +34,12 @@ HEALTHY = "healthy"
 UNKNOWN = "unknown"
 # The messages of a launcher that gives up.
 _FINAL = re.compile(r"srun: error: |ChildFailedError|Force Terminated|mpirun (?:detected|noticed)")
+# A rank ended otherwise than by a kill, or the launcher began to end the others.
+_STEP_ENDED = re.compile(
+    r"Terminating StepId|Job step aborted|CANCELLED AT|"
+    r"srun: error: \S+: tasks? [\d,-]+: (?:Exited|Aborted|Segmentation|Bus|Illegal|Floating)|"
+    r"Sending process \d+ closing signal"
+)
 # This many steps after an exception mean that the program continued.
 WENT_ON = 8
 BARS = 30
@@ -155,20 +161,25 @@ def _root(events: Sequence[Event], skew: float) -> tuple[Event | None, str]:
     if raised:
         first = _first_raised(raised, skew)
         return first, "high" if first.strength >= LIMIT else "medium"
-    symptoms = _without_victims([event for event in events if event.strength > ECHO])
+    symptoms = _without_victims([event for event in events if event.strength > ECHO], events)
     if symptoms:
         strongest = max(event.strength for event in symptoms)
         first = next(event for event in symptoms if event.strength == strongest)
         return first, "medium" if strongest >= WEAK else "low"
-    return (events[0], "low") if _failed(events) else (None, "high")
+    failed = [event for event in events if event.family == LAUNCHER]
+    return (failed[0], "low") if failed else (None, "high")
 
 
-def _without_victims(symptoms: list[Event]) -> list[Event]:
-    """Drop out-of-memory kills if the step was cancelled before them: they belong to the cancellation."""
+def _without_victims(symptoms: list[Event], events: Sequence[Event]) -> list[Event]:
+    """Drop kills that followed the end of the step: the launcher killed these ranks, not the kernel."""
     if symptoms and symptoms[0].family == _CANCELLED:
         return [event for event in symptoms if event.family != _KILLED]
-    return symptoms
-
-
-def _failed(events: Sequence[Event]) -> bool:
-    return any(event.family == LAUNCHER for event in events)
+    ended: set[str] = set()
+    victims = set()
+    for place, event in enumerate(events):
+        if event.family == _KILLED and event.strength < LIMIT and event.file in ended:
+            victims.add(place)
+        elif event.family != _KILLED and _STEP_ENDED.search(event.text):
+            ended.add(event.file)
+    dropped = [events[place] for place in victims]
+    return [event for event in symptoms if not any(event is victim for victim in dropped)]

@@ -30,6 +30,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times imp
 KEPT = 12
 # The strength of an exception that carries another one: it counts only where that one is not in the log.
 CARRIER = RAISED - 1
+# Explains a failure only where nothing else does: a complaint that names its own fallback.
+HINT = ECHO + 1
 FRAMES_KEPT = 4000
 # Where an event's own line has no time, this many lines before it are searched for one.
 RECENT = 40
@@ -55,6 +57,14 @@ def _one_of(words: tuple[str, ...], text: str) -> bool:
         if word in text:
             return True
     return False
+
+
+def _outlived(text: str, file_events: FileEvents) -> None:
+    """Weaken what NCCL warned of in a process whose communicator was completed after it."""
+    process = text.partition(" ")[0].rpartition(":")[0]
+    for place, event in enumerate(file_events.events):
+        if event.strength > ECHO and "NCCL WARN" in event.text and process and event.text.startswith(process + ":"):
+            file_events.events[place] = replace(event, strength=ECHO)
 
 
 @dataclass(frozen=True)
@@ -252,6 +262,8 @@ class Reader:
             stream.ignored = True
             return None
         if "NCCL INFO" in text:
+            if "Init COMPLETE" in text:
+                _outlived(text, file_events)
             return None
         if ("rain" in text or "exit" in text) and phrases.DONE.search(text):
             file_events.done = line.number
@@ -340,6 +352,8 @@ class Reader:
         if task and family == LAUNCHER and "Exited with exit code" in line.text:
             # The rank that failed first is worth more than the launcher's end of the others.
             strength = ECHO + 3
+        if strength <= CAUSE and phrases.FALLBACK.search(line.text):
+            strength = min(strength, HINT)
         rank, node = (int(task["rank"]), task["node"]) if task else (line.rank, line.node)
         return Event(
             family=family,

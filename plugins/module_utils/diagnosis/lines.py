@@ -40,6 +40,10 @@ _PREFIX = re.compile(
     )""",
     re.VERBOSE,
 )
+# A progress bar that something else was written behind. What follows `]` is no part of the bar, except its losses.
+_BAR = re.compile(r".*%\|.*\[[^\]]*(?:it/s|s/it|B/s)[^\]]*\]\s*(?=\S)(?!.*\b[Ll]oss\b)")
+# Of one line with many carriage returns, this many messages are kept from the end.
+MESSAGES = 20
 # `cv2.error: ` and `n1.Error2: ` are exceptions, not nodes.
 _EXCEPTION_NAME = re.compile(r"(?:[Ee]rror|Exception|Warning|Interrupt|Exit)\d*$")
 
@@ -60,16 +64,39 @@ class Line:
         return self.rank, self.node
 
 
-def parse_line(number: int, raw: bytes) -> Line:
-    """Parse one line without its newline. Of text that carriage returns overwrote, only the last part is kept."""
+def parse_lines(number: int, raw: bytes) -> list[Line]:
+    """Parse one line without its newline into the messages that it shows, all with the same number.
+
+    Carriage returns separate messages. Progress bars among them count once, as the last part of the line.
+    """
+    if b"\r" not in raw and b"%|" not in raw:
+        return [_message(number, raw.decode("utf-8", "replace"))]
     text = raw.decode("utf-8", "replace").rstrip("\r")
     if "\r" in text:
         # A script with Windows line ends: the carriage return belongs to the name of what was not found.
         text = _NAME_WITH_RETURN.sub("^M", text)
-    if "\r" in text:
-        # A message may share a line with a progress bar, before or after it: keep the part that is no bar.
-        parts = [part for part in text.split("\r") if part.strip()]
-        text = next((part for part in reversed(parts) if "%|" not in part), parts[-1] if parts else "")
+    parts = [part for part in map(_behind_bar, text.split("\r")) if part.strip()]
+    if not parts:
+        return [_message(number, "")]
+    messages = [part for part in parts[:-1] if "%|" not in part][-MESSAGES:]
+    if not messages or "%|" not in parts[-1]:
+        messages.append(parts[-1])
+    return [_message(number, part) for part in messages]
+
+
+def _behind_bar(text: str) -> str:
+    """What was written behind a progress bar on the same line, else the text."""
+    bar = _BAR.match(text) if "%|" in text else None
+    return text[bar.end() :] if bar else text
+
+
+def parse_line(number: int, raw: bytes) -> Line:
+    """Parse one line without its newline. Of text that carriage returns separate, only the last message is returned."""
+    return parse_lines(number, raw)[-1]
+
+
+def _message(number: int, text: str) -> Line:
+    """Parse one message: its prefixes, and its text without colours."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     text = text.replace("\x00", "")
@@ -144,7 +171,7 @@ def _cut(line: bytes) -> bytes:
 def parse(lines: Iterable[bytes]) -> Iterator[Line]:
     """Number the lines of a complete file from 1 and parse each."""
     for number, raw in enumerate(lines, 1):
-        yield parse_line(number, raw)
+        yield from parse_lines(number, raw)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ ECHOES = re.compile(
     r"|TCPStore|(?:recv|send)(?:Value|Bytes|Vector)|HeartbeatMonitor|sigkill_handler|Force Terminated|exitcode: -15"
     r"|SignalException|Root Cause \(first observed failure\)|ProcessExitedException|ProcessRaisedException"
     r"|srun: (?:error: .*(?:Exited with exit code|Terminated|Killed)|Job step aborted|Force)|Terminating StepId"
+    r"|CANCELLED AT \S+ DUE TO TASK FAILURE"
     r"|exits with return code|Sending process \d+ closing signal|BrokenPipeError|ConnectionResetError"
     r"|CalledProcessError: Command .*(?:python|torchrun|srun|deepspeed|mpirun)|died with <Signals|SystemExit"
     r"|the rank (?:of the )?first process to fail|Primary job +terminated normally|mpirun (?:detected|noticed)"
@@ -53,6 +54,7 @@ ECHO_NEEDLES = (
     "mpirun noticed",
     "mpirun detected",
     "Job step aborted",
+    "DUE TO TASK FAILURE",
     "Force Terminated",
     " failed with ",
     " exited with ",
@@ -68,7 +70,9 @@ NOISE = re.compile(
     r"|[Ff]ailed to find ncclNetPlugin|ncclNet\w* (?:symbol|plugin)|NCCL INFO|ignored, because|"
     r"PythonFinalizationError"
     r"|can be ignored|safely ignore|[Rr]etrying|will (?:fall ?back|retry)|falling back"
-    r"|NCCL WARN (?:Error: corrupted comm|RAS)"
+    # Optional parts of NCCL: its monitoring, tuners and in-network reductions.
+    r"|NCCL WARN (?:Error: corrupted comm|RAS)|\bras/\w+\.cc:\d+ NCCL WARN"
+    r"|NCCL WARN .*(?:TUNER|Tuner|PROFILER|SHARP|CollNet)"
 )
 # A line that its writer marks as a warning or less: a symptom on it proves nothing.
 NO_ERROR = re.compile(r"^\[?[WI]\d{3,4} |\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*\bERROR\b)|^\w{0,12}[Ww]arning: ")
@@ -83,6 +87,12 @@ RECOVERS = re.compile(
     r"|continu(?:e|ing) without|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)|fall(?:ing|s)? ?back (?:to|on)"
     r"|(?:not (?:found|available|installed)|unavailable|missing)\b.{0,40}\busing"
     r"|using (?:the )?(?:default|cpu) instead)",
+    re.IGNORECASE,
+)
+# The same within the complaint itself: its writer goes on.
+FALLBACK = re.compile(
+    r"\b(?:going to|switching to|changing to|defaulting to|reverting to|using) \S+(?: \S+)? instead\b"
+    r"|\b(?:continuing|proceeding|going on) (?:without|with|anyway)\b",
     re.IGNORECASE,
 )
 RECOVERY_LINES = 3

@@ -186,7 +186,7 @@ class Parts:
             start, first = self._start(begin, number, offset)
             count = 0
             for count, raw in enumerate(lines.raw_lines(lines.UpTo(self._stream, start, end)), 1):
-                yield lines.parse_line(first + count - 1, raw)
+                yield from lines.parse_lines(first + count - 1, raw)
             if first < UNNUMBERED:
                 self._known = (first, start)
 

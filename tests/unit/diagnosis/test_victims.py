@@ -1,0 +1,101 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is no cause although it sounds like one, and what stands behind a progress bar.
+
+The logs are written for the test.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, lines
+from tests.unit.diagnosis.test_cause import CHILD, STEPS, raised, root
+
+CHDIR = "slurmstepd: error: couldn't chdir to `/scratch/job': {why}: going to /tmp instead\n"
+INIT = "n1:10:12 [0] NCCL INFO comm 0x1 rank 0 nranks 2 - Init COMPLETE\n"
+KILLED = "run.sh: line 4:  1204 Killed                  python train.py\n"
+
+
+@pytest.mark.parametrize("why", ["No such file or directory", "Permission denied"])
+def test_a_complaint_that_names_its_own_fallback_is_no_cause(why: str) -> None:
+    complaint = CHDIR.format(why=why)
+    assert root(complaint + raised("KeyError: 'a'"))[1] == "KeyError: 'a'"
+    assert root(complaint + KILLED)[0] == "host_oom_killed"
+    assert root(complaint + STEPS)[0] == cause.HEALTHY
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "ras/ras.cc:120 NCCL WARN Call to bind failed: Address already in use",
+        "NCCL WARN TUNER/Plugin: failed to load the tuner",
+        "NCCL WARN CollNet: no device, failed",
+        "NCCL WARN NET/Plugin: SHARP init failed: error -1",
+    ],
+)
+def test_optional_parts_of_nccl_are_no_cause(words: str) -> None:
+    assert root(f"n1:10:11 [0] {words}\n" + raised("ValueError: b"))[1] == "ValueError: b"
+    assert root(f"n1:10:11 [0] {words}\n" + CHILD)[0] == "launcher"
+
+
+def test_what_nccl_warns_of_before_its_communicator_is_complete_is_no_cause() -> None:
+    warning = "n1:10:11 [0] NCCL WARN NET/OFI failed to open the device\n"
+    assert root(warning + CHILD)[0] == "nccl_network"
+    assert root(warning + INIT + CHILD)[0] == "launcher"
+    # The communicator of another process proves nothing.
+    assert root(warning + INIT.replace("n1:10:", "n1:11:") + CHILD)[0] == "nccl_network"
+    assert root(INIT + warning + CHILD)[0] == "nccl_network"
+
+
+@pytest.mark.parametrize(
+    ("ended", "family"),
+    [
+        (
+            "slurmstepd: error: *** STEP 8.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TASK FAILURE ***\n",
+            "launcher",
+        ),
+        ("srun: error: n1: task 3: Exited with exit code 1\nsrun: Terminating StepId=8.0\n", "launcher"),
+        ("srun: error: n1: task 3: Aborted (core dumped)\n", "crash"),
+    ],
+)
+def test_ranks_that_the_launcher_killed_did_not_lack_memory(ended: str, family: str) -> None:
+    killed = "srun: error: n2: tasks 4-7: Killed\n"
+    assert root(ended + killed)[0] == family
+    assert root(killed + ended)[0] == "host_oom_killed"
+    # What the kernel reports counts wherever it stands.
+    assert root(ended + "srun: error: n2: task 4: Out Of Memory\n")[0] == "host_oom_killed"
+
+
+BAR = " 45%|####      | 450/1000 [10:00<12:00,  1.33s/it]"
+
+
+@pytest.mark.parametrize(
+    "before", [BAR, f"{BAR}\r{BAR}", f"{BAR}\rsaving\r{BAR}", "\r".join([BAR] * 400), f"[rank0]: {BAR}"]
+)
+@pytest.mark.parametrize("after", ["\n", f"\r{BAR}\n", f"\n{BAR}\r{BAR}\n"])
+@pytest.mark.parametrize(
+    ("message", "family"),
+    [
+        ("Killed", "host_oom_killed"),
+        ("run.sh: line 4:  1204 Killed                  python train.py", "host_oom_killed"),
+        ("slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", "time_limit"),
+        ("slurmstepd: error: Detected 1 oom_kill event in StepId=7.batch.", "host_oom_killed"),
+        ("run.sh: line 4:  1204 Segmentation fault      (core dumped) python train.py", "crash"),
+        ("Bus error (core dumped)", "crash"),
+        ("OSError: [Errno 28] No space left on device", "disk_full"),
+    ],
+)
+def test_a_message_behind_a_progress_bar_is_read(message: str, family: str, before: str, after: str) -> None:
+    assert root(before + message + after)[0] == family
+
+
+def test_all_messages_of_a_line_with_carriage_returns_are_read() -> None:
+    raw = f"{BAR}\rfirst\r{BAR}\r[rank2]: second\r{BAR}".encode()
+    assert [(line.number, line.text, line.rank) for line in lines.parse_lines(7, raw)] == [
+        (7, "first", None),
+        (7, "second", 2),
+    ]
+    assert [line.text for line in lines.parse_lines(7, f"{BAR}\r{BAR}".encode())] == [BAR]
+    assert [line.text for line in lines.parse_lines(7, f"{BAR} loss: 2.1".encode())] == [f"{BAR} loss: 2.1"]
