@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import associations, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import (
@@ -81,6 +81,10 @@ def _judge_one(
     partition: Partition, known: Knowledge, ask: ResourceNeeds, user: str, groups: frozenset[str]
 ) -> Verdict:
     block = known.partitions.get(partition.name, {})
+    # sinfo hides nodes of a cloud that are powered down. sbatch counts them, and what they have is not known.
+    members = parse.parse_count(block.get("TotalNodes", "")) or 0
+    if members > partition.total_nodes:
+        partition = replace(partition, hidden_nodes=members)
     verdict = Verdict(partition_qos=block.get("QoS") if block.get("QoS") not in (None, "", "N/A") else None)
     who, _problems = associations.charge(known, user, account=ask.account, qos=ask.qos, partition=partition.name)
     before = [*_closed(partition, block, ask, who, user, groups)]
