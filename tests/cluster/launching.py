@@ -332,3 +332,17 @@ def log_of(run_dir: Path, job_id: str) -> str:
 def rank_logs(run_dir: Path, attempt: int = 0) -> dict[str, str]:
     """File name -> text of the ranks' logs of an attempt."""
     return {path.name: path.read_text() for path in sorted((run_dir / "logs" / str(attempt)).glob("rank-*.log"))}
+
+
+def nothing_left(site: Site, launch: Mapping[str, Any]) -> None:
+    """No process of the job on any node of the lab: ranks, samplers, watchers all name its run directory."""
+    look = (
+        "for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ 2>/dev/null | grep -qxF \"RANKZERO_RUN_DIR=$1\" "
+        "&& tr '\\0' ' ' < $p/cmdline && echo; done; true"
+    )
+    for node in site.lab.nodes:
+        site.lab.wait_until(
+            lambda node=node: site.lab.node(node, ["sh", "-c", look, "sh", launch["run_dir"]]).stdout == "",
+            30,
+            f"nothing of job {launch['job_id']} runs on {node}",
+        )

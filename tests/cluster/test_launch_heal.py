@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.cluster.launching import JOB_SECONDS, Site, log_of, rank_logs, read_json
-from tests.cluster.test_launch_resume import ARTIFACT, CHECKPOINT, COUNTS, STEPS, begun, early, nothing_left
+from tests.cluster.launching import JOB_SECONDS, Site, log_of, nothing_left, rank_logs, read_json
+from tests.cluster.test_launch_resume import ARTIFACT, CHECKPOINT, COUNTS, STEPS, begun, early
 
 #: Saves each step, and reads a file of the code; goes no further than step 4 in its first attempt, and than step 8 in
 #: its second. Rank 0 fails once its neighbour is gone, as programs do whose connection breaks.

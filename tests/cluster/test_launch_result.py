@@ -14,7 +14,17 @@ from unittest.mock import ANY
 import pytest
 
 from tests.cluster.conftest import LabCluster
-from tests.cluster.launching import JOB_SECONDS, RESULT, UNTIL_GO, Played, Site, log_of, rank_logs, read_json
+from tests.cluster.launching import (
+    JOB_SECONDS,
+    RESULT,
+    UNTIL_GO,
+    Played,
+    Site,
+    log_of,
+    nothing_left,
+    rank_logs,
+    read_json,
+)
 
 #: What Slurm says of a job that has written its outcome and that it has not closed yet.
 CLOSING = ("RUNNING", "COMPLETING")
@@ -139,10 +149,7 @@ def test_an_artifact_of_the_repository_proves_nothing(played: tuple[Site, Played
 def test_nothing_runs_on_after_a_job_has_ended_itself(played: tuple[Site, Played]) -> None:
     """The allocation is free, and so are the nodes: no step, no rank, no watcher is left behind."""
     site, play = played
-    started = read_json(site.run_dir(play.launch("ends-itself")) / "started.json")
-    for node in started["nodes"]:
-        left = site.lab.node(node, ["pgrep", "--full", "--list-full", "sleep 600|outcome.py watch"], check=False)
-        assert left.stdout == "", left.stdout
+    nothing_left(site, play.launch("ends-itself"))
 
 
 def test_a_job_ends_itself_without_its_controller(site: Site) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.launching import JOB_SECONDS, Played, Site, log_of, rank_logs, read_json
+from tests.cluster.launching import JOB_SECONDS, Played, Site, log_of, nothing_left, rank_logs, read_json
 
 STEPS = 12
 
@@ -63,20 +63,6 @@ def begun(site: Site, launch: Mapping[str, Any], attempt: int, text: str, ranks:
 def early(site: Site, launch: Mapping[str, Any]) -> None:
     """What Slurm does before the time limit: the signal goes to the batch script alone."""
     site.lab.head(["scancel", "--batch", "--signal=USR2", launch["job_id"]])
-
-
-def nothing_left(site: Site, launch: Mapping[str, Any]) -> None:
-    """No process of the job on any node of the lab: ranks, samplers, watchers all name its run directory."""
-    look = (
-        "for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ 2>/dev/null | grep -qxF \"RANKZERO_RUN_DIR=$1\" "
-        "&& tr '\\0' ' ' < $p/cmdline && echo; done; true"
-    )
-    for node in site.lab.nodes:
-        site.lab.wait_until(
-            lambda node=node: site.lab.node(node, ["sh", "-c", look, "sh", launch["run_dir"]]).stdout == "",
-            30,
-            f"nothing of job {launch['job_id']} runs on {node}",
-        )
 
 
 def test_a_job_goes_on_at_the_very_step_and_waiting_for_it_goes_on_too(site: Site) -> None:

@@ -21,9 +21,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import 
 from benchmarks.faults.run import run_matrix
 from tests import images
 from tests.cluster.conftest import LabCluster
-from tests.cluster.launching import JOB_SECONDS, Site, log_of, rank_logs, read_json
+from tests.cluster.launching import JOB_SECONDS, Site, log_of, nothing_left, rank_logs, read_json
 from tests.cluster.test_attach import ABSENT, steps
-from tests.cluster.test_launch_resume import COUNTS, STEPS, begun, early, nothing_left
+from tests.cluster.test_launch_resume import COUNTS, STEPS, begun, early
 from tests.cluster.test_sweep import sweep, three_elements
 
 #: What a rank sees of its user, its cores, its devices and its /tmp.
