@@ -168,7 +168,7 @@ def test_a_wrong_wish_is_named(
 
 IMAGE_TOOLS = (
     "mmdebstrap", "buildah", "conmon", "skopeo", "squashfs-tools", "squashfs-tools-ng", "squashfuse", "uidmap",
-    "rsync", "rclone",
+    "rsync", "rclone", "zsh", "fish",
 )  # fmt: skip
 #: As dpkg-query shows them, in printf's words.
 OTHERS = "".join(rf"ii \t{name}, \n" for name in IMAGE_TOOLS)
