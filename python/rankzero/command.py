@@ -67,7 +67,11 @@ def _played(given: Namespace) -> int:
     played = play(call, verbose=given.verbose, output=sys.stderr if as_json else None)
     code = played.exit_code()
     if code == errors.INTERRUPTED:
-        print(f"rankzero: interrupted{_way_back(given, played, call.options)}", file=sys.stderr)
+        commands = _commands_after(given, played, call.options)
+        print("rankzero: interrupted" + ("; the job continues" if commands else ""), file=sys.stderr)
+        for label, command in commands.items():
+            # One line for each, however long, so that it can be copied.
+            print(f"{label} {command}", file=sys.stderr)
     if as_json:
         import json
 
@@ -77,12 +81,13 @@ def _played(given: Namespace) -> int:
     return code
 
 
-def _way_back(given: Namespace, played: Played, options: Sequence[str]) -> str:
-    """The command that follows the job again after Ctrl-C; empty where no job is known."""
+def _commands_after(given: Namespace, played: Played, options: Sequence[str]) -> dict[str, str]:
+    """{label: command} to follow the job again, or to stop it, after Ctrl-C; empty where no job is known."""
     launch = getattr(given, "launch", None) if given.verb in ("attach", "logs") else None
-    for made in played.results("job"):
-        if made.get("run_dir") and made.get("launch_state") in ("submitted", "adopted"):
-            launch = f"{made['name']}/{made['key'][:16]}/{made['generation']}"
+    for result in played.results("job"):
+        if result.get("run_dir") and result.get("launch_state") in ("submitted", "adopted"):
+            launch = f"{result['name']}/{result['key'][:16]}/{result['generation']}"
     if launch is None:
-        return ""
-    return f"; the job continues, follow it with: {shlex.join(['rankzero', 'attach', launch, *options])}"
+        return {}
+    verbs = {"follow:": "attach", "stop:  ": "cancel"}
+    return {label: shlex.join(["rankzero", verb, launch, *options]) for label, verb in verbs.items()}

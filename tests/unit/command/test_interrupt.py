@@ -64,7 +64,8 @@ def test_playbook_detaches_and_the_way_back_is_shown(
     assert terminal.process.wait() == errors.INTERRUPTED
     assert "detached" in shown, "the playbook was not told"
     assert shown.index("detached") < shown.index("the job continues")
-    assert shown.strip().endswith(target)
+    lines = [line.strip() for line in shown.splitlines()]
+    assert lines[-2:] == [f"follow: {target}", f"stop:   {target.replace('attach', 'cancel')}"]
     assert "Traceback" not in shown
 
 
