@@ -116,7 +116,8 @@ def test_whatever_names_a_launch_finds_it(bench: Bench) -> None:
         "echo 'PermissionError: [Errno 13] Permission denied: /x' >> $LOG\n"
         "outcome false 1 'exit code 1' null; exit 1"
     )
-    bench.ended(broken)
+    # The diagnosis contains what accounting says, so it changes until accounting knows the end.
+    bench.accounted(broken, bench.ended(broken))
     kept = broken.here / "diagnosis.json"
     here = {"state_root": bench.state_root}
     by_name = {"name": broken.name, "key": broken.key, "generation": 1, **here}

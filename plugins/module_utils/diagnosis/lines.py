@@ -86,8 +86,8 @@ def parse_lines(number: int, raw: bytes) -> list[Line]:
 
 def _behind_bar(text: str) -> str:
     """What was written behind a progress bar on the same line, else the text."""
-    bar = _BAR.match(text) if "%|" in text else None
-    return text[bar.end() :] if bar else text
+    progress = _BAR.match(text) if "%|" in text else None
+    return text[progress.end() :] if progress else text
 
 
 def parse_line(number: int, raw: bytes) -> Line:
