@@ -54,7 +54,7 @@ def answer(run: Path, call: str, **more: str) -> Any:
     """What the collector says, run as on a node: with no name of its own in the launch."""
     environ = {**environment(run, 0), "SLURMD_NODENAME": "node01", "PYTHONPATH": "", **more}
     done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", LOOK % call, str(RUNTIME)],
+        [sys.executable, "-I", "-S", "-B", "-c", LOOK % call, str(RUNTIME)],
         env=environ, check=True, stdout=subprocess.PIPE, text=True, timeout=120,
     )  # fmt: skip
     return json.loads(done.stdout)
