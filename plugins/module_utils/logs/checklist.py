@@ -14,11 +14,11 @@ import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import seconds_in, time_in
 
 RANKS_NAMED = 8
 # A rank identifies itself in its first lines; the last losses are in its last lines.
@@ -35,15 +35,6 @@ _SAVED = re.compile(
     r"|saving checkpoint at iteration|checkpoint .* (?:written|saved)",
     re.IGNORECASE,
 )
-_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
-# The time of a step in its own line: Megatron's "elapsed time per iteration (ms): 512.3", "(12.3 ms)", "1.2s/it".
-_STEP_TIMES = (
-    (re.compile(r"(?:per iteration|step[ _]time|iter(?:ation)?[ _]time)\D{0,12}?\(ms\)\D{0,4}([\d.]+)", re.I), 0.001),
-    (re.compile(r"\b([\d.]+) ?ms\b"), 0.001),
-    (re.compile(r"\b([\d.]+) ?s/(?:it|step|iter)"), 1.0),
-    (re.compile(r"(?:step|iter(?:ation)?)[_ ]time[\"']?\s*[:=]\s*([\d.]+)(?:s\b)?", re.I), 1.0),
-)
-_RATE = re.compile(r"\b([\d.]+) ?(?:it|steps?|iter)/s")
 
 
 @dataclass(frozen=True)
@@ -177,36 +168,6 @@ def progress_of(log: RankLog, begun: float | None) -> Progress | None:
     if seconds is None and begun is not None and len(steps) > 1 and log.modified > begun:
         seconds = (log.modified - begun) / step
     return Progress(step, total, seconds, at or log.modified)
-
-
-def time_in(line: str) -> float | None:
-    """Epoch seconds of a line's time stamp, read in this host's time zone; None without one."""
-    match = _TIME.search(line[:200])
-    if not match:
-        return None
-    try:
-        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}")
-    except ValueError:
-        return None
-    return moment.timestamp() + (float(f"0.{match[3]}") if match[3] else 0.0)
-
-
-def seconds_in(line: str) -> float | None:
-    """The seconds of a step that a line gives; None if it gives none."""
-    for pattern, unit in _STEP_TIMES:
-        match = pattern.search(line)
-        if match:
-            return _number(match[1], unit)
-    match = _RATE.search(line)
-    rate = _number(match[1], 1.0) if match else None
-    return 1 / rate if rate else None
-
-
-def _number(text: str, unit: float) -> float | None:
-    try:
-        return float(text) * unit or None
-    except ValueError:
-        return None
 
 
 def find_stall(

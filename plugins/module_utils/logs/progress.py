@@ -1,7 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Progress numbers in log lines, in the formats of common trainers. Pure."""
+"""How the step, the loss and the rate are read from a log line, in the formats of common trainers. Pure.
+
+values.py adds the other numbers of the line and its times. Nothing else declares such formats: the wait, the status,
+the search for stalls and the report use these two files.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +29,19 @@ class Metrics:
         return replace(self, step=before.step, total=before.total)
 
 
-_NUMBER = r"([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
+# A number in a line, as one group.
+NUMBER = r"([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
 _STEP = re.compile(r"(?<![a-z])(?:step|iter(?:ation)?)s?['\"]?\s*[:=\[]?\s*(\d+)(?:\s*/\s*(\d+))?", re.I)
 _BAR = re.compile(r"\b(\d+)/(\d+) \[\d+:\d\d")
-_LOSS = re.compile(rf"(?<![a-z])(?:[a-z]+[_/-])*loss['\"]?\s*[:=]?\s*{_NUMBER}", re.I)
+_LOSS = re.compile(rf"(?<![a-z])(?:[a-z]+[_/-])*loss['\"]?\s*[:=]?\s*{NUMBER}", re.I)
 _RATE = (
-    re.compile(rf"{_NUMBER}\s*(k?)\s*tok(?:en)?s?/s(?:ec)?\b", re.I),
-    re.compile(rf"tok(?:en)?s?(?:/s|/sec|[_ ]?per[_ ]?sec(?:ond)?)['\"]?\s*[:=]?\s*{_NUMBER}(k?)", re.I),
+    re.compile(rf"{NUMBER}\s*(k?)\s*tok(?:en)?s?/s(?:ec)?\b", re.I),
+    re.compile(rf"tok(?:en)?s?(?:/s|/sec|[_ ]?per[_ ]?sec(?:ond)?)['\"]?\s*[:=]?\s*{NUMBER}(k?)", re.I),
 )
 
 
-def _number(text: str) -> float:
+def number(text: str) -> float:
+    """A number as NUMBER matches it."""
     return float(text.replace(",", ""))
 
 
@@ -50,12 +56,12 @@ def parse_metrics(line: str) -> Metrics | None:
     if step is None and loss is None:
         return None
     # In `loss 2.66 tokens/s 19170`, the number before the unit is the loss.
-    taken = {match.span(number) for match in (step, loss) if match for number in range(1, len(match.groups()) + 1)}
+    taken = {match.span(group) for match in (step, loss) if match for group in range(1, len(match.groups()) + 1)}
     rates = (match for pattern in _RATE for match in pattern.finditer(line))
     rate = next((match for match in rates if match.span(1) not in taken), None)
     return Metrics(
         step=int(step.group(1)) if step else None,
         total=int(step.group(2)) if step and step.group(2) else None,
-        loss=_number(loss.group(1)) if loss else None,
-        tokens_per_second=_number(rate.group(1)) * (1000 if rate.group(2) else 1) if rate else None,
+        loss=number(loss.group(1)) if loss else None,
+        tokens_per_second=number(rate.group(1)) * (1000 if rate.group(2) else 1) if rate else None,
     )

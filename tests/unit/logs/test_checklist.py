@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist, monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import seconds_in
 
 BANNER = "[rankzero] RANK={0} LOCAL_RANK=0 WORLD_SIZE={1} NODE_RANK=0 host=n1\n"
 
@@ -37,7 +38,7 @@ def answers(logs: dict[int, checklist.RankLog], **known: float) -> dict[str, tup
     ],
 )
 def test_a_line_says_how_long_a_step_took(line: str, seconds: float | None) -> None:
-    assert checklist.seconds_in(line) == pytest.approx(seconds)
+    assert seconds_in(line) == pytest.approx(seconds)
 
 
 def test_time_stamps_decide_over_what_lines_say() -> None:

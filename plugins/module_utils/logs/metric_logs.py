@@ -1,0 +1,238 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The metrics of a launch from the logs of its ranks, attempt by attempt, in bounded time and memory.
+
+Of a log that is larger than its share, evenly spaced parts are read. Times come from the lines' time stamps. A clock or
+time zone that does not fit the attempt's own times is corrected; without time stamps, times are spread evenly over the
+attempt.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.series import Series, Spread
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import LINE_CHARACTERS, time_in, values_in
+
+# Of all logs together, and of one log, at most this many bytes are read, in parts of this size.
+MOST_BYTES, MOST_OF_A_LOG, PART = 192 << 20, 32 << 20, 256 << 10
+# A launch has at most this many metrics; a name is cut.
+MOST_METRICS, NAME_CHARACTERS = 40, 80
+# The clocks of two hosts may differ by this much (seconds) without a correction.
+CLOCK_SLACK = 120.0
+# Trainers print times of steps in these names.
+STEP_SECONDS = "step_seconds"
+_JSON_STEPS, _JSON_TIMES = ("step", "global_step", "iteration", "_step"), ("_timestamp", "timestamp", "time")
+_JSON_POSITIONS = frozenset((*_JSON_STEPS, *_JSON_TIMES, "_runtime"))
+
+
+@dataclass(frozen=True)
+class Span:
+    """An attempt: its number, and when it began and ended (epoch seconds; None: unknown)."""
+
+    attempt: int
+    began: float | None
+    ended: float | None
+
+
+@dataclass
+class MetricSet:
+    """The metrics of a launch by name. `dropped`: further names; `estimated`: times without a time stamp."""
+
+    series: dict[str, Series] = field(default_factory=dict)
+    dropped: int = 0
+    estimated: bool = False
+    shifted: float = 0.0
+    sampled: bool = False
+
+    def add(self, name: str, step: int, time: float | None, value: float, attempt: int) -> None:
+        """Add a value of a metric."""
+        name = name[:NAME_CHARACTERS]
+        if name not in self.series:
+            if len(self.series) >= MOST_METRICS:
+                self.dropped += 1
+                return
+            self.series[name] = Series()
+        self.series[name].add(step, time, value, attempt)
+
+
+@dataclass
+class RankSteps:
+    """One rank in one attempt: how many lines with steps, the first and the last step, and the times of steps."""
+
+    rank: int
+    lines: int = 0
+    first: int | None = None
+    last: int | None = None
+    seconds: Spread = field(default_factory=Spread)
+
+
+def parts(root: Beneath, name: str, most: int) -> Iterator[tuple[str, bool]]:
+    """The lines of a log and whether a line continues the one before; of a large log, those of evenly spaced parts."""
+    try:
+        with root.stream(name) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            count = max(2, most // PART)
+            offsets = [0] if size <= most else [index * (size - PART) // (count - 1) for index in range(count)]
+            for offset in offsets:
+                stream.seek(offset)
+                left, rest = (size if len(offsets) == 1 else PART), b""
+                follows = offset == 0
+                if offset:
+                    left -= len(stream.readline(PART))
+                while left > 0:
+                    block = stream.read(min(PART, left))
+                    if not block:
+                        break
+                    left -= len(block)
+                    pieces = re.split(rb"[\r\n]", rest + block)
+                    rest = pieces.pop()[-LINE_CHARACTERS:]
+                    for piece in pieces:
+                        if piece:
+                            yield piece[:LINE_CHARACTERS].decode("utf-8", "replace"), follows
+                            follows = True
+                if rest and len(offsets) == 1:
+                    yield rest.decode("utf-8", "replace"), follows
+    except (OSError, Untrusted):
+        return
+
+
+def read_rank(root: Beneath, name: str, rank: int, most: int) -> RankSteps:
+    """The steps of one rank, and the times that they took."""
+    steps = RankSteps(rank)
+    before: tuple[int, float] | None = None
+    for line, follows in parts(root, name, most):
+        metrics = parse_metrics(line)
+        if metrics is None or metrics.step is None:
+            continue
+        steps.lines += 1
+        steps.first = metrics.step if steps.first is None else steps.first
+        steps.last = metrics.step
+        seconds = values_in(line, metrics).get(STEP_SECONDS)
+        stamp = time_in(line)
+        if seconds is None and stamp is not None and before is not None and follows and metrics.step > before[0]:
+            seconds = (stamp - before[1]) / (metrics.step - before[0])
+        before = (metrics.step, stamp) if stamp is not None else None
+        if seconds is not None and seconds >= 0:
+            steps.seconds.add(seconds)
+    return steps
+
+
+def read_metrics(into: MetricSet, root: Beneath, name: str, span: Span, most: int = MOST_OF_A_LOG) -> None:
+    """Add the metrics in the log of one rank. A step that the log repeats is a restart of the program."""
+    known: Metrics | None = None
+    own = MetricSet()
+    shift: float | None = None
+    for line, _follows in parts(root, name, most):
+        metrics = parse_metrics(line)
+        if metrics is None:
+            continue
+        known = metrics.after(known)
+        if known.step is None:
+            continue
+        stamp = time_in(line)
+        if stamp is not None and shift is None:
+            shift = clock_shift(stamp, span)
+            into.shifted = into.shifted or shift
+        moment = None if stamp is None else stamp + (shift or 0.0)
+        for key, value in values_in(line, metrics).items():
+            own.add(key, known.step, moment, value, span.attempt)
+    _merge(into, own, span)
+
+
+def _merge(into: MetricSet, own: MetricSet, span: Span) -> None:
+    into.dropped += own.dropped
+    for name, series in own.series.items():
+        if all(point.time is None for point in series.points):
+            into.estimated = spread_times(series, span) or into.estimated
+        if name not in into.series and len(into.series) >= MOST_METRICS:
+            into.dropped += series.count
+            continue
+        kept = into.series.setdefault(name, Series(width=series.width))
+        while kept.width < series.width:
+            kept.halve()
+        kept.extend(series)
+
+
+def clock_shift(stamp: float, span: Span) -> float:
+    """What to add to the time stamps of a log whose first one does not lie within its attempt."""
+    if span.began is None:
+        return 0.0
+    late = span.ended is not None and stamp > span.ended + CLOCK_SLACK
+    return span.began - stamp if stamp < span.began - CLOCK_SLACK or late else 0.0
+
+
+def spread_times(series: Series, span: Span) -> bool:
+    """Spread the points evenly over the attempt; False where its times are not known."""
+    if span.began is None or span.ended is None:
+        return False
+    length, count = span.ended - span.began, len(series.points)
+    for index, point in enumerate(series.points, 1):
+        point.time = span.began + length * index / count
+    return True
+
+
+def read_json_lines(into: MetricSet, root: Beneath, name: str, attempt: int, most: int = MOST_OF_A_LOG) -> None:
+    """Add the numbers of a file whose lines are JSON objects, with a step in each."""
+    for number, (line, _follows) in enumerate(parts(root, name, most), 1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(row, dict):
+            continue
+        step = next((row[key] for key in _JSON_STEPS if key in row), number)
+        if isinstance(step, bool) or not isinstance(step, (int, float)) or not math.isfinite(step):
+            continue
+        stamp = next((row[key] for key in _JSON_TIMES if key in row), None)
+        usable = isinstance(stamp, (int, float)) and not isinstance(stamp, bool) and 1e9 < stamp < 1e11
+        for key, value in row.items():
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and key not in _JSON_POSITIONS:
+                into.add(str(key), int(step), float(stamp) if usable and stamp else None, float(value), attempt)
+
+
+_JSON_POSITIONS = frozenset(
+    ("step", "global_step", "iteration", "_step", "_timestamp", "timestamp", "time", "_runtime")
+)
+
+
+# The reader of TensorBoard is no part of the standard library: a process of its own tries to import it.
+_READER = """
+import json, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator(sys.argv[1], size_guidance={"scalars": 1000})
+events.Reload()
+for tag in events.Tags()["scalars"][:40]:
+    for event in events.Scalars(tag):
+        print(json.dumps([str(tag), event.step, event.wall_time, event.value]))
+"""
+READER_SECONDS = 120
+
+
+def read_event_files(into: MetricSet, folder: str, attempt: int, python: str = sys.executable) -> str:
+    """Add the scalars of TensorBoard's event files, where `python` has its reader. Returns a note for people, or ""."""
+    try:
+        done = subprocess.run(
+            [python, "-c", _READER, folder], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", timeout=READER_SECONDS, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{folder}: its TensorBoard event files were not read: {error}"
+    if done.returncode != 0:
+        why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        return f"{folder}: its TensorBoard event files were not read: {why}"
+    for line in done.stdout.splitlines():
+        tag, step, time, value = json.loads(line)
+        into.add(tag, int(step), float(time), float(value), attempt)
+    return ""

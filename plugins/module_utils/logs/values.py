@@ -1,0 +1,96 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All named numbers of a log line, and its times, in the formats of common trainers. Pure.
+
+Known are Megatron, the Trainer of Hugging Face, Lightning, KempnerForge, DeepSpeed, lines such as `step=10 loss=2.3`,
+progress bars, and lines that are JSON objects.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import NUMBER, Metrics, number
+
+# A number with its name, as `name: 1.5`, `name=1.5`, `'name': 1.5`, `name (ms): 1.5` or `lr=[1.5]`.
+_VALUE = re.compile(
+    r"(?<![\w.])(?P<name>[A-Za-z_][\w./-]{0,40}(?: [A-Za-z_][\w./-]{0,24}){0,4}?)(?: \((?P<unit>[\w/%]{1,8})\))?['\"]?"
+    rf"\s{{0,8}}[:=]\s{{0,8}}[\[(]?['\"]?{NUMBER}(?![\w:/]|\.\d)",
+    re.I,
+)
+# Names of positions, which are no metrics.
+_POSITIONS = frozenset(
+    ["step", "steps", "global_step", "iter", "iters", "iteration", "iterations", "it", "rank", "local_rank",
+     "world_size", "time", "timestamp", "ts", "pid", "v_num", "num_steps", "total_steps", "max_steps", "total"]
+)  # fmt: skip
+_EVALUATION = re.compile(r"(?:val|valid|validation|eval|test)\b|(?:val|valid|validation|eval|test)[_/.-]", re.I)
+# Longer lines are cut, and further numbers of a line are left out.
+LINE_CHARACTERS, MOST_VALUES = 4000, 48
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
+# The time of a step in its own line: Megatron's "elapsed time per iteration (ms): 512.3", "(12.3 ms)", "1.2s/it".
+_STEP_TIMES = (
+    (re.compile(r"(?:per iteration|step[ _]time|iter(?:ation)?[ _]time)\D{0,12}?\(ms\)\D{0,4}([\d.]+)", re.I), 0.001),
+    (re.compile(r"\b([\d.]+) ?ms\b"), 0.001),
+    (re.compile(r"\b([\d.]+) ?s/(?:it|step|iter)"), 1.0),
+    (re.compile(r"(?:step|iter(?:ation)?)[_ ]time(?: \(s\))?[\"']?\s*[:=]\s*([\d.]+)(?:s\b)?", re.I), 1.0),
+)
+_STEPS_PER_SECOND = re.compile(r"\b([\d.]+) ?(?:it|steps?|iter)/s")
+
+
+def values_in(line: str, metrics: Metrics) -> dict[str, float]:
+    """All named numbers of a line with progress. `metrics`: those of `parse_metrics`.
+
+    The loss, the rate and the time of a step have the names loss, tokens_per_second and step_seconds, whatever the
+    trainer calls them. The loss of an evaluation keeps its name.
+    """
+    values: dict[str, float] = {}
+    for match in list(_VALUE.finditer(line[:LINE_CHARACTERS]))[:MOST_VALUES]:
+        name = match["name"].strip()
+        value = number(match[3])
+        if name.lower() in _POSITIONS:
+            continue
+        values[f"{name} ({match['unit']})" if match["unit"] else name] = value
+    if metrics.loss is not None:
+        # The first loss of the line is found again under the name that the trainer gives it.
+        loss = next((name for name in values if name.lower().endswith("loss")), "loss")
+        if not _EVALUATION.match(loss):
+            values = {"loss": metrics.loss, **{name: value for name, value in values.items() if name != loss}}
+    if metrics.tokens_per_second is not None:
+        values = {name: value for name, value in values.items() if not name.lower().startswith("tok")}
+        values["tokens_per_second"] = metrics.tokens_per_second
+    seconds = seconds_in(line)
+    if seconds is not None:
+        values["step_seconds"] = seconds
+    return values
+
+
+def time_in(line: str) -> float | None:
+    """Epoch seconds of a line's time stamp, read in this host's time zone; None without one."""
+    match = _TIME.search(line[:200])
+    if not match:
+        return None
+    try:
+        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}")
+    except ValueError:
+        return None
+    return moment.timestamp() + (float(f"0.{match[3]}") if match[3] else 0.0)
+
+
+def seconds_in(line: str) -> float | None:
+    """The seconds of a step that a line gives; None if it gives none."""
+    for pattern, unit in _STEP_TIMES:
+        match = pattern.search(line)
+        if match:
+            return _scaled(match[1], unit)
+    match = _STEPS_PER_SECOND.search(line)
+    rate = _scaled(match[1], 1.0) if match else None
+    return 1 / rate if rate else None
+
+
+def _scaled(text: str, unit: float) -> float | None:
+    try:
+        return float(text) * unit or None
+    except ValueError:
+        return None
