@@ -174,6 +174,11 @@ def decide(names, wanted, policy, unfit, blamed, slow):
     return "stop", [], message
 
 
+def limits_of(name, reports, level):
+    """What a node's limits mean for the job, should it be the first one: the words of that level."""
+    return [each["words"] for each in (reports[name] or {}).get("limits", ()) if each["level"] == level]
+
+
 def select(arguments):
     """Who measures with whom: the fit nodes, over the interface that they share, by torch where all of them have it."""
     names = arguments.nodes.split(",")
@@ -219,6 +224,10 @@ def judge(arguments):
     )
     blamed = own_problems(names, reports, unfit, common)
     action, chosen, message = decide(names, arguments.wanted, arguments.policy, unfit, blamed, slow)
+    # On any other node the ranks would start. It is the site's doing, which no other job's nodes need pay for.
+    while chosen and (errors := limits_of(chosen[0], reports, "error")):
+        unfit[chosen[0]] = [f"as the first node: {words}" for words in errors]
+        action, chosen, message = decide(names, arguments.wanted, arguments.policy, unfit, blamed, slow)
     interfaces = common_interfaces(chosen, reports) if chosen else []
     for name in names:
         columns = dict(reports[name]["columns"]) if reports[name] else {}
@@ -236,6 +245,8 @@ def judge(arguments):
         print(f"slowest {slowest} {speed_text(speeds[slowest])}, median {speed_text(median)}: {measured}")
     for name, why in slow.items():
         print(f"slow {name}: {why}")
+    for words in limits_of(chosen[0], reports, "warning") if chosen else ():
+        print(f"limit {chosen[0]}: {words}")
     for name in names:
         for problem in unfit.get(name, ()):
             print(f"unfit {name}: {problem}")

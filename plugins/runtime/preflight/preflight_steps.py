@@ -139,6 +139,8 @@ def _words(job: Job, nodes: Sequence[str]) -> list[str]:
     words += ["--image", get("RANKZERO_IMAGE"), "--mounts", get("RANKZERO_MOUNTS")]
     words += ["--runtime", get("RANKZERO_CONTAINER"), "--free-run", get("RANKZERO_FREE_RUN")]
     words += ["--free-tmp", get("RANKZERO_FREE_TMP"), "--sealed", asked.sealing]
+    words += ["--ranks-per-node", get("RANKZERO_RANKS_PER_NODE") or "1"]
+    words += ["--agents", "0" if job.tasks_are_ranks else get("RANKZERO_NODES")]
     words += ["--stage", get("RANKZERO_STAGE") or "never", "--local-dir", get("RANKZERO_LOCAL_DIR")]
     return words + (["--enter", *asked.enter] if asked.enter else [])
 

@@ -263,6 +263,21 @@ def this_node(arguments):
     return arguments.nodes.split(",")[int(os.environ["SLURM_NODEID"])]
 
 
+def limits_of(arguments, torch):
+    """What the limits of this node mean for a job of this size, should it become the first one."""
+    # Loaded by the few nodes that may.
+    from preflight import limits
+
+    load = limits.Load(
+        arguments.wanted,
+        arguments.ranks_per_node,
+        arguments.agents,
+        torch or arguments.agents > 0,
+        privileged=os.geteuid() == 0,
+    )
+    return limits.findings("/", load)
+
+
 def node(arguments):
     unbound()
     names, name, own = arguments.nodes.split(","), this_node(arguments), interfaces()
@@ -277,6 +292,8 @@ def node(arguments):
     report["own"], report["port"] = own, free_port(os.environ.get("RANKZERO_ATTACHED") or os.environ["SLURM_JOB_ID"])
     report["rules"] = rules(own)
     report["usable"] = usable(own, name, heads, arguments.folder)
+    if name in heads:
+        report["limits"] = limits_of(arguments, report["torch"])
     publish(os.path.join(arguments.folder, name + ".json"), report)
     disk.sweep(disk.candidates(arguments.local_dir))
     return 0
@@ -303,6 +320,8 @@ def main():
     parser.add_argument("--runtime", default="")
     parser.add_argument("--gpus", type=int, default=0)
     parser.add_argument("--tasks-per-node", type=int, default=1)
+    parser.add_argument("--ranks-per-node", type=int, default=1)
+    parser.add_argument("--agents", type=int, default=0)
     parser.add_argument("--cpus-per-task", type=int, default=1)
     parser.add_argument("--gpu-health", choices=["fail", "warn", "off"], default="fail")
     parser.add_argument("--gpu-type", default="")
