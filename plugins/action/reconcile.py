@@ -17,10 +17,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import pl
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, Policies, Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import SweepResult, read_result
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import BatchLaunch, Before, packed
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch_many import LaunchManyAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import (
     Spec,
     in_order,
@@ -52,8 +52,6 @@ class _Ready:
     follows: list[str]
     generation: str = ""
     jobs: list[str] = field(default_factory=list)
-    # The reason why nothing that follows it can be submitted now.
-    hinders: str = ""
 
 
 class ActionModule(LaunchManyAction):
@@ -92,7 +90,8 @@ class ActionModule(LaunchManyAction):
                 for of, one in ready.items()
             ],
         )
-        found = self._module(options, request)
+        runtime = _runtime(ready)
+        found = self._module(options, replace(request, runtime=runtime))
         if found.get("failed"):
             return found
         steps = _steps(found["steps"], ready)
@@ -110,10 +109,9 @@ class ActionModule(LaunchManyAction):
             "slurm_commands": found["slurm_commands"],
             "diff": [_standing(steps)],
         }
-        if self._task.check_mode:
-            self._rehearse(steps, ready, result)
-        else:
-            self._act(options, request, steps, ready, result)
+        if found["runtime_missing"] and not self._task.check_mode:
+            runtime["files"] = next(iter(ready.values())).rendered.first.runtime
+        self._act(options, replace(request, runtime=runtime), steps, ready, result)
         result["counts"] = {action: sum(step["action"] == action for step in steps) for action in plans.ACTIONS}
         result["active"] = _active(steps)
         problems = [f"{step['name']} ({step['file']}): {step['error']}" for step in steps if step["error"]]
@@ -155,35 +153,6 @@ class ActionModule(LaunchManyAction):
         given = {"jobs": options["jobs"], "_request": request.arguments()}
         return self.call("rankzero.slurm.reconcile", given, self._task_vars, {**ARGUMENTS, **REQUEST})
 
-    def _launch(self, step: Step, ready: Mapping[str, _Ready], *, rehearse: bool) -> dict[str, Any]:
-        """Make one launch; with `rehearse`, only find out what would happen."""
-        one, before = ready[step["name"]], [ready[name] for name in ready[step["name"]].follows]
-        generations = {each.rendered.request["token"]: each.generation for each in before}
-        waits = [job for each in before for job in each.jobs]
-        changes: dict[str, Any] = {"supersedes": True, "relaunch": "on_failure"} if step["anew"] else {}
-        launch = one.rendered.submitted(generations, waits, **changes)
-        # If all elements of a sweep are submitted, they need not be named.
-        narrowed = len(step["submits"]) < len(one.rendered.element_keys())
-        checked = self._task.check_mode
-        self._task.check_mode = checked or rehearse
-        try:
-            named = step["submits"] if narrowed else ()
-            return self.launched_stage(one.rendered.stage, launch, self._task_vars, elements=named)
-        finally:
-            self._task.check_mode = checked
-
-    def _rehearse(self, steps: list[Step], ready: Mapping[str, _Ready], result: dict[str, Any]) -> None:
-        """Check mode: whether Slurm would accept each launch, and what each would send."""
-        for step in _launches(steps, ready):
-            answer = self._launch(step, ready, rehearse=True)
-            result["slurm_commands"] += answer.get("slurm_commands", 0)
-            diff = answer.get("diff") or []
-            result["diff"] += diff if isinstance(diff, list) else [diff]
-            if answer.get("failed"):
-                self._refused(step, answer)
-            else:
-                ready[step["name"]].generation = str(answer.get("generation", ""))
-
     def _act(
         self,
         options: Mapping[str, Any],
@@ -192,112 +161,98 @@ class ActionModule(LaunchManyAction):
         ready: Mapping[str, _Ready],
         result: dict[str, Any],
     ) -> None:
-        """Carry out the plan. A job is cancelled for its successor only once the successor can be launched."""
-        cancelled = {step["name"] for step in steps if step["action"] == "cancel"}
-        held: set[str] = set()
-        for step in _launches(steps, ready):
-            one = ready[step["name"]]
-            one.hinders = "; ".join(ready[name].hinders for name in one.follows if ready[name].hinders)
-            if (one.hinders or step["name"] in cancelled) and not self._looked(step, ready, result):
-                held.add(step["name"])
-        begun = [step for step in steps if step["name"] not in held]
+        """Carry out the plan by one call. Check mode: whether Slurm would accept each launch."""
+        wanted = [step for step in steps if step["action"] == "launch" or not self._task.check_mode]
         wanted = [
             step
-            for step in begun
-            if step["action"] in ("cancel", "launch") or (step["action"] == "adopt" and not step["ours"])
+            for step in wanted
+            if step["action"] in ("cancel", "launch")
+            or (step["action"] in ("adopt", "unchanged", "failed") and not step["recorded"])
+            or (step["action"] == "adopt" and not step["ours"])
         ]
+        answer: dict[str, Any] = {"held": [], "answers": []}
         if wanted:
             plan = [
                 plans.Step(**{key: value for key, value in step.items() if key not in _OF_THE_ACTION})
                 for step in wanted
             ]
-            answer = self._module(options, replace(request, steps=plan))
+            answer = self._module(options, replace(request, steps=plan, launches=self._batch(wanted, ready)))
             if answer.get("failed"):
                 raise RankzeroError(str(answer.get("msg")), steps=steps)
             result["slurm_commands"] += answer["slurm_commands"]
-        for step in begun:
-            step["done"] = step["action"] != "launch"
-            if step["action"] in ("adopt", "unchanged", "failed") and not step["recorded"]:
-                self._record(step, ready)
-        for step in _launches(begun, ready):
-            one = ready[step["name"]]
-            one.hinders = "; ".join(ready[name].hinders for name in one.follows if ready[name].hinders)
-            if one.hinders:
-                self._looked(step, ready, result)
-            else:
-                self._begin(step, ready, result)
+        for step in steps if not self._task.check_mode else ():
+            step["done"] = step["action"] != "launch" and step["name"] not in answer["held"]
+        of_name = {step["name"]: step for step in steps if step["action"] != "cancel"}
+        for each in answer["answers"]:
+            self._answered(of_name[each["name"]], each, ready, result)
 
-    def _looked(self, step: Step, ready: Mapping[str, _Ready], result: dict[str, Any]) -> bool:
-        """Whether a launch could be made now. What it lacks is built with the rest, even if the launch must wait for
-        those that it follows.
-        """
-        one = ready[step["name"]]
-        answer = self._launch(step, ready, rehearse=True)
-        possible = self._possible(step, answer, ready, result)
-        if possible and one.hinders and not result["missing"]:
-            self._refused(step, {"msg": one.hinders})
-        if not possible or one.hinders:
-            one.hinders = f"follows {step['name']}, which could not be launched now"
-            return False
-        one.generation = str(answer.get("generation", ""))
-        return True
+    def _batch(self, wanted: list[Step], ready: Mapping[str, _Ready]) -> str:
+        """The launches of a plan, each after those that it follows, as text for the module."""
+        of_name = {step["name"]: step for step in wanted if step["kind"] == "sweep" or step["action"] == "launch"}
+        launches = [_launch(of_name[name], one) for name, one in ready.items() if name in of_name]
+        known = {
+            name: Before(one.rendered.request["token"], one.generation, one.jobs)
+            for launch in launches
+            for name, one in ((name, ready[name]) for name in launch.follows)
+        }
+        if not self._task.check_mode:
+            shipped: dict[bytes, str] = {}
+            for launch in launches:
+                lines = self.secrets(ready[launch.name].spec.job, self._task_vars)
+                if lines:
+                    shipped[lines] = shipped.get(lines) or self.ship_secrets(lines, f"secrets-{len(shipped)}.env")
+                    launch.request.get("array", launch.request)["secrets_file"] = shipped[lines]
+        return packed(launches, known)
 
-    def _begin(self, step: Step, ready: Mapping[str, _Ready], result: dict[str, Any]) -> None:
-        """Make one launch of the plan."""
-        one = ready[step["name"]]
-        answer = self._launch(step, ready, rehearse=False)
-        result["slurm_commands"] += answer.get("slurm_commands", 0)
+    def _answered(
+        self, step: Step, answer: Mapping[str, Any], ready: Mapping[str, _Ready], result: dict[str, Any]
+    ) -> None:
+        """Take over the outcome of one launch of the plan."""
+        if self._task.check_mode:
+            one = ready[step["name"]].rendered.first
+            if answer["job"] and answer["job"]["launch_state"] == "planned" and answer["job"]["generation"] == 1:
+                result["diff"].append(compared(one, answer["predecessor"])[1])
+            result["diff"] += answer["diff"]
+            if answer["msg"]:
+                self._refused(step, answer)
+            return
         if not self._possible(step, answer, ready, result):
-            one.hinders = f"follows {step['name']}, which could not be launched now"
+            return
+        sweep, job = answer["sweep"], answer["job"]
+        if step["action"] != "launch" or not (sweep or job):
             return
         step["done"] = True
-        launch = read_result(answer)
-        if isinstance(launch, SweepResult):
-            active = [element for element in launch.elements if element.standing == ACTIVE]
-            step["elements"] = [{"key": each.key, "job_id": each.job_id, "run_dir": each.run_dir} for each in active]
-            step["job_id"] = ",".join(array.job_id for array in launch.arrays) or step["job_id"]
-            counts = ", ".join(f"{count} {name}" for name, count in launch.counts.items())
-            self._say(f"{step['name']}: {counts}; {launch.sweep_dir}")
+        if sweep:
+            step["elements"] = sweep["active"]
+            step["job_id"] = ",".join(sweep["arrays"]) or step["job_id"]
+            counts = ", ".join(f"{count} {name}" for name, count in sweep["counts"].items())
+            self._say(f"{step['name']}: {counts}; {sweep['sweep_dir']}")
         else:
-            step.update(generation=launch.generation, job_id=launch.job_id, run_dir=launch.run_dir)
+            step.update(generation=job["generation"], job_id=job["job_id"], run_dir=job["run_dir"])
             how = {"submitted": "submitted", "adopted": "already there and active, adopted"}
-            outcome = how.get(launch.launch_state, launch.launch_state)
+            outcome = how.get(job["launch_state"], job["launch_state"])
             self._say(f"{step['name']}: job {step['job_id']}, generation {step['generation']}: {outcome}")
-        try:
-            _note(one, step, launch.active_ids())
-            if launch.hopeless:
-                one.hinders = f"follows {step['name']}, which has failed meanwhile"
-        except RankzeroError as error:
-            one.hinders = error.message
-
-    def _record(self, step: Step, ready: Mapping[str, _Ready]) -> None:
-        """Record the elements of a sweep for readers of its results, if all of them belong to other sweeps."""
-        one = ready[step["name"]]
-        launch = one.rendered.submitted({}, (), relaunch="never")
-        first = one.rendered.element_keys()[:1]
-        answer = self.launched_stage(one.rendered.stage, launch, self._task_vars, elements=first)
-        if answer.get("failed"):
-            self._refused(step, answer)
 
     def _possible(
         self, step: Step, answer: Mapping[str, Any], ready: Mapping[str, _Ready], result: dict[str, Any]
     ) -> bool:
         """Whether a launch was, or could be, made. If not, record why: refused, or something must be built first."""
-        if answer.get("failed"):
+        if answer["msg"]:
             self._refused(step, answer)
             return False
         one = ready[step["name"]]
+        if not answer["missing"]:
+            return True
         try:
-            needed = self.producers({"missing": _to_build(answer)}, one.rendered.first, one.spec.job)
+            needed = self.producers({"missing": answer["missing"]}, one.rendered.first, one.spec.job)
         except RankzeroError as error:
             self._refused(step, {"msg": error.message})
             return False
         result["snapshots"] = needed["snapshots"]
         known = {ref["path"] for ref in result["missing"]}
         result["missing"] += [ref for ref in needed["missing"] if ref["path"] not in known]
-        if needed["missing"]:
-            self._say(f"{step['name']}: to be built first: {', '.join(ref['kind'] for ref in needed['missing'])}")
-        return not needed["missing"]
+        self._say(f"{step['name']}: to be built first: {', '.join(ref['kind'] for ref in needed['missing'])}")
+        return False
 
     def _refused(self, step: Step, answer: Mapping[str, Any]) -> None:
         step["error"] = str(answer.get("msg"))
@@ -319,10 +274,22 @@ class ActionModule(LaunchManyAction):
         display.display(f"{self._host}: {text}", color=color)
 
 
-def _launches(steps: list[Step], ready: Mapping[str, _Ready]) -> list[Step]:
-    """The launches to make, each after those that it follows."""
-    found = {step["name"]: step for step in steps if step["action"] == "launch"}
-    return [found[name] for name in ready if name in found]
+def _launch(step: Step, one: _Ready) -> BatchLaunch:
+    """The launch of a step; for a sweep whose elements all exist, what is needed to record them."""
+    request = {**one.rendered.launch.arguments}
+    if step["kind"] == "sweep":
+        request["array"] = {**request["array"]}
+    if step["anew"]:
+        request.get("array", request).update(supersedes=True, relaunch="on_failure")
+    # If all elements of a sweep are submitted, they need not be named.
+    narrowed = len(step["submits"]) < len(one.rendered.element_keys())
+    return BatchLaunch(step["name"], request, one.follows, list(step["submits"]) if narrowed else [])
+
+
+def _runtime(ready: Mapping[str, _Ready]) -> dict[str, Any]:
+    """The job runtime, which all launches of one release on one cluster share."""
+    refs = next(iter(ready.values())).rendered.request["refs"]
+    return dict(next(ref for ref in refs if ref["kind"] == "runtime"))
 
 
 def _state_root(ready: Mapping[str, _Ready]) -> str:
@@ -344,13 +311,11 @@ def _steps(planned: list[Step], ready: Mapping[str, _Ready]) -> list[Step]:
     return steps
 
 
-def _note(one: _Ready, step: Step, jobs: list[str] | None = None) -> None:
-    """Record what later launches must know about a launch. `jobs`: what they wait for, if a submission returned it."""
+def _note(one: _Ready, step: Step) -> None:
+    """Record what later launches must know about a launch that exists."""
     one.generation = str(step["generation"] or "")
-    if jobs is None:
-        listed = step["elements"] if step["kind"] == "sweep" else [step] if step["action"] == "adopt" else []
-        jobs = [str(each["job_id"]) for each in listed if each["job_id"]]
-    one.jobs = jobs
+    listed = step["elements"] if step["kind"] == "sweep" else [step] if step["action"] == "adopt" else []
+    one.jobs = [str(each["job_id"]) for each in listed if each["job_id"]]
 
 
 def _active(steps: list[Step]) -> list[str]:
@@ -362,11 +327,6 @@ def _active(steps: list[Step]) -> list[str]:
         elif step["action"] == "adopt" or (step["action"] == "launch" and step["done"]):
             found += [step["run_dir"]] if step["run_dir"] else []
     return found
-
-
-def _to_build(answer: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The missing inputs, except the job runtime, which every launch copies itself."""
-    return [ref for ref in answer.get("missing", []) if ref["kind"] != "runtime"]
 
 
 def _standing(steps: list[Step]) -> dict[str, str]:

@@ -211,31 +211,85 @@ slurm_commands:
   type: int
 """
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, replace
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.cluster import planned, prepare
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.batch import (
+    Batch,
+    SlurmOfMany,
+    forget_secrets,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import BatchLaunch, unpacked
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import is_present
 
 ARGUMENT_SPEC = {**ARGUMENTS, "_request": {"type": "dict"}}
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    """The cluster's half: plan, register, cancel. The action plugin of the same name reads the folder and launches."""
-    slurm, request = Slurm(), ReconcileRequest.of(module.params["_request"])
+    """The cluster's half: plan, register, cancel, launch. The action plugin of the same name reads the folder."""
+    slurm, request = SlurmOfMany(), ReconcileRequest.of(module.params["_request"])
     result: dict[str, Any] = {"changed": False}
     if request.steps is None:
         result["steps"] = [asdict(step) for step in planned(slurm, request)]
-    elif not module.check_mode:
-        for sentence in prepare(slurm, request):
-            slurm.note(sentence)
-        result["changed"] = any(step.action == "cancel" for step in request.steps)
+        result["runtime_missing"] = not (request.runtime and is_present(request.runtime))
+    else:
+        launches, known = unpacked(request.launches)
+        batch = Batch(slurm, known, module.check_mode)
+        try:
+            result["held"] = _carried_out(slurm, request, request.steps, launches, batch)
+        finally:
+            forget_secrets(launches)
+        result["answers"] = batch.results()
+        result["changed"] = any(step.action in ("cancel", "launch") for step in request.steps)
     return {**result, "slurm_commands": slurm.commands, "warnings": slurm.notes}
+
+
+def _carried_out(
+    slurm: Slurm, request: ReconcileRequest, steps: Sequence[Step], launches: Sequence[BatchLaunch], batch: Batch
+) -> list[str]:
+    """Carry out the steps. A job is cancelled for its successor only once the successor can be launched.
+
+    Returns the names of launches that were held back for that.
+    """
+    new = {step.name for step in steps if step.action == "launch"}
+    to_launch = [launch for launch in launches if launch.name in new]
+    batch.look_up(to_launch)
+    if batch.check_mode:
+        for launch in to_launch:
+            batch.launch(launch)
+        return []
+    if request.runtime and request.runtime.get("files"):
+        publish_files(request.runtime["path"], request.runtime["files"])
+    cancelled = {step.name for step in steps if step.action == "cancel"}
+    held: list[str] = []
+    for launch in to_launch:
+        if (launch.name in cancelled or any(name in held for name in launch.follows)) and not batch.look(launch):
+            held.append(launch.name)
+    begun = [step for step in steps if step.name not in held]
+    for sentence in prepare(slurm, replace(request, steps=[step for step in begun if _registers(step)])):
+        slurm.note(sentence)
+    unrecorded = {step.name for step in begun if step.action != "cancel" and not step.recorded}
+    for launch in launches:
+        if launch.name in new:
+            if launch.name not in held:
+                batch.launch(launch)
+        elif launch.name in unrecorded:
+            batch.record(launch)
+    return held
+
+
+def _registers(step: Step) -> bool:
+    return step.action in ("cancel", "launch") or (step.action == "adopt" and not step.ours)
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step
@@ -18,7 +19,8 @@ class ReconcileRequest:
     """A request for a reconciliation.
 
     `set`: the name of the folder of job files; `facts`: its origin. The keys in `wanted` are complete. `steps`: the
-    steps to carry out; None requests the plan.
+    steps to carry out; None requests the plan. `launches`: their launches (submit/many). `runtime`: the job runtime
+    of all launches, as in a launch's refs, with `files` if it is to be copied.
     """
 
     state_root: str
@@ -27,6 +29,8 @@ class ReconcileRequest:
     policies: Policies
     wanted: Sequence[Wanted]
     steps: Sequence[Step] | None = None
+    launches: str = ""
+    runtime: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, given: JsonObject) -> ReconcileRequest:

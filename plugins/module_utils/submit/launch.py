@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
@@ -83,6 +83,8 @@ class Launcher:
         self.inside = Inside(request, slurm, sleep, clock)
         self.excluded: list[Exclusion] = []
         self.checks: checks.Checks | None = None
+        #: The status of generations that have ended, by path, if it is known already (many/batch.py).
+        self.ended: Mapping[str, LaunchStatus] = {}
 
     @property
     def policy(self) -> Policy:
@@ -154,6 +156,8 @@ class Launcher:
 
         Raises `SlurmUnavailable` if the status cannot be decided.
         """
+        if run.path in self.ended:
+            return self.ended[run.path]
         (status,) = statuses(self.slurm, [run], self.policy)
         return status.decided(**self._identity(run))
 

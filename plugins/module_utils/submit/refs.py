@@ -171,8 +171,8 @@ def absent(
                     f"{ref['kind']}: the use of {ref['path']} cannot be recorded there ({error.strerror}): a "
                     "prune of that store by another user does not know of this launch"
                 )
-            # A prune may have removed the item before it was marked.
-            there = is_present(ref)
+            # A prune may have removed the item, as a whole, before it was marked. The runtime's files were just read.
+            there = os.path.isdir(ref["path"]) if ref["kind"] == "runtime" else is_present(ref)
         if not there:
             missing.append(dict(ref))
     return missing

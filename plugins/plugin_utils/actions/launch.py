@@ -159,11 +159,11 @@ class LaunchAction(Action):
 
         return secret_lines(job.spec, os.environ, variable)
 
-    def ship_secrets(self, lines: bytes) -> str:
+    def ship_secrets(self, lines: bytes, name: str = "secrets.env") -> str:
         """Write the values through the connection into the task's remote folder (0700). The module reads them there."""
         if not self._connection._shell.tmpdir:
             self._make_tmp_path()
-        path: str = self._connection._shell.join_path(self._connection._shell.tmpdir, "secrets.env")
+        path: str = self._connection._shell.join_path(self._connection._shell.tmpdir, name)
         self._transfer_data(path, lines)
         self._fixup_perms2([self._connection._shell.tmpdir, path])
         return path

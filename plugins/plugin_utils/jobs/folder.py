@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Stage, stages
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import (
     Job,
     cluster_settings,
-    load_job_file,
+    parse_job_text,
     read_job,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import Roots, repository_root
@@ -55,11 +56,14 @@ def job_files(folder: str) -> list[str]:
 def inside_code(launches: Sequence[tuple[Spec, Snapshot]]) -> list[str]:
     """The names of launches whose code contains one of their job files."""
     files = [os.path.realpath(spec.path) for spec, _snapshot in launches]
+    # Job files below each folder of code. Many launches share one.
+    below: dict[str, set[str]] = {}
     found = []
     for spec, snapshot in launches:
-        known = {entry.path for entry in snapshot.files}
         root = os.path.realpath(snapshot.src)
-        if any(os.path.relpath(file, root) in known for file in files):
+        if root not in below:
+            below[root] = {os.path.relpath(file, root) for file in files}
+        if not below[root].isdisjoint(entry.path for entry in snapshot.files):
             found.append(spec.job.spec.name)
     return sorted(found)
 
@@ -132,8 +136,12 @@ def _not_here(specs: list[Spec], known: set[str]) -> list[str]:
 def _is_pipeline(path: str) -> bool:
     """Whether a file is a pipeline file, which only gives an order of jobs."""
     try:
-        layer, _folder = load_job_file(path, os.sep)
-    except RankzeroError:
+        text = named_text(path, "job")
+        # Most files need not be parsed for this. An escape in quotes could hide the word.
+        if "jobs" not in text and "\\" not in text:
+            return False
+        layer = parse_job_text(text, path)
+    except (RankzeroError, FileNotFoundError):
         return False
     return "jobs" in layer.data and "name" not in layer.data
 

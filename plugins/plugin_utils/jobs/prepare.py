@@ -85,6 +85,7 @@ class Prepared:
     leaving: Leaving
 
 
+@functools.cache
 def runtime_bundle() -> tuple[str, dict[str, str]]:
     """(key, files) of the job runtime. The key covers the contents, so an upgrade never changes a job's runtime."""
     files = {}
@@ -112,7 +113,8 @@ def prepare(
     """
     spec = job.spec
     _check_kind(spec, after)
-    snapshot = (snapshots or Snapshots()).take(job.code_src, _chosen(elements or [spec]))
+    snapshots = snapshots or Snapshots()
+    snapshot = snapshots.take(job.code_src, _chosen(elements or [spec]))
     if spec.code.dirty == "refuse":
         provenance.refuse_changes(snapshot)
     _check_program(spec, snapshot)
@@ -136,7 +138,7 @@ def prepare(
     places = _container_places(site, elements)
     plan_of = functools.partial(plan, inputs=replace(inputs, code=snapshot.digest), site=site, container_places=places)
     made = plan_of(spec, job.merged)
-    files = _files(made, job, snapshot, facts, after)
+    files = _files(made, job, facts, _of_the_code(snapshot, snapshots), after)
     arguments = {
         **request_of(made, site, _refs(made, runtime_key), files, relaunch).arguments(),
         "code": _compared(snapshot),
@@ -203,12 +205,22 @@ def _environment_source(job: Job) -> EnvironmentSource | None:
     return environment_source(job)
 
 
+def _of_the_code(snapshot: Snapshot, snapshots: Snapshots) -> tuple[JsonObject, str]:
+    """What launch.json says about the code, and the uncommitted changes."""
+    return {**snapshot.facts(), "repository": snapshots.origin(snapshot)}, snapshots.diff(snapshot)
+
+
 def _files(
-    made: Plan, job: Job, snapshot: Snapshot, facts: Mapping[str, Any], after: Sequence[Upstream] | None
+    made: Plan,
+    job: Job,
+    facts: Mapping[str, Any],
+    code: tuple[JsonObject, str],
+    after: Sequence[Upstream] | None,
 ) -> dict[str, str]:
-    """The files of the run directory, by name."""
+    """The files of the run directory, by name. `code`: see _of_the_code."""
+    about_code, changes = code
     known: dict[str, Any] = {
-        "code": {**snapshot.facts(), "repository": provenance.origin(snapshot.src)},
+        "code": about_code,
         "submitted_by": f"{getpass.getuser()}@{platform.node()}",
     }
     if after:
@@ -221,7 +233,6 @@ def _files(
         "launch.json": _json(record),
         "contract.json": _json(contract(job.spec)),
     }
-    changes = provenance.diff(snapshot)
     if changes:
         files[provenance.DIFF_FILE] = changes
     return files

@@ -123,15 +123,30 @@ def patterns_of(snapshot: Snapshot, exclude: Iterable[str]) -> tuple[str, ...]:
     return (*exclude, *("/" + re.sub(r"([*?[])", r"[\1]", path) for path in snapshot.left_out))
 
 
+@dataclass(frozen=True)
+class Folder:
+    """A folder as it was when a command read it. Launches with other commands may choose other files of it."""
+
+    root: str
+    known: Listing
+    entries: list[Entry]
+    changed: list[str]
+
+
 def take(src: str, chosen: Chosen = PROGRAM) -> Snapshot:
     """Take a snapshot of the folder `src`.
 
     Raises RankzeroError if `src` is not a folder, contains no files, or a pattern is invalid.
     """
+    return snapshot_of(read(src, chosen.exclude), chosen)
+
+
+def read(src: str, exclude: Iterable[str] = ()) -> Folder:
+    """Read the folder `src` without what `exclude` names. Raises RankzeroError as `take` does."""
     root = os.path.abspath(os.path.expanduser(src))
     if not os.path.isdir(root):
         raise RankzeroError(f"code.src: {src!r} is not a folder on the controller ({root}). Name the program's folder.")
-    unwanted = matcher(chosen.exclude)
+    unwanted = matcher(exclude)
     debris = matcher(DEBRIS)
     known = listing(root)
     if known is None or not (known.tracked or known.untracked):  # git ignores the complete folder: as if without git
@@ -146,6 +161,12 @@ def take(src: str, chosen: Chosen = PROGRAM) -> Snapshot:
         )
     new = set(known.untracked)
     changed = sorted(path for path in known.changed if not unwanted(path) and not (path in new and debris(path)))
+    return Folder(root, known, entries, changed)
+
+
+def snapshot_of(folder: Folder, chosen: Chosen) -> Snapshot:
+    """The snapshot of those files of a folder that are the code of a launch."""
+    root, known, entries, changed = folder.root, folder.known, folder.entries, folder.changed
     whole = _snapshot(root, known, entries, changed)
     launching = _launching(root, [entry.path for entry in entries], chosen)
     program = [entry for entry in entries if entry.path not in launching]

@@ -18,12 +18,15 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import (
     PROGRAM,
     Chosen,
+    Folder,
     Snapshot,
     patterns_of,
-    take,
+    read,
+    snapshot_of,
 )
 
 #: The variable in which our role and playbooks pass the snapshots' file from task to task.
@@ -36,6 +39,10 @@ class Snapshots:
     def __init__(self, path: str | None = None) -> None:
         self.kept: dict[tuple[str, ...], Snapshot] = {}
         self.path = path
+        # Each folder is read once for all launches: git is asked about it by several commands.
+        self._folders: dict[tuple[str, ...], Folder] = {}
+        self._origins: dict[str, str | None] = {}
+        self._diffs: dict[tuple[str, str, tuple[str, ...]], str] = {}
         if path:
             try:
                 with open(path, encoding="utf-8") as stream:
@@ -52,11 +59,30 @@ class Snapshots:
         root = os.path.abspath(os.path.expanduser(src))
         name = _name(root, chosen)
         if name not in self.kept:
-            self.kept[name] = snapshot = take(src, chosen)
+            self.kept[name] = snapshot = snapshot_of(self._folder(src, chosen.exclude), chosen)
             # Another task sends what is missing on the cluster. It gets a pattern for each file that is left out.
             for one in (snapshot, *([snapshot.whole] if snapshot.whole else [])):
                 self.kept[_name(root, Chosen.everything(patterns_of(one, chosen.exclude)))] = one
         return self.kept[name]
+
+    def _folder(self, src: str, exclude: tuple[str, ...]) -> Folder:
+        name = (os.path.abspath(os.path.expanduser(src)), *exclude)
+        if name not in self._folders:
+            self._folders[name] = read(src, exclude)
+        return self._folders[name]
+
+    def origin(self, snapshot: Snapshot) -> str | None:
+        """The address of the repository of a snapshot's folder, as provenance.origin says it."""
+        if snapshot.src not in self._origins:
+            self._origins[snapshot.src] = provenance.origin(snapshot.src)
+        return self._origins[snapshot.src]
+
+    def diff(self, snapshot: Snapshot) -> str:
+        """The uncommitted changes of a snapshot, as provenance.diff says them."""
+        name = (snapshot.src, snapshot.digest, snapshot.changed)
+        if name not in self._diffs:
+            self._diffs[name] = provenance.diff(snapshot)
+        return self._diffs[name]
 
     def save(self, folder: str) -> str:
         """Write them to a new file in `folder`, which is removed when the command ends. Returns its path."""

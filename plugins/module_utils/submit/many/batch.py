@@ -1,0 +1,231 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make many launches in one call, each after those that it follows.
+
+What all launches have in common is found out once: what Slurm says about partitions, nodes, accounts and settings, and
+the state of launches that have ended. So the number of Slurm commands besides sbatch does not grow with their number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import BatchLaunch, Before
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.patience import statuses, submitting
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import Submission, carry_out
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import (
+    LaunchResult,
+    SubmissionResult,
+    SweepResult,
+    read_result,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
+
+# Commands that describe the cluster. Their answers are the same for all launches of a call.
+_ABOUT_THE_CLUSTER = ("sinfo", "sacctmgr", "scontrol", "quota")
+
+
+class SlurmOfMany(Slurm):
+    """Slurm's commands for many launches: a question about the cluster is asked once."""
+
+    def attempt(
+        self,
+        name: str,
+        *args: str,
+        timeout: float | None = None,
+        stdin: str | None = None,
+        cwd: str | None = None,
+    ) -> CommandResult:
+        """As Slurm.attempt. No answer is not remembered, nor is what a command says about jobs."""
+        lasting = name in _ABOUT_THE_CLUSTER and not {"job", "ping"}.intersection(args)
+        # The number of a user's jobs: compared with limits before the first submission. Later sbatch says it.
+        lasting = lasting or (name == "squeue" and "--array" in args)
+        if not lasting or stdin is not None:
+            return super().attempt(name, *args, timeout=timeout, stdin=stdin, cwd=cwd)
+        answers: dict[tuple[str, ...], CommandResult] = self.__dict__.setdefault("_answers", {})
+        question = (name, *args)
+        known = answers.get(question)
+        if known is None:
+            known = super().attempt(name, *args, timeout=timeout, cwd=cwd)
+            if not known.silent:
+                answers[question] = known
+        return known
+
+
+@dataclass
+class Answer:
+    """The outcome of one launch of a batch, with what the controller has to know.
+
+    `msg`: why it was not possible, or empty. `missing`: what must be built first. `job` or `sweep`: the launch.
+    `diff`, `predecessor`: in check mode only.
+    """
+
+    name: str
+    msg: str = ""
+    missing: list[dict[str, str]] = field(default_factory=list)
+    job: JsonObject | None = None
+    sweep: JsonObject | None = None
+    diff: list[dict[str, str]] = field(default_factory=list)
+    predecessor: JsonObject | None = None
+
+
+@dataclass
+class Batch:
+    """The launches of one call. `known`: the launches before that are not made here, by name."""
+
+    slurm: Slurm
+    known: dict[str, Before]
+    check_mode: bool = False
+    answers: dict[str, Answer] = field(default_factory=dict)
+    # Slurm's silence: nothing more is tried then.
+    silence: str = ""
+    _ended: dict[str, LaunchStatus] = field(default_factory=dict)
+
+    def look_up(self, launches: Sequence[BatchLaunch]) -> None:
+        """Find out what has become of earlier generations, by one query. An active one is asked about again, because
+        much may happen until it is its turn. Raises SlurmUnavailable.
+        """
+        folders = [str(launch.request["runs_dir"]) for launch in launches if not launch.is_sweep]
+        runs = [run for folder in folders for run in generations(folder)[-1:]]
+        policy = submitting(self.slurm, self.check_mode, time.sleep, time.time)
+        for status in statuses(self.slurm, runs, policy) if runs else ():
+            if status.over:
+                self._ended[status.run.path] = status
+
+    def look(self, launch: BatchLaunch) -> bool:
+        """Return whether a launch could be made now. What it lacks is to be built with the rest, even if the launch
+        must wait for those that it follows.
+        """
+        hinders = self._hinders(launch)
+        answer, _made = self._carry_out(launch, check_mode=True)
+        if not answer.msg and not answer.missing and hinders:
+            # If something is built, the launch is tried again, and reports the reason then.
+            answer.msg = "" if any(each.missing for each in self.answers.values()) else hinders
+            answer.job = answer.sweep = None
+        elif not answer.msg and not answer.missing:
+            generation = str((answer.job or {}).get("generation") or "")
+            self.known[launch.name] = Before(launch.token, generation)
+            return True
+        self.answers[launch.name] = answer
+        self._hold(launch)
+        return False
+
+    def launch(self, launch: BatchLaunch) -> None:
+        """Make a launch, unless one that it follows could not be made. In check mode, only see what would happen."""
+        if not self.check_mode and self._hinders(launch):
+            self.look(launch)
+            return
+        answer, made = self._carry_out(launch, check_mode=self.check_mode)
+        self.answers[launch.name] = answer
+        if (answer.msg or answer.missing) and not self.check_mode:
+            self._hold(launch)
+            return
+        generation, jobs, hinders = "", [], ""
+        if made is not None:
+            generation = str(made.generation or "") if isinstance(made, LaunchResult) else ""
+            try:
+                jobs = made.active_ids()
+            except RankzeroError as error:
+                hinders = error.message
+            if made.hopeless:
+                hinders = f"follows {launch.name}, which has failed meanwhile"
+        self.known[launch.name] = Before(launch.token, generation, jobs, hinders)
+
+    def record(self, launch: BatchLaunch) -> None:
+        """Record the elements of a sweep for readers of its results, if all of them belong to other sweeps."""
+        array = {**launch.request["array"], "relaunch": "never"}
+        first = [element["key"] for element in launch.request["elements"][:1]]
+        only = replace(launch, request={**launch.request, "array": array}, follows=(), elements=first)
+        answer, _made = self._carry_out(only, check_mode=self.check_mode)
+        if answer.msg:
+            self.answers[launch.name] = answer
+
+    def results(self) -> list[ModuleResult]:
+        """Return the answers for the controller."""
+        return [asdict(answer) for answer in self.answers.values()]
+
+    def _hold(self, launch: BatchLaunch) -> None:
+        self.known[launch.name] = Before(
+            launch.token, hinders=f"follows {launch.name}, which could not be launched now"
+        )
+
+    def _hinders(self, launch: BatchLaunch) -> str:
+        return "; ".join(self.known[name].hinders for name in launch.follows if self.known[name].hinders)
+
+    def _carry_out(self, launch: BatchLaunch, *, check_mode: bool) -> tuple[Answer, SubmissionResult | None]:
+        """Make one launch. A failure is an answer, too."""
+        if self.silence:
+            return Answer(launch.name, self.silence), None
+        before = [self.known[name] for name in launch.follows]
+        generations = {each.token: each.generation for each in before}
+        request = launch.submitted(generations, [job for each in before for job in each.jobs])
+
+        def launcher_of(given: JsonObject, submitter: str) -> Submission:
+            if not launch.is_sweep:
+                launcher = Launcher(Request.of(given, submitter), self.slurm, check_mode=check_mode)
+                launcher.ended = self._ended
+                return launcher
+            of_sweep = {**given, "only": launch.elements}
+            secrets_file = given["array"].get("secrets_file")
+            return SweepLauncher(SweepRequest.of(of_sweep, submitter, secrets_file), self.slurm, check_mode=check_mode)
+
+        params = {"_request": request, "_runtime": None, "state": "present"}
+        try:
+            result = carry_out(params, None, launcher_of, self.slurm, check_mode=check_mode)
+        except SlurmUnavailable as error:
+            self.silence = error.message
+            return Answer(launch.name, error.message), None
+        except RankzeroError as error:
+            return Answer(launch.name, error.message), None
+        except OSError as error:
+            return Answer(launch.name, f"{error.filename or 'state_root'}: {error.strerror or error}"), None
+        made = read_result(result)
+        return _answer(launch.name, made, check_mode), made
+
+
+def _answer(name: str, made: SubmissionResult, check_mode: bool) -> Answer:
+    """The part of a launch's result that the controller needs. A whole one is as large as the launch's files."""
+    # Every call copies the job runtime itself.
+    missing = [dict(ref) for ref in made.missing if ref["kind"] != "runtime"]
+    if isinstance(made, SweepResult):
+        active = [
+            {"key": each.key, "job_id": each.job_id, "run_dir": each.run_dir}
+            for each in made.elements
+            if each.standing == ACTIVE
+        ]
+        arrays = [array.job_id for array in made.arrays]
+        sweep = {"counts": dict(made.counts), "sweep_dir": made.sweep_dir, "arrays": arrays, "active": active}
+        return Answer(name, missing=missing, sweep=sweep, diff=[dict(made.diff)] if check_mode else [])
+    job = {
+        "generation": made.generation,
+        "job_id": made.job_id,
+        "run_dir": made.run_dir,
+        "launch_state": made.launch_state,
+    }
+    answer = Answer(name, missing=missing, job=job)
+    if check_mode:
+        answer.diff = [dict(each) for each in made.diff if each["before"] != each["after"]]
+        answer.predecessor = dict(made.predecessor) if made.predecessor and made.generation == 1 else None
+    return answer
+
+
+def forget_secrets(launches: Sequence[BatchLaunch]) -> None:
+    """Remove the files of secrets that were sent for this call."""
+    for launch in launches:
+        path = launch.request.get("array", launch.request).get("secrets_file")
+        with contextlib.suppress(OSError):
+            os.unlink(path or "")
