@@ -21,25 +21,18 @@ rankzero_libraries=${LD_LIBRARY_PATH:-}
 # shellcheck disable=SC1090
 . "$RANKZERO_CONTAINER_ENV" || { printf '[rankzero] the run directory %s is not in the container\n' "$RANKZERO_RUN_DIR"; exit 78; }
 while read -r _ rankzero_fact rankzero_folder; do
-    [ "$rankzero_fact" = libraries ] || continue
-    case ":$rankzero_libraries:" in
-        *":$rankzero_folder:"*)
-            case ":${LD_LIBRARY_PATH:-}:" in
-                *":$rankzero_folder:"*) ;;
-                *) export LD_LIBRARY_PATH="$rankzero_folder:$LD_LIBRARY_PATH" ;;
-            esac ;;
-    esac
+    [[ $rankzero_fact = libraries && :$rankzero_libraries: = *":$rankzero_folder:"* \
+        && :${LD_LIBRARY_PATH:-}: != *":$rankzero_folder:"* ]] || continue
+    export LD_LIBRARY_PATH="$rankzero_folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 done < "$RANKZERO_RUNTIME/container/containers.txt"
 unset rankzero_libraries rankzero_fact rankzero_folder
-case $RANKZERO_PYTHON in
-    */*)
-        # Started once a node: what it says there, it would say to every rank.
-        if [ ! -x "$RANKZERO_PYTHON" ] || { [ "${SLURM_LOCALID:-0}" = 0 ] && ! "$RANKZERO_PYTHON" -c ''; }; then
-            printf '[rankzero] the environment'"'"'s Python %s does not start in the container: it was built for the nodes; give an image with the same system, mount what it needs, or use the Python of the image (environment.mode none)\n' \
-                "$RANKZERO_PYTHON"
-            exit 78
-        fi
-        export PATH="${RANKZERO_PYTHON%/*}:$PATH"
-        ;;
-esac
+if [[ $RANKZERO_PYTHON = */* ]]; then
+    # Tried once on each node: a message from every rank would say the same.
+    if [ ! -x "$RANKZERO_PYTHON" ] || { [ "${SLURM_LOCALID:-0}" = 0 ] && ! "$RANKZERO_PYTHON" -c ''; }; then
+        printf "[rankzero] the environment's Python %s does not start in the container: it was built for the nodes; give an image with the same system, mount what it needs, or use the Python of the image (environment.mode none)\n" \
+            "$RANKZERO_PYTHON"
+        exit 78
+    fi
+    export PATH="${RANKZERO_PYTHON%/*}:$PATH"
+fi
 exec /bin/bash "$@"

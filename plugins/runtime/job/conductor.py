@@ -26,9 +26,9 @@ def do(job: Job, words: list[str]) -> None:
     elif name == "preflight":
         from preflight import preflight_steps
 
-        # Seconds, the number of words of srun, those, and what enters the container.
-        count = int(given[1])
-        preflight_steps.preflight(job, int(given[0]), given[2 : 2 + count], given[2 + count :])
+        # Seconds, the words of srun, and after `--` what enters the container.
+        end = given.index("--") if "--" in given else len(given)
+        preflight_steps.preflight(job, int(given[0]), given[1:end], given[end + 1 :])
     elif name == "launch":
         from job import launch
 

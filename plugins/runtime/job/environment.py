@@ -9,20 +9,33 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 #: How the bash beside the conductor is told of its two descriptors; no other process may see it.
 VARIABLE = "RANKZERO_CONDUCTOR"
+#: Set by the script of a job whose container stands in its header: Slurm has read the user's login for it.
+LOGIN = "RANKZERO_LOGIN_DROPPED"
+_KEPT = ("SLURM", "RANKZERO_", "CUDA_", "NVIDIA_", "ROCR_", "HIP_", "GPU_", "ZE_")
+_ALSO_KEPT = ("HOME", "USER", "PATH", "TMPDIR", "HOSTNAME", "PWD", "SHLVL")
 # Bash's own: the conductor is one more level, and each program has its own.
-_BASHS = ("_", VARIABLE)
+_BASHS = ("_", VARIABLE, LOGIN)
 
 
 def initial() -> dict[str, str]:
-    """The environment that this process was started with. os.environ is not that: in the C locale Python sets LC_CTYPE
-    for itself and all that it starts.
+    """The environment that this process was started with, without what the user's login set. os.environ is not that: in
+    the C locale Python sets LC_CTYPE for itself and all that it starts.
     """
     with open("/proc/self/environ", "rb") as stream:
-        return parsed(stream.read().split(b"\0"))
+        entries = stream.read().split(b"\0")
+    env = parsed(entries)
+    if any(entry.startswith(os.fsencode(LOGIN) + b"=") for entry in entries):
+        return without_login(env)
+    return env
+
+
+def without_login(env: Mapping[str, str]) -> dict[str, str]:
+    """Only what Slurm, this collection and the system set."""
+    return {name: value for name, value in env.items() if name in _ALSO_KEPT or name.startswith(_KEPT)}
 
 
 def parsed(entries: Sequence[bytes]) -> dict[str, str]:

@@ -13,12 +13,10 @@ while read -r name value; do
 done < /proc/self/status
 read -r online < /sys/devices/system/cpu/online || online=$cpus
 gpus=${CUDA_VISIBLE_DEVICES-${ROCR_VISIBLE_DEVICES-}}
-if [ -z "${CUDA_VISIBLE_DEVICES+given}${ROCR_VISIBLE_DEVICES+given}" ]; then
-    # A site without generic resources: whatever lies there.
-    for device in /dev/nvidia[0-9]*; do
-        [ ! -e "$device" ] || gpus="${gpus:+$gpus,}${device#/dev/nvidia}"
-    done
-fi
+# A site without generic resources: all devices of the node.
+[ -n "${CUDA_VISIBLE_DEVICES+set}${ROCR_VISIBLE_DEVICES+set}" ] || for device in /dev/nvidia[0-9]*; do
+    [ ! -e "$device" ] || gpus="${gpus:+$gpus,}${device#/dev/nvidia}"
+done
 printf '[binding] task=%s node=%s cpus=%s online=%s gpus=%s\n' \
     "$SLURM_PROCID" "${SLURMD_NODENAME:-$(uname -n)}" "$cpus" "$online" "${gpus:-none}"
 [ "${SLURM_LOCALID:-0}" != 0 ] || exec "$@"

@@ -33,6 +33,8 @@ from node.reports import required, versions  # noqa: E402
 from preflight.binding import unbound  # noqa: E402
 from preflight.network import fastest_first, free_port, interfaces, rules, usable  # noqa: E402
 
+#: What container/inside.sh says of an image without the job's Python.
+NO_PYTHON = "no-python"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -100,6 +102,10 @@ def contained(enter, imports):
     except OSError as error:
         return {}, [f"{words[0]}: {error.strerror}"]
     lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    if lines[-1:] == [NO_PYTHON]:
+        names = " ".join(name.lstrip("?").partition(":")[0] for name in imports)
+        python = os.environ["RANKZERO_PYTHON"]
+        return {}, [f"the container: has no {python} to import {names}"] if imports else []
     try:
         answer = json.loads(lines[-1])
         problems = answer["problems"]

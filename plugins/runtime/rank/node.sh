@@ -6,23 +6,14 @@
 # Starts torch.distributed.run on one node. Everything that differs between nodes is expanded here, on the node.
 # Usage: node.sh PROGRAM [ARG ...]
 set -u
-rankzero_meeting=(--nnodes="$RANKZERO_NODES" --nproc-per-node="$RANKZERO_RANKS_PER_NODE")
+set -- --no-python /bin/bash "$RANKZERO_RUNTIME/rank/rank.sh" "$@"
 case $RANKZERO_RENDEZVOUS in
-    standalone)
-        rankzero_meeting+=(--standalone)
-        ;;
+    standalone) set -- --standalone "$@" ;;
+    # The node that has this address opens the store, and the others connect to it; the id keeps two jobs apart.
     c10d)
-        # The node whose address it is opens the store, the others look for it there; ids keep two jobs apart.
-        rankzero_meeting+=(
-            --rdzv-backend=c10d --rdzv-endpoint="$RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT"
-            --rdzv-id="${RANKZERO_ATTACHED:-$SLURM_JOB_ID}.$RANKZERO_ATTEMPT"
-        )
+        set -- --rdzv-backend=c10d --rdzv-endpoint="$RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT" \
+            --rdzv-id="${RANKZERO_ATTACHED:-$SLURM_JOB_ID}.$RANKZERO_ATTEMPT" "$@"
         ;;
-    *)
-        rankzero_meeting+=(
-            --node-rank="$SLURM_NODEID" --master-addr="$RANKZERO_MASTER_ADDR" --master-port="$RANKZERO_MASTER_PORT"
-        )
-        ;;
+    *) set -- --node-rank="$SLURM_NODEID" --master-addr="$RANKZERO_MASTER_ADDR" --master-port="$RANKZERO_MASTER_PORT" "$@" ;;
 esac
-exec "$RANKZERO_PYTHON" -m torch.distributed.run "${rankzero_meeting[@]}" \
-    --no-python /bin/bash "$RANKZERO_RUNTIME/rank/rank.sh" "$@"
+exec "$RANKZERO_PYTHON" -m torch.distributed.run --nnodes="$RANKZERO_NODES" --nproc-per-node="$RANKZERO_RANKS_PER_NODE" "$@"

@@ -16,28 +16,26 @@ else
     export NODE_RANK=$GROUP_RANK
 fi
 
-case ${RANKZERO_LOG_STYLE:-rank} in
-    slurm) rankzero_log="$RANKZERO_NAME.$SLURM_JOB_ID.${SLURMD_NODENAME:-$(uname -n)}.$RANK.out" ;;
-    *) rankzero_log=$(printf 'rank-%04d.log' "$RANK") ;;
-esac
+rankzero_log=$(printf 'rank-%04d.log' "$RANK")
+[ "${RANKZERO_LOG_STYLE:-rank}" != slurm ] || rankzero_log="$RANKZERO_NAME.$SLURM_JOB_ID.${SLURMD_NODENAME:-$(uname -n)}.$RANK.out"
 exec >> "$RANKZERO_LOGS/$rankzero_log" 2>&1 || exit 73
-# Whoever waits for the job follows this one; its name alone does not say which it is.
-rankzero_shown=0
-[ "${RANKZERO_LOG_FOLLOW:-first}" = first ] || rankzero_shown=$((WORLD_SIZE - 1))
+# A link to the log of the one rank that is followed by whoever waits for the job.
+rankzero_shown=$((WORLD_SIZE - 1))
+[ "${RANKZERO_LOG_FOLLOW:-first}" != first ] || rankzero_shown=0
 [ "$RANK" != "$rankzero_shown" ] || ln -sfn "$rankzero_log" "$RANKZERO_LOGS/.live" 2> /dev/null
 [ "${RANKZERO_DEBUG:-0}" = 0 ] || set -x
 
-# The interface that the preflight found on all nodes; without one, that which carries the route to the first node (there,
-# the one that has its address). NCCL and Gloo get the same one, and a job's own choice stands.
+rankzero_fail() { printf '[rankzero] %s\n' "$1"; exit 78; }
+# The interface that the preflight found on all nodes. Without a preflight: the interface with the route to the first
+# node (on that node, the one that has its address). NCCL and Gloo get the same one, and a job's own choice stands.
+# Where an image lacks a program of this function, the network libraries choose for themselves.
 rankzero_interface() {
-    # An image may have none of these; then the network libraries choose for themselves.
-    command -v getent > /dev/null && command -v awk > /dev/null && command -v sed > /dev/null || return 0
     rankzero_address=$(getent ahostsv4 "$MASTER_ADDR" | awk 'NR == 1 { print $1 }')
-    [ -n "$rankzero_address" ] && command -v ip > /dev/null || return 0
+    [ -n "$rankzero_address" ] || return 0
     ip -o -4 addr show to "$rankzero_address" | awk 'NR == 1 { print $2; found = 1 } END { exit !found }' \
         || ip -o -4 route get "$rankzero_address" | sed -n 's/.* dev \([^ ]*\).*/\1/p'
 }
-rankzero_chosen=${RANKZERO_INTERFACE:-$(rankzero_interface)}
+rankzero_chosen=${RANKZERO_INTERFACE:-$(rankzero_interface 2> /dev/null)}
 if [ -n "$rankzero_chosen" ]; then
     export GLOO_SOCKET_IFNAME="${GLOO_SOCKET_IFNAME:-$rankzero_chosen}"
     export NCCL_SOCKET_IFNAME="${NCCL_SOCKET_IFNAME:-$rankzero_chosen}"
@@ -50,21 +48,15 @@ rankzero_host=$(uname -n 2> /dev/null || printf '%s' "${SLURMD_NODENAME:-unknown
 # Values are base64, one NAME=VALUE a line: any text survives, newlines too. Tracing is off while they are read.
 { set +x; } 2> /dev/null
 if [ -n "${RANKZERO_SECRETS:-}" ]; then
-    command -v base64 > /dev/null || { printf '[rankzero] the image has no base64, which secrets need\n'; exit 78; }
-    # A pipe in its place would be waited for.
-    if [ ! -f "$RANKZERO_RUN_DIR/secrets.env" ] || ! exec {rankzero_secrets}< "$RANKZERO_RUN_DIR/secrets.env"; then
-        printf '[rankzero] %s sees no secrets.env\n' "$rankzero_host"
-        exit 78
-    fi
-    # Of what is open, not of a name: this user's own file, no link, for nobody else. A minimal image has no stat.
-    rankzero_mode=600
-    command -v stat > /dev/null && rankzero_mode=$(stat -L -c %a "/proc/self/fd/$rankzero_secrets" 2> /dev/null)
-    if [ -L "$RANKZERO_RUN_DIR/secrets.env" ] || [ ! -f "/proc/self/fd/$rankzero_secrets" ] \
-        || [ ! -O "/proc/self/fd/$rankzero_secrets" ] || [ "${rankzero_mode:-600}" != 600 ]; then
-        printf '[rankzero] %s is not read: it must be a file of this user with mode 600, and no link\n' \
-            "$RANKZERO_RUN_DIR/secrets.env"
-        exit 78
-    fi
+    command -v base64 > /dev/null || rankzero_fail "the image has no base64, which secrets need"
+    rankzero_file=$RANKZERO_RUN_DIR/secrets.env
+    # Opening a pipe would block.
+    { [ -f "$rankzero_file" ] && exec {rankzero_secrets}< "$rankzero_file"; } || rankzero_fail "$rankzero_host sees no secrets.env"
+    # Checks the open file, not a name: this user's own regular file with no access for others. A minimal image has no stat.
+    rankzero_open=/proc/self/fd/$rankzero_secrets
+    rankzero_mode=$(command -v stat > /dev/null && stat -L -c %a "$rankzero_open" 2> /dev/null)
+    [[ ! -L $rankzero_file && -f $rankzero_open && -O $rankzero_open && ${rankzero_mode:-600} = 600 ]] \
+        || rankzero_fail "$rankzero_file is not read: it must be a file of this user with mode 600, and no link"
     # Not split by `read`: it would take the padding at the end of a line for a separator.
     while IFS= read -r rankzero_line; do
         case ",$RANKZERO_SECRETS," in *",${rankzero_line%%=*},"*) ;; *) continue ;; esac
@@ -72,26 +64,22 @@ if [ -n "${RANKZERO_SECRETS:-}" ]; then
         export "${rankzero_line%%=*}=${rankzero_value%x}"
     done <&"$rankzero_secrets"
     exec {rankzero_secrets}<&-
-    unset rankzero_line rankzero_value rankzero_mode rankzero_secrets
+    unset rankzero_line rankzero_value rankzero_mode rankzero_open rankzero_file rankzero_secrets
 fi
 
 printf '[rankzero] RANK=%s LOCAL_RANK=%s WORLD_SIZE=%s NODE_RANK=%s host=%s attempt=%s master=%s:%s interface=%s\n' \
     "$RANK" "$LOCAL_RANK" "$WORLD_SIZE" "$NODE_RANK" "$rankzero_host" "$RANKZERO_ATTEMPT" "$MASTER_ADDR" "$MASTER_PORT" \
     "${rankzero_chosen:-unset}"
-# The sampler of this node, where there is a Python. Not as a child of the rank ($$): a program that waits for all its
-# children would wait for it. Signals that end the ranks leave it alone: the time until they have saved themselves counts.
-# With a low priority, where there is a `nice`: the ranks start at the same moment and go first.
-if [ "$LOCAL_RANK" = 0 ] && [ "${RANKZERO_MONITOR_HOST:-0}${RANKZERO_MONITOR_GPU:-0}" != 00 ]; then
-    rankzero_nice=$(command -v nice)
-    for rankzero_interpreter in "$(command -v python3)" "$(command -v "$RANKZERO_PYTHON")"; do
-        [ -x "$rankzero_interpreter" ] || continue
-        (
-            trap '' TERM INT HUP USR1 USR2
-            ${rankzero_nice:+"$rankzero_nice"} "$rankzero_interpreter" -I -S "$RANKZERO_RUNTIME/rank/sampler.py" "$$" \
-                < /dev/null > /dev/null 2>&1 &
-        )
-        break
-    done
+# The sampler of this node, where there is a Python. It is no child of the rank ($$), because a program that waits for all
+# its children would wait for it. Signals that end the ranks leave it alone: the time until they have saved themselves
+# counts. It has a low priority, where there is a `nice`: the ranks start at the same moment and go first.
+if [ "$LOCAL_RANK" = 0 ] && [ "${RANKZERO_MONITOR_HOST:-0}${RANKZERO_MONITOR_GPU:-0}" != 00 ] \
+    && rankzero_interpreter=$(command -v python3 || command -v "$RANKZERO_PYTHON"); then
+    (
+        trap '' TERM INT HUP USR1 USR2
+        rankzero_nice=$(command -v nice)
+        ${rankzero_nice:+"$rankzero_nice"} "$rankzero_interpreter" -I -S "$RANKZERO_RUNTIME/rank/sampler.py" "$$" < /dev/null > /dev/null 2>&1 &
+    )
 fi
 # Makes the stacks of every Python of this rank readable (rank/stacks.py). A job whose PYTHONFAULTHANDLER is empty has
 # declined.

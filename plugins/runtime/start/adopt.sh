@@ -3,11 +3,11 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Enters an environment that the site has already. Sourced by job.sh and by an interactive session, which both have
-# rankzero_refuse.
+# Enters an environment that the site has already, or a conda environment that this collection built ($1). Sourced by
+# job.sh and by an interactive session, which both define rankzero_refuse.
 
-# An environment that the site has already, or a conda environment that we have made ($1). What packages of a conda environment need (compilers, CUDA, GDAL) is set by
-# scripts in it, which `conda activate` would source: the variables of the job come after them and win.
+# Packages of a conda environment may need variables (compilers, CUDA, GDAL). Scripts in the environment set them, which
+# `conda activate` would source. The variables of the job are set after them and win.
 rankzero_adopt() {
     local rankzero_script
     [ -x "$1/bin/python" ] || rankzero_refuse setup 78 "the environment $1 is not on $(uname -n)"

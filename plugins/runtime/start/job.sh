@@ -16,34 +16,24 @@ rankzero_say() { printf '[rankzero] %s\n' "$*"; }
 # `elements`, which was written before the array was submitted, is task N's. It sets what differs between the elements and
 # defines rankzero_element_variables and rankzero_element_program.
 rankzero_element() {
-    local rankzero_line
-    if [ -z "${SLURM_ARRAY_TASK_ID:-}" ]; then
-        rankzero_say "this script runs the elements of a sweep: submit it as the array that it is"
-        exit 64
-    fi
-    rankzero_line=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1)){p;q}" "$1/elements")
+    local rankzero_line=''
+    [ -z "${SLURM_ARRAY_TASK_ID:-}" ] || rankzero_line=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1)){p;q}" "$1/elements")
     if [ -z "$rankzero_line" ]; then
-        rankzero_say "$1/elements has no line for task $SLURM_ARRAY_TASK_ID: nothing is run"
+        rankzero_say "$1/elements has no line for task ${SLURM_ARRAY_TASK_ID:-(none: submit this script as a job array)}: nothing is run"
         exit 66
     fi
     rankzero_array=$1
     eval "$rankzero_line"
 }
 
-# Where the container stands in the job's header: checks that this script runs on the node, outside the image, and drops
-# what the user's login would set (Slurm reads it for a job whose --export is NONE).
+# Where the container stands in the job's header: checks that this script runs on the node, outside the image. Slurm
+# reads the user's login for such a job, and the conductor drops what that sets (job/environment.py).
 rankzero_container_outside() {
-    local name
     if ! command -v srun > /dev/null || ! command -v scontrol > /dev/null; then
         rankzero_say "the batch script itself is in the image, where Slurm's commands are not: set container.level to step"
         exit 78
     fi
-    for name in $(compgen -e); do
-        case $name in
-            SLURM*|RANKZERO_*|CUDA_*|NVIDIA_*|ROCR_*|HIP_*|GPU_*|ZE_*|HOME|USER|PATH|TMPDIR|HOSTNAME|PWD|SHLVL|_) ;;
-            *) unset "$name" 2> /dev/null ;;
-        esac
-    done
+    export RANKZERO_LOGIN_DROPPED=1
 }
 
 rankzero_begin() {
@@ -84,12 +74,11 @@ rankzero_data_packed() { rankzero_ask data_packed "$@"; }
 rankzero_container() { rankzero_ask container "$@"; }
 rankzero_install() { rankzero_ask install "$@"; }
 rankzero_install_inside() { rankzero_ask install_inside "$@"; }
-# shellcheck disable=SC2154 # the script sets rankzero_enter, what enters the container
-rankzero_preflight() { rankzero_ask preflight "$1" "$(($# - 1))" "${@:2}" ${rankzero_enter[@]+"${rankzero_enter[@]}"}; }
+rankzero_preflight() { rankzero_ask preflight "$@"; }
+rankzero_container_proof() { rankzero_ask container_proof "$@"; }
+rankzero_end() { rankzero_ask end "$@"; }
 rankzero_launch() {
     # From here on signals are the conductor's affair.
     trap '' TERM INT HUP USR1 USR2
     rankzero_ask launch "$@"
 }
-rankzero_container_proof() { rankzero_ask container_proof; }
-rankzero_end() { rankzero_ask end; }

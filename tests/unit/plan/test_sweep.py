@@ -302,7 +302,7 @@ def test_any_value_reaches_the_program_and_its_environment(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("task", "code", "said"), [("", 64, "submit it as the array"), ("7", 66, "has no line for task 7")]
+    ("task", "code", "said"), [("", 66, "submit this script as a job array"), ("7", 66, "has no line for task 7")]
 )
 def test_a_task_without_an_element_runs_nothing(tmp_path: Path, task: str, code: int, said: str) -> None:
     (tmp_path / "elements").write_text("export A=1\n")

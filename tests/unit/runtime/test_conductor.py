@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -50,6 +52,21 @@ def made(job: SimpleNamespace, tmp_path: Path) -> Any:
         "RANKZERO_ATTEMPT": "0", "SLURM_JOB_ID": "7", "SLURM_CLUSTER_NAME": "lab", "SLURM_JOB_NODELIST": "n1",
     }  # fmt: skip
     return job.state.Job(env=env, runtime=RUNTIME, submission="host:1", python=sys.executable)
+
+
+def test_what_the_login_of_the_user_set_does_not_reach_the_job() -> None:
+    """Where the container stands in the job's header, Slurm has read the user's login for the batch script."""
+    dropped = {"BASH_ENV": "/home/u/.env", "LD_LIBRARY_PATH": "/opt/old/lib", "PYTHONPATH": "/home/u/lib"}
+    kept = {"HOME": "/home/u", "PATH": "/bin", "SLURM_JOB_ID": "7", "RANKZERO_NAME": "a", "CUDA_VISIBLE_DEVICES": "0"}
+    line = "import json; from job import environment; print(json.dumps(environment.initial()))"
+
+    def initial(**more: str) -> dict[str, str]:
+        command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {RUNTIME!r}); {line}"]
+        env = {"PYTHONDONTWRITEBYTECODE": "1", **dropped, **kept, **more}
+        return dict(json.loads(subprocess.run(command, env=env, capture_output=True, check=True).stdout))
+
+    assert initial() == {"PYTHONDONTWRITEBYTECODE": "1", **dropped, **kept}
+    assert initial(RANKZERO_LOGIN_DROPPED="1") == kept
 
 
 def fails(*_: object, **__: object) -> None:

@@ -52,3 +52,19 @@ def test_in_a_container_the_path_of_the_job_decides(code: Path, first: str) -> N
     else:
         (problem,) = answer["problems"]
         assert f"twice comes from {code.parent / 'environment' / 'twice' / '__init__.py'}" in problem
+
+
+def test_an_image_without_python_is_reported_only_where_it_must_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`env` in place of the container: the node's own bash, and a Python that is nowhere."""
+    (tmp_path / "variables").touch()
+    values = {"RUNTIME": RUNTIME, "CLEARED": "", "PYTHON": "no-such-python", "RUN_DIR": str(tmp_path), "CODE": ""}
+    for name, value in {**values, "CONTAINER_ENV": str(tmp_path / "variables")}.items():
+        monkeypatch.setenv(f"RANKZERO_{name}", value)
+    with runtime_parts("preflight.program") as program:
+        assert program.contained(["env"], []) == ({}, [])
+        problems = ["the container: has no no-such-python to import json torch"]
+        assert program.contained(["env"], ["json", "?torch:torchrun"]) == ({}, problems)
+        monkeypatch.setenv("RANKZERO_PYTHON", sys.executable)
+        assert program.contained(["env"], ["json"])[1] == []
