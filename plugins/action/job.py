@@ -97,7 +97,7 @@ def _changed(result: dict[str, Any]) -> list[str]:
 
 
 def _left_out(result: dict[str, Any]) -> list[str]:
-    return [f"  leaves out {Exclusion(**one).words()}" for one in result.get("excluded", [])]
+    return [f"  leaves out {Exclusion(**node).words()}" for node in result.get("excluded", [])]
 
 
 def _why(result: dict[str, Any]) -> list[str]:
@@ -130,9 +130,9 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     seen = [f"  looked at: {fact}" for fact in checks.get("facts", [])]
     why = _why(result)
     plan += [
-        f"  {one['kind']} {one['key'][:12]} from the store {one['store']}"
-        for one in result.get("sources", [])
-        if one["store"] != result.get("store_root")
+        f"  {source['kind']} {source['key'][:12]} from the store {source['store']}"
+        for source in result.get("sources", [])
+        if source["store"] != result.get("store_root")
     ]
     if state in ("missing", "absent", "unchanged"):
         return [first, *why, f"  {sentences[state]}"]

@@ -34,21 +34,21 @@ class ActionModule(LaunchManyAction):
         state = arguments.get("state") or "present"
         if state not in STATES:
             raise RankzeroError(f"state: must be one of {', '.join(STATES)}; not {state!r}")
-        found = stages(arguments.get("job"), lambda path: self._read(path, arguments), os.getcwd())
-        self._launches.names = {stage.job.spec.name for stage in found}
+        parsed = stages(arguments.get("job"), lambda path: self._read(path, arguments), os.getcwd())
+        self._launches.names = {stage.job.spec.name for stage in parsed}
         rendered: list[Rendered] = []
-        for stage in found:
+        for stage in parsed:
             rendered.append(self.rendered(stage, rendered, arguments["relaunch"]))
         host = task_vars.get("inventory_hostname", "localhost")
         if state == "absent":
             return self._cancel(rendered, host, task_vars)
         results: list[dict[str, Any]] = []
-        for one in rendered:
-            result = self._launch(one, rendered, results, arguments["relaunch"], task_vars)
+        for job in rendered:
+            result = self._launch(job, rendered, results, arguments["relaunch"], task_vars)
             results.append(result)
             if result.get("failed"):
                 break
-            for line in _told(one, result, [rendered[index].request["name"] for index in one.stage.after]):
+            for line in _told(job, result, [rendered[index].request["name"] for index in job.stage.after]):
                 display.display(f"{host}: {line}")
             if result["missing"] and not self._task.check_mode:
                 break
@@ -57,14 +57,14 @@ class ActionModule(LaunchManyAction):
     def _cancel(self, rendered: list[Rendered], host: str, task_vars: dict[str, Any]) -> dict[str, Any]:
         """Cancel the active jobs of each stage, last stage first, so that none starts because an earlier one ended."""
         results: list[dict[str, Any]] = []
-        for one in reversed(rendered):
-            result = self.launched_stage(one.stage, one.launch, task_vars, state="absent")
-            results.insert(0, self.completed(result, one.first, one.stage.job, one.launch.lines))
+        for job in reversed(rendered):
+            result = self.launched_stage(job.stage, job.launch, task_vars, state="absent")
+            results.insert(0, self.completed(result, job.first, job.stage.job, job.launch.lines))
             if result.get("failed"):
                 return self._result(rendered[-len(results) :], results)
-            if not one.is_sweep:
-                result["diff"] = _gone(one, result)
-            display.display(f"{host}: {_ended(one, result)}")
+            if not job.is_sweep:
+                result["diff"] = _gone(job, result)
+            display.display(f"{host}: {_ended(job, result)}")
         return self._result(rendered, results)
 
     def _read(self, path: str, arguments: Parameters) -> Job:
@@ -72,7 +72,7 @@ class ActionModule(LaunchManyAction):
 
     def _launch(
         self,
-        one: Rendered,
+        job: Rendered,
         rendered: list[Rendered],
         results: list[dict[str, Any]],
         relaunch: str,
@@ -82,7 +82,7 @@ class ActionModule(LaunchManyAction):
         waits: list[str] = []
         relaunched = False
         texts = {}
-        for index in one.stage.after:
+        for index in job.stage.after:
             before = read_result(results[index])
             if isinstance(before, LaunchResult):
                 texts[rendered[index].request["token"]] = str(before.generation)
@@ -92,7 +92,7 @@ class ActionModule(LaunchManyAction):
                     "failed": True,
                     "changed": False,
                     "msg": (
-                        f"{one.request['name']}: follows {name}, which has failed and is not launched again "
+                        f"{job.request['name']}: follows {name}, which has failed and is not launched again "
                         f"(relaunch: {relaunch}): {results[index].get('message') or 'see its elements'}"
                     ),
                 }
@@ -103,9 +103,9 @@ class ActionModule(LaunchManyAction):
             # Everything that any stage needs must exist before the first one is submitted.
             known = {(ref["kind"], ref["key"]): ref for each in rendered for ref in each.request["refs"]}
             changes["refs"] = list(known.values())
-        launch = one.submitted(texts, waits, **changes)
-        result = self.launched_stage(one.stage, launch, task_vars)
-        result = self.completed(result, one.first, one.stage.job, launch.lines)
+        launch = job.submitted(texts, waits, **changes)
+        result = self.launched_stage(job.stage, launch, task_vars)
+        result = self.completed(result, job.first, job.stage.job, launch.lines)
         if result.get("missing"):
             result["missing"] = [
                 ref
@@ -116,21 +116,21 @@ class ActionModule(LaunchManyAction):
         return result
 
     def _result(self, rendered: list[Rendered], results: list[dict[str, Any]]) -> dict[str, Any]:
-        found = []
-        for one, result in zip(rendered, results):
-            kind = "sweep" if one.is_sweep else "job"
-            found.append({"kind": kind, "file": os.path.relpath(one.stage.path), **result})
+        shown = []
+        for job, result in zip(rendered, results):
+            kind = "sweep" if job.is_sweep else "job"
+            shown.append({"kind": kind, "file": os.path.relpath(job.stage.path), **result})
         broken = next((result for result in results if result.get("failed")), None)
         whole: dict[str, Any] = {
             "changed": any(result.get("changed") for result in results),
-            "stages": found,
+            "stages": shown,
             "missing": results[0].get("missing", []) if results else [],
             "store_root": next((result["store_root"] for result in results if "store_root" in result), None),
             "snapshots": next((result["snapshots"] for result in results if result.get("snapshots")), None),
             "store_group_writable": any(result.get("store_group_writable") for result in results),
         }
         diffs: list[Any] = []
-        for result in found:
+        for result in shown:
             diff = result.pop("diff", [])
             diffs += diff if isinstance(diff, list) else [diff]
         if broken:
@@ -140,39 +140,39 @@ class ActionModule(LaunchManyAction):
 
 def _owner(ref: dict[str, Any], rendered: list[Rendered]) -> Rendered | None:
     """The first stage that needs this input, which tells how to build it."""
-    for one in rendered:
-        if any(each["kind"] == ref["kind"] and each["key"] == ref["key"] for each in one.request["refs"]):
-            return one
+    for job in rendered:
+        if any(each["kind"] == ref["kind"] and each["key"] == ref["key"] for each in job.request["refs"]):
+            return job
     return None
 
 
-def _gone(one: Rendered, result: dict[str, Any]) -> dict[str, str]:
+def _gone(job: Rendered, result: dict[str, Any]) -> dict[str, str]:
     """A job before and after its end, in the form of Ansible's diff."""
-    line = f"{one.request['name']} {one.request['key']} job {result.get('job_id')}\n" if result["changed"] else ""
-    header = one.request["runs_dir"]
+    line = f"{job.request['name']} {job.request['key']} job {result.get('job_id')}\n" if result["changed"] else ""
+    header = job.request["runs_dir"]
     return {"before_header": header, "after_header": header, "before": line, "after": ""}
 
 
-def _ended(one: Rendered, result: dict[str, Any]) -> str:
+def _ended(job: Rendered, result: dict[str, Any]) -> str:
     """One line for each stage: what was cancelled."""
-    name = one.request["name"]
+    name = job.request["name"]
     if not result["changed"]:
         return f"{name}: nothing is active"
-    if one.is_sweep:
+    if job.is_sweep:
         return f"{name}: {result['counts']['cancelled']} elements cancelled"
     return f"{name}: job {result.get('job_id')} cancelled"
 
 
-def _told(one: Rendered, result: dict[str, Any], after: list[str]) -> list[str]:
+def _told(job: Rendered, result: dict[str, Any], after: list[str]) -> list[str]:
     """One line for each stage: what was done, and what it waits for."""
     follows = f", after {' and '.join(after)}" if after else ""
     missing = ", ".join(ref["kind"] for ref in result["missing"])
     if missing:
-        return [f"{one.request['name']}: to be built first: {missing}"]
+        return [f"{job.request['name']}: to be built first: {missing}"]
     answer = read_result(result)
     if isinstance(answer, SweepResult):
         counts = ", ".join(f"{count} {name}" for name, count in answer.counts.items())
-        return [f"{one.request['name']}: sweep: {counts}{follows}; {answer.sweep_dir}"]
+        return [f"{job.request['name']}: sweep: {counts}{follows}; {answer.sweep_dir}"]
     outcomes = {
         "submitted": f"job {answer.job_id} submitted",
         "adopted": f"job {answer.job_id} is active, adopted",
@@ -181,6 +181,6 @@ def _told(one: Rendered, result: dict[str, Any], after: list[str]) -> list[str]:
     }
     changed = result.get("changed_since")
     return [
-        f"{one.request['name']}: {outcomes[answer.launch_state]}{follows}; {answer.run_dir}",
-        *([f"{one.request['name']}: {changed['text']}"] if changed else []),
+        f"{job.request['name']}: {outcomes[answer.launch_state]}{follows}; {answer.run_dir}",
+        *([f"{job.request['name']}: {changed['text']}"] if changed else []),
     ]

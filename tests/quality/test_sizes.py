@@ -43,8 +43,6 @@ MORE_PARAMETERS = {
     "module_utils/plan/container.py entry": "what of a plan the container shows",
     "module_utils/plan/variables.py variables": "what of a plan the variables come from",
     "module_utils/prune/plan.py decide": "all that is known: the decision is pure",
-    "module_utils/report/diagnose.py _of_launch": "how a launch is looked at, as its caller was told",
-    "module_utils/report/diagnose.py _of_end": "all that is known of a launch that has ended",
     "module_utils/slurm/associations.py over_limits": "all that is known: the decision is pure",
     "module_utils/submit/admission/limits.py _judge_account": "all that is known: the decision is pure",
     "module_utils/submit/admission/limits.py _closed": "all that is known: the decision is pure",

@@ -397,4 +397,4 @@ def untar(archive: str | IO[bytes], folder: str, rules: Rules | None = None, mti
     size = os.path.getsize(archive) if isinstance(archive, str) else archive.seek(0, os.SEEK_END)
     with tar(archive) as packed:
         members = check(of_tar(packed, rules), rules, size, shutil.disk_usage(folder).free)
-        return write(members, folder, lambda one: packed.extractfile(one.source), rules, mtime)
+        return write(members, folder, lambda member: packed.extractfile(member.source), rules, mtime)

@@ -123,7 +123,7 @@ def wanted_items(source: Source, wanted: Wanted, parts: Parts | None, meter: Met
 def sums_of(source: Source, name: str, parts: Parts) -> dict[str, str]:
     """The checksums in the file `name` of a source. Raises RankzeroError."""
     here = Parts(f"{parts.folder}.sums")
-    offered = source.listing(lambda one: one == name)
+    offered = source.listing(lambda path: path == name)
     if not offered:
         raise RankzeroError(f"checksums: {source.said} has no {name}")
     here.find(())

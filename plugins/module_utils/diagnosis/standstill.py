@@ -95,8 +95,14 @@ class Verdict:
     def as_dict(self) -> JsonObject:
         """As modules return it."""
         rows = [
-            {"rank": one.rank, "node": one.node, "place": one.place, "operation": one.operation, "state": one.state}
-            for one in self.ranks
+            {
+                "rank": rank.rank,
+                "node": rank.node,
+                "place": rank.place,
+                "operation": rank.operation,
+                "state": rank.state,
+            }
+            for rank in self.ranks
         ]
         return {"kind": self.kind, "ranks": rows, "message": self.message}
 
@@ -157,19 +163,19 @@ def _state_of(row: object, node: str) -> RankState | None:
 
 def verdict(states: Sequence[RankState]) -> Verdict | None:
     """Which ranks the others wait for; None where too few ranks are known to wait in an operation."""
-    stopped = [one for one in states if one.state in ("T", "t")]
-    waiting = [one for one in states if one.operation and one not in stopped]
-    others = stopped or [one for one in states if one not in waiting and one.frames]
+    stopped = [rank for rank in states if rank.state in ("T", "t")]
+    waiting = [rank for rank in states if rank.operation and rank not in stopped]
+    others = stopped or [rank for rank in states if rank not in waiting and rank.frames]
     if others and (stopped or len(others) <= len(waiting)):
         return Verdict("behind", tuple(others), f"{_named(others)}; {_waiting(waiting)}")
     if len(waiting) < 2 or len(waiting) < len(states):
         return None
-    groups = Counter((one.operation, one.place) for one in waiting)
+    groups = Counter((rank.operation, rank.place) for rank in waiting)
     usual, count = groups.most_common(1)[0]
     if len(groups) == 1:
         text = f"all {count} ranks wait in {usual[0]} ({usual[1]}): suspect the network between their nodes"
         return Verdict("same", (), text)
-    odd = [one for one in waiting if (one.operation, one.place) != usual]
+    odd = [rank for rank in waiting if (rank.operation, rank.place) != usual]
     text = (
         f"the ranks wait in different operations: {_named(odd)}, but {count} in {usual[0]} ({usual[1]}). They left "
         "a loop after different numbers of batches, or took different branches"
@@ -179,9 +185,9 @@ def verdict(states: Sequence[RankState]) -> Verdict | None:
 
 def _named(states: Sequence[RankState]) -> str:
     words = [
-        f"rank {one.rank} on {one.node} {f'waits in {one.operation}' if one.operation else one.activity}"
-        + (f" ({one.place})" if one.place else "")
-        for one in states[:NAMED]
+        f"rank {rank.rank} on {rank.node} {f'waits in {rank.operation}' if rank.operation else rank.activity}"
+        + (f" ({rank.place})" if rank.place else "")
+        for rank in states[:NAMED]
     ]
     more = len(states) - NAMED
     return "; ".join(words) + (f"; and {more} more" if more > 0 else "")
@@ -190,5 +196,5 @@ def _named(states: Sequence[RankState]) -> str:
 def _waiting(states: Sequence[RankState]) -> str:
     if not states:
         return "nothing is known of the others"
-    usual, count = Counter((one.operation, one.place) for one in states).most_common(1)[0]
+    usual, count = Counter((rank.operation, rank.place) for rank in states).most_common(1)[0]
     return f"{count} other rank{'s wait' if count > 1 else ' waits'} in {usual[0]} ({usual[1]})"

@@ -165,7 +165,9 @@ def _cut(text: str) -> str:
 
 
 def _json(value: Any) -> str:
-    def plain(one: object) -> object:
-        return dataclasses.asdict(one) if dataclasses.is_dataclass(one) and not isinstance(one, type) else str(one)
+    def plain(value: object) -> object:
+        return (
+            dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else str(value)
+        )
 
     return json.dumps(value, default=plain, sort_keys=True)

@@ -248,7 +248,7 @@ def entry(
     ]
     _check_places(kind, ours, users)
     # Outer mounts come first, because a nested mount must come after the one that contains it.
-    mounts = tuple(sorted([*users, *(place for _root, place in ours)], key=lambda one: one.target.count("/")))
+    mounts = tuple(sorted([*users, *(place for _root, place in ours)], key=lambda mount: mount.target.count("/")))
     names = tuple(dict.fromkeys([*variables, *wanted.env, *(["HOME"] if wanted.mount_home else [])]))
     wish = Wish(
         image=image,

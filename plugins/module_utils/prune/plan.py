@@ -134,7 +134,7 @@ def decide(
         else:
             plan.going.append(Removal(thing.kind, thing.path, thing.key, reason, thing.used))
     order = {kind: number for number, kind in enumerate(KINDS)}
-    plan.going.sort(key=lambda one: (order[one.kind], one.path))
+    plan.going.sort(key=lambda thing: (order[thing.kind], thing.path))
     return plan
 
 

@@ -131,7 +131,7 @@ class Reader:
         """
 
         def get_code(self_: SourceFileLoader, fullname: str) -> CodeType | None:
-            found = self.code(self_.path) if self_.__class__ is SourceFileLoader else None
-            return ordinary(self_, fullname) if found is None else found
+            code = self.code(self_.path) if self_.__class__ is SourceFileLoader else None
+            return ordinary(self_, fullname) if code is None else code
 
         return get_code

@@ -12,7 +12,7 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
@@ -54,6 +54,19 @@ DIAGNOSIS_SPEC: dict[str, Any] = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class _Request:
+    """How to diagnose: the options that matter after a launch was chosen, and what its caller decides."""
+
+    processes: int
+    signatures: Sequence[Signature]
+    stall_factor: float
+    stall_seconds: float
+    write: bool
+    check_mode: bool
+    now: float
+
+
 def diagnose(
     slurm: Slurm,
     options: Parameters,
@@ -62,46 +75,45 @@ def diagnose(
     clock: Callable[[], float] = time.time,
 ) -> ModuleResult:
     """The result of module job_diagnosis for DIAGNOSIS_SPEC. Raises `RankzeroError` where nothing can be read."""
-    signatures = site_families.with_own(options["_families"])
-    processes = options["processes"] or min(4, os.cpu_count() or 1)
+    request = _Request(
+        processes=options["processes"] or min(4, os.cpu_count() or 1),
+        signatures=site_families.with_own(options["_families"]),
+        stall_factor=options["stall_factor"],
+        stall_seconds=options["stall_seconds"],
+        write=options["write"],
+        check_mode=check_mode,
+        now=clock(),
+    )
     if options.get("path"):
-        return _of_path(os.path.expanduser(options["path"]), processes, signatures)
+        return _of_path(os.path.expanduser(options["path"]), request)
     run = one_run(options)
     choice = choice_made(options, run)
-    result = _of_launch(slurm, run, options, scan_with=(processes, signatures), check_mode=check_mode, now=clock())
+    result = _of_launch(slurm, run, request)
     return {**result, "lines": [choice, *result["lines"]]} if choice else result
 
 
-def _of_launch(
-    slurm: Slurm,
-    run: RunDirectory,
-    options: Parameters,
-    *,
-    scan_with: tuple[int, Sequence[Signature]],
-    check_mode: bool,
-    now: float,
-) -> ModuleResult:
-    """The diagnosis of a pending, running or ended launch. `scan_with`: number of processes, families of failures."""
+def _of_launch(slurm: Slurm, run: RunDirectory, request: _Request) -> ModuleResult:
+    """The diagnosis of a pending, running or ended launch."""
     launch = final_report(slurm, run)
     if states.is_pending(launch.state) and not launch.completed:
         return _of_pending(run, launch)
-    logs_scan = scan.scan(newest_logs(run.file("logs"), launch.attempt), *scan_with)
+    logs_scan = scan.scan(newest_logs(run.file("logs"), launch.attempt), request.processes, request.signatures)
     for log in logs_scan.logs:
         rank = rank_of(log.file)
         node = checklist.host_of(checklist.read_ends(log.file).head) if rank is not None and log.events else None
         log.events = [advice.with_rank(event, rank, node) for event in log.events]
     if not launch.completed:
-        return _of_running(run, launch, logs_scan, {**options, "write": options["write"] and not check_mode}, now)
-    return _of_end(slurm, run, launch, logs_scan, write=options["write"], check_mode=check_mode)
+        return _of_running(run, launch, logs_scan, request)
+    return _of_end(slurm, run, launch, logs_scan, request)
 
 
-def _of_path(path: str, processes: int, signatures: Sequence[Signature]) -> dict[str, Any]:
+def _of_path(path: str, request: _Request) -> dict[str, Any]:
     if not os.path.exists(path):
         raise RankzeroError(f"path: {path} does not exist on this host. Name a log or a folder of logs.")
     logs = scan.find_logs(path)
     if not logs:
         raise RankzeroError(f"path: {path} contains no logs (*.log, *.out, *.err, *.txt, their .gz and .zst).")
-    logs_scan = scan.scan(logs, processes, signatures)
+    logs_scan = scan.scan(logs, request.processes, request.signatures)
     base = path if os.path.isdir(path) else os.path.dirname(path)
     diagnosis = advice.diagnosis_of(cause.find_cause(logs_scan.logs), logs_scan, base)
     # Logs of no single rank get negative numbers; they answer the questions that do not depend on the rank.
@@ -121,24 +133,22 @@ def _of_pending(run: RunDirectory, launch: LaunchReport) -> dict[str, Any]:
     return _result(DiagnosisReport(diagnosis, launch=launch, facts=testimony.facts), no_logs, changed=False)
 
 
-def _of_running(
-    run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, options: Mapping[str, Any], now: float
-) -> dict[str, Any]:
+def _of_running(run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, request: _Request) -> dict[str, Any]:
     """A running job: the checklist, a stall, and failures that its logs already show."""
     started = run.started() or {}
     begun = started.get("time")
     ranks = {rank: checklist.read_ends(log.file) for log in scanned.logs if (rank := rank_of(log.file)) is not None}
     # The file system's clock may be ahead of this host's clock.
-    now = max([now, *(log.modified for log in ranks.values())])
+    now = max([request.now, *(log.modified for log in ranks.values())])
     nodes = monitor.read_samples(run.file(os.path.join("monitor", str(launch.attempt))))
     steps = checklist.all_progress(ranks, begun)
-    stall = checklist.find_stall(steps, ranks, now, options["stall_factor"], options["stall_seconds"])
+    stall = checklist.find_stall(steps, ranks, now, request.stall_factor, request.stall_seconds)
     if stall is not None:
         stall = dataclasses.replace(stall, nodes=tuple(monitor.idle_nodes(nodes)))
     diagnosis = advice.diagnosis_of(cause.find_cause(scanned.logs), scanned, run.path)
     answers = checklist.answers(ranks, world=started.get("world_size"), begun=begun, now=now, proven=False)
     facts: dict[str, object] = {"samples": [usage.as_dict() for usage in nodes.values()]}
-    if stall is not None and options["write"]:
+    if stall is not None and request.write and not request.check_mode:
         stacks = rank_stacks.ask(run, launch.attempt, len(started.get("nodes") or []))
         culprit = standstill.verdict(standstill.states_of(stacks))
         facts["standstill"] = culprit.as_dict() if culprit else None
@@ -147,7 +157,7 @@ def _of_running(
 
 
 def _of_end(
-    slurm: Slurm, run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, *, write: bool, check_mode: bool
+    slurm: Slurm, run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, request: _Request
 ) -> dict[str, Any]:
     testimony = evidence.Testimony()
     chosen = cause.Cause(cause.HEALTHY, None, "high")
@@ -164,21 +174,21 @@ def _of_end(
     diagnosis_report = DiagnosisReport(diagnosis, answers, launch, testimony.facts)
     changed = False
     # Never write into a run directory of another user.
-    write = write and not run.foreign
+    write = request.write and not run.foreign
     if write:
         text = json.dumps(diagnosis_report.as_dict(), indent=1, sort_keys=True) + "\n"
-        changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=check_mode)["changed"])
+        changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=request.check_mode)["changed"])
     return _result(diagnosis_report, scanned, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
 
 
 def _memory(run: RunDirectory, launch: LaunchReport, nodes: Sequence[str]) -> dict[str, object]:
     """What decides how much memory of the GPUs the job needs, and the most that the monitor saw."""
     spec = (run.document("launch.json") or {}).get("spec")
-    found = job_sizes.sizes(spec) if isinstance(spec, dict) else {}
+    sizes = job_sizes.sizes(spec) if isinstance(spec, dict) else {}
     samples = monitor.read_samples(run.file(os.path.join("monitor", str(launch.attempt))))
     peak = job_sizes.peak_memory(samples, nodes)
     where = {"peak_mb": peak[0], "node": peak[1], "gpu": peak[2]} if peak else {}
-    return {"sizes": found, **where, "text": job_sizes.sentence(found, peak)}
+    return {"sizes": sizes, **where, "text": job_sizes.sentence(sizes, peak)}
 
 
 def _result(report: DiagnosisReport, scanned: scan.Scan, *, changed: bool, story: str = "") -> dict[str, Any]:

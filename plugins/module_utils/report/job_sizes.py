@@ -42,14 +42,14 @@ def sizes(spec: JsonObject) -> dict[str, int]:
     section = spec.get("parallelism")
     stated = section if isinstance(section, Mapping) else {}
     given = dict(_arguments(_words(spec)))
-    found = {}
+    numbers: dict[str, int] = {}
     for shown, (key, names) in SIZES.items():
         # Where a program has several, the first of these names is the most specific one.
         values = [stated.get(key), *(given.get(name) for name in names)]
         number = next((int(str(value)) for value in values if value and _NUMBER.fullmatch(str(value))), None)
         if number is not None:
-            found[shown] = number
-    return found
+            numbers[shown] = number
+    return numbers
 
 
 def peak_memory(samples: Mapping[str, NodeSamples], nodes: Sequence[str]) -> tuple[float, str, str] | None:
@@ -59,9 +59,9 @@ def peak_memory(samples: Mapping[str, NodeSamples], nodes: Sequence[str]) -> tup
     return max(peaks, default=None)
 
 
-def sentence(found: Mapping[str, int], peak: tuple[float, str, str] | None) -> str:
+def sentence(numbers: Mapping[str, int], peak: tuple[float, str, str] | None) -> str:
     """The sizes and the peak on one line; empty if nothing is known."""
-    parts = [f"{name} {number}" for name, number in found.items() if number > 1 or name not in _PLAIN]
+    parts = [f"{name} {number}" for name, number in numbers.items() if number > 1 or name not in _PLAIN]
     if peak is not None:
         parts.append(f"at most {peak[0] / 1024:.1f} GiB sampled (GPU {peak[2]} of {peak[1]})")
     return ", ".join(parts)

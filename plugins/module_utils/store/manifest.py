@@ -28,7 +28,7 @@ class File:
 def tree_digest(files: Iterable[File]) -> str:
     """sha256 over names and contents, independent of the order."""
     total = hashlib.sha256(b"rankzero hub 1\n")
-    for file in sorted(files, key=lambda one: one.path):
+    for file in sorted(files, key=lambda entry: entry.path):
         total.update(f"{file.sha256} {len(file.path.encode())} {file.path}\n".encode())
     return total.hexdigest()
 

@@ -162,8 +162,8 @@ class Launcher:
         return status.decided(**self._identity(run))
 
     def _newest(self) -> RunDirectory | None:
-        found = generations(self.request.runs_dir)
-        return found[-1] if found else None
+        existing = generations(self.request.runs_dir)
+        return existing[-1] if existing else None
 
     def _orphan(self, run: RunDirectory) -> LaunchResult | None:
         """Look for the job of a generation whose run directory was removed and has just been created again.

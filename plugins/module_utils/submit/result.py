@@ -46,7 +46,7 @@ class LaunchResult:
     def of(cls, result: Parameters) -> LaunchResult:
         """Read the result of the module. Fields that the module or the action adds are left out."""
         known = {part.name: result[part.name] for part in fields(cls) if part.name in result}
-        return cls(**{**known, "excluded": [Exclusion(**one) for one in result.get("excluded", ())]})
+        return cls(**{**known, "excluded": [Exclusion(**node) for node in result.get("excluded", ())]})
 
     def result(self) -> ModuleResult:
         """Return the result of the module."""

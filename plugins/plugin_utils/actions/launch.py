@@ -242,10 +242,13 @@ class LaunchAction(Action):
             python = interpreter(self, task_vars)
             # Python 2 accepts this too.
             asked = shlex.quote("import sys; sys.stdout.write('%d.%d.%d' % tuple(sys.version_info[:3]))")
-            said = self._low_level_execute_command(f"{shlex.quote(python)} -c {asked}")["stdout"].strip()
-            if re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", said) and tuple(map(int, said.split(".")))[:2] < OLDEST_PYTHON:
+            version = self._low_level_execute_command(f"{shlex.quote(python)} -c {asked}")["stdout"].strip()
+            if (
+                re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", version)
+                and tuple(map(int, version.split(".")))[:2] < OLDEST_PYTHON
+            ):
                 host = str(task_vars.get("inventory_hostname", "the host"))
-                raise RankzeroError(python_too_old(host, python, said, []))
+                raise RankzeroError(python_too_old(host, python, version, []))
         return result
 
     def _command_line(self) -> dict[str, Any]:

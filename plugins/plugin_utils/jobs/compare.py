@@ -40,13 +40,13 @@ def compared(prepared: Prepared, before: Parameters | None) -> tuple[JsonObject 
         before=_text([*changes.spec_lines(earlier), *(f"code {line}" for line in old)]),
         after=_text([*lines, *(f"code {line}" for line in new)]),
     )
-    found = [
+    differences = [
         *changes.spec_changes(earlier, spec),
         *files,
         *changes.input_changes(before["refs"], [{"kind": ref.kind, "key": ref.key} for ref in plan.refs]),
     ]
     identity = {name: before[name] for name in ("key", "generation", "run_dir")}
-    return {**identity, "changes": found, "text": changes.sentence(before["key"], found)}, diff
+    return {**identity, "changes": differences, "text": changes.sentence(before["key"], differences)}, diff
 
 
 def _code(prepared: Prepared, before: Parameters) -> tuple[list[str], list[str], list[str]]:
@@ -65,10 +65,12 @@ def _code(prepared: Prepared, before: Parameters) -> tuple[list[str], list[str],
     files = before["code"]["files"]
     no_longer = [path for path in prepared.snapshot.left_out if path in files]
     files = {path: digest for path, digest in files.items() if path not in no_longer}
-    found, old, new = changes.code_changes({**before["code"], "files": files}, prepared.arguments["code"], text_of)
-    if no_longer and not found:
-        found = [f"{short_list(no_longer)} no longer part of the code"]
-    return found, old, new
+    differences, old, new = changes.code_changes(
+        {**before["code"], "files": files}, prepared.arguments["code"], text_of
+    )
+    if no_longer and not differences:
+        differences = [f"{short_list(no_longer)} no longer part of the code"]
+    return differences, old, new
 
 
 def _text(lines: list[str]) -> str:

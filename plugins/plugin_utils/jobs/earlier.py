@@ -67,7 +67,7 @@ class LaunchesOfNames:
                     "so it is not known which launches exist. Nothing was submitted. Make it readable for the user of "
                     "the login node"
                 )
-            found = _GENERATION.findall(output.replace("\r", ""))
+            paths = _GENERATION.findall(output.replace("\r", ""))
             for name in asked:
-                self._launches[name] = frozenset(one for one in found if one.rpartition("/")[0] == name)
+                self._launches[name] = frozenset(path for path in paths if path.rpartition("/")[0] == name)
         return frozenset().union(*(self._launches[name] for name in names))

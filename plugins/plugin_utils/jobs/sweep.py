@@ -38,10 +38,10 @@ def prepare_sweep(
 ) -> PreparedSweep:
     """Prepare a sweep. `prepared(job, elements)` plans and renders its first launch, as for module `job`."""
     spec = job.spec
-    found = array.specs(spec, job.merged, job.settings.fabrics)
-    _point, merged, one = found[0]
-    first = prepared(replace(job, spec=one, merged=merged), [element for _point, _merged, element in found])
-    elements, notes = array.elements(spec, found, first.plan_of)
+    points = array.specs(spec, job.merged, job.settings.fabrics)
+    _point, merged, element = points[0]
+    first = prepared(replace(job, spec=element, merged=merged), [element for _point, _merged, element in points])
+    elements, notes = array.elements(spec, points, first.plan_of)
     plan = array.array_plan(spec, elements, state_root)
     script = render_script(plan, job.settings.templates and os.path.abspath(job.settings.templates))
     manifest = json.loads(first.files["launch.json"])

@@ -61,8 +61,8 @@ class Snapshots:
         if name not in self.kept:
             self.kept[name] = snapshot = snapshot_of(self._folder(src, chosen.exclude), chosen)
             # Another task sends what is missing on the cluster. It gets a pattern for each file that is left out.
-            for one in (snapshot, *([snapshot.whole] if snapshot.whole else [])):
-                self.kept[_name(root, Chosen.everything(patterns_of(one, chosen.exclude)))] = one
+            for part in (snapshot, *([snapshot.whole] if snapshot.whole else [])):
+                self.kept[_name(root, Chosen.everything(patterns_of(part, chosen.exclude)))] = part
         return self.kept[name]
 
     def _folder(self, src: str, exclude: tuple[str, ...]) -> Folder:

@@ -109,8 +109,8 @@ def _committed(root: str, paths: list[str]) -> dict[str, bytes]:
         commit, _branch = head(git)
         held = committed_blobs(git, os.path.realpath(root)) if commit else {}
         blobs = {path: held[path][1] for path in paths if path in held and held[path][0] != SUBMODULE}
-        found = contents(git, blobs.values(), _LARGEST)
-    return {path: found.get(blob, _TOO_LARGE) for path, blob in blobs.items()}
+        texts = contents(git, blobs.values(), _LARGEST)
+    return {path: texts.get(blob, _TOO_LARGE) for path, blob in blobs.items()}
 
 
 def _present(src: str, path: str) -> bytes | None:

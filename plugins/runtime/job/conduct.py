@@ -16,8 +16,8 @@ sys.dont_write_bytecode = True
 RUNTIME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, RUNTIME)
 if sys.version_info < (3, 9):  # noqa: UP036
-    found = f"no python3 of at least 3.9 ({sys.executable} is {sys.version_info[0]}.{sys.version_info[1]})"
-    os.execv("/bin/bash", ["bash", os.path.join(RUNTIME, "start", "no_python.sh"), found, *sys.argv[3:]])
+    missing = f"no python3 of at least 3.9 ({sys.executable} is {sys.version_info[0]}.{sys.version_info[1]})"
+    os.execv("/bin/bash", ["bash", os.path.join(RUNTIME, "start", "no_python.sh"), missing, *sys.argv[3:]])
 
 from job import environment  # noqa: E402
 

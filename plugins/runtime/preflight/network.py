@@ -63,11 +63,11 @@ def entries_of(path):
 
 def adapters():
     """{interface: RDMA adapter} of the ports of this node: RoCE makes of any ens1f0 or eth1 a fast one."""
-    found = {}
+    adapters = {}
     for adapter in entries_of(f"{SYSFS}/infiniband"):
         for name in entries_of(f"{SYSFS}/infiniband/{adapter}/device/net"):
-            found.setdefault(name, adapter)
-    return found
+            adapters.setdefault(name, adapter)
+    return adapters
 
 
 def beneath(name):

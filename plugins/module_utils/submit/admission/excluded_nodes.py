@@ -289,8 +289,8 @@ def change(slurm: Slurm, options: Parameters, now: float, check_mode: bool) -> M
             if before.get(name) != exclusion:
                 remember(state_root, cluster, exclusion)
 
-    def lines(found: Mapping[str, Exclusion]) -> str:
-        return "".join(f"{found[name].words()}\n" for name in sorted(found))
+    def lines(exclusions: Mapping[str, Exclusion]) -> str:
+        return "".join(f"{exclusions[name].words()}\n" for name in sorted(exclusions))
 
     return {
         "changed": before != after,
