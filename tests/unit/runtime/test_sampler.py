@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.unit.runtime.harness import Job, Site, wait_for
+from tests.unit.runtime.harness import Site, wait_for
+from tests.unit.runtime.job_processes import processes, wait_until_gone
 
 
 @pytest.fixture
@@ -35,29 +35,6 @@ def priority(pid: int) -> int:
     return os.getpriority(os.PRIO_PROCESS, pid)
 
 
-def samplers(job: Job) -> list[int]:
-    """Processes that still have this run directory in their environment."""
-    pids = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if f"RANKZERO_RUN_DIR={job.run}".encode() in (entry / "environ").read_bytes().split(b"\0"):
-                    pids.append(int(entry.name))
-            except OSError:
-                continue
-    return pids
-
-
-def gone(job: Job) -> None:
-    """Nothing of this job runs any more, or soon: a sampler looks every second."""
-    waiting = subprocess.Popen(["sleep", "30"])
-    try:
-        wait_for(lambda: not samplers(job), waiting)
-    finally:
-        waiting.kill()
-        waiting.wait()
-
-
 def until_sampled(pattern: str, end: str) -> str:
     return f'until [ "$(cat "$RANKZERO_RUN_DIR"/monitor/0/{pattern} | wc -l)" -ge 2 ]; do sleep 0.1; done; {end}'
 
@@ -73,7 +50,7 @@ def test_one_sampler_a_node_ends_with_its_rank(site: Site, end: str) -> None:
     assert lines[0] == "time,load1,mem_used_mb,cpu_percent,mem_total_mb"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4},\d+\.\d+,\d+,\d+,\d+", lines[1])
     assert 0 <= int(lines[1].split(",")[3]) <= 100
-    gone(job)
+    wait_until_gone(job)
 
 
 def test_a_sampler_outlives_the_signal_that_its_rank_survives(site: Site) -> None:
@@ -85,7 +62,7 @@ def test_a_sampler_outlives_the_signal_that_its_rank_survives(site: Site) -> Non
     process = job.start()
     wait_for((job.run / "work" / "begun.0").exists, process)
     lowered = False
-    for number in samplers(job):
+    for number in processes(job):
         if number != process.pid and sampling(Path("/proc") / str(number)):
             if b"sampler.py" in (Path("/proc") / str(number) / "cmdline").read_bytes():
                 wait_for(lambda pid=number: priority(pid) == min(19, priority(process.pid) + 10), process)
@@ -93,7 +70,7 @@ def test_a_sampler_outlives_the_signal_that_its_rank_survives(site: Site) -> Non
             os.kill(number, signal.SIGTERM)
     assert lowered
     assert process.wait(timeout=60) == 0, job.log()
-    gone(job)
+    wait_until_gone(job)
 
 
 def test_a_program_may_wait_for_all_its_children(site: Site) -> None:
@@ -131,7 +108,7 @@ def test_gpus_are_sampled_where_nvidia_smi_is(site: Site) -> None:
     assert (job.run / "monitor" / "0" / "node01.pcie.txt").read_text(encoding="utf-8").startswith(link)
     assert (tools / "dmon").read_text(encoding="utf-8") == "dmon -s t -c 1 -o DT\n"
     assert not (job.run / "monitor" / "0" / "node01.host.csv").exists()
-    gone(job)
+    wait_until_gone(job)
 
 
 def test_no_sampler_where_none_is_asked_for(site: Site) -> None:
@@ -147,7 +124,7 @@ def test_times_of_day_in_the_log_end_with_the_step(site: Site) -> None:
     job = site.job({"shell": line, "monitor": {"timestamps": 1}})
     assert job.finish() == 0, job.log()
     assert len(re.findall(pattern, job.log(), re.MULTILINE)) >= 2
-    gone(job)
+    wait_until_gone(job)
 
 
 # --- a site where nobody may requeue
