@@ -7,6 +7,7 @@ greps for, and a numpy that does not fit.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import LabCluster
+from tests.cluster.conftest import LabCluster, booted, instance_name, lab_of
 from tests.cluster.examples import Example, read_json
 from tests.repository import run
 
@@ -27,6 +28,13 @@ PINNED = ("transformers=4.41.2", "datasets=2.19.0", "numpy=1.26.4")
 
 
 @pytest.fixture(scope="module")
+def lab() -> Iterator[LabCluster]:
+    """As many nodes as the set-up's own course has."""
+    with booted(lab_of(instance_name("ten"), nodes=10)) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
 def example(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
     made = Example(lab, "cpu_ddp_lab", tmp_path_factory.mktemp("trainer"))
     made.edit("jobs/trainer.yml", FEW)
@@ -35,9 +43,9 @@ def example(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     made.remove()
 
 
-def train(example: Example, nodes: int) -> tuple[str, Path]:
+def train(example: Example, nodes: int, *arguments: str) -> tuple[str, Path]:
     """(what the user sees, the run directory) of a launch on that many nodes."""
-    done = example.play("-e", f"nodes={nodes}", playbook="trainer.yml")
+    done = example.play("-e", f"nodes={nodes}", *arguments, playbook="trainer.yml")
     assert done.returncode == 0, done.stdout
     world = 2 * nodes
     (run_dir,) = [one for one in example.runs("trainer-lab") if read_json(one / "launch.json")["world_size"] == world]
@@ -68,12 +76,27 @@ def test_three_nodes_without_a_network(example: Example) -> None:
     assert len(grep("-h", "Saving model to", *logs)) == 1
     assert grep("-HE", "Traceback|RuntimeError|OSError", *logs) == []
     table = grep("-h", "proj=ok", str(run_dir / "preflight" / "0" / "table"))
+    summary = str(run_dir / "logs" / "0" / f"preflight.{job_id}.txt")
+    assert grep("-h", "proj=ok pkgs=ok", summary) == [f"{host} proj=ok pkgs=ok" for host in result["hosts"]]
+    probes = grep("-h", "^NODE .* OK -> PY 3", summary)
+    assert len(probes) == 3 and all("tfm 4.41.2 datasets 2.19.0 numpy 1.26.4" in line for line in probes)
     assert len(table) == 3 and all(version in line for line in table for version in ("torch=2.", *PINNED))
 
 
 def test_five_nodes(example: Example) -> None:
     _, run_dir = train(example, 5)
     assert read_json(run_dir / "work" / "result.json")["world_size"] == 10
+
+
+def test_ten_nodes_and_the_epochs_of_all_launches_beside_each_other(example: Example) -> None:
+    """The Trainer logs every ten steps: with 20 ranks that takes more of the corpus."""
+    more = json.dumps({"args": ["--subset", "2000", "--epochs", "2"]})
+    _, run_dir = train(example, 10, "-e", more)
+    result = read_json(run_dir / "work" / "result.json")
+    assert (result["world_size"], result["ranks"], len(result["hosts"])) == (20, [*range(20)], 10)
+    assert len(list((run_dir / "logs" / "0").glob("*.out"))) == 20
+    done = example.play(playbook="rankzero.slurm.compare", launches="trainer-lab")
+    assert done.returncode == 0 and "seconds_per_epoch" in done.stdout and "efficiency" in done.stdout, done.stdout
 
 
 def test_a_numpy_that_the_old_datasets_cannot_use_is_found_before_any_rank_starts(example: Example) -> None:

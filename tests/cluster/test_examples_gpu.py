@@ -169,9 +169,13 @@ def test_megatron_bridge_by_both_launchers(made: Any, launcher: str) -> None:
     caches = {"HF_HOME": f"{shared}/huggingface", "NEMO_HOME": f"{shared}/nemo", "UV_CACHE_DIR": f"{shared}/uv"}
     tokens = {"HF_TOKEN": "hf_0123456789", "GH_TOKEN": "gh_012345678901", "WANDB_API_KEY": "w" * 40}
     given = [f"launcher={launcher}", "tp=4", "pp=2", "mbs=1", "gbs=128"]
-    done = example.train(*[word for pair in given for word in ("-e", pair)], env=tokens)
+    step = {"launcher.srun": {"mpi": "pmix", "no-kill": True}} if launcher == "srun" else None
+    done = example.train(*[word for pair in given for word in ("-e", pair)], overrides=step, env=tokens)
     assert done.returncode == 0, done.stdout
     (run,) = example.runs("megatron-bridge")
+    (log,) = (run / "logs").glob("job.*.log")
+    assert "[rankzero] TP=4 PP=2 CP=1 EP=1 DP=2 MBS=1 GBS=128\n" in log.read_text(encoding="utf-8")
+    assert ("--mpi=pmix" in (run / "job.sbatch").read_text(encoding="utf-8")) is (launcher == "srun")
     ranks = mapped(run, 2, 8)
     options = ranks[3]["options"]
     names = ("tensor_model_parallel_size", "pipeline_model_parallel_size", "micro_batch_size", "global_batch_size")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
@@ -38,6 +40,8 @@ SCRIPTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "megatron_bridge-uv": ("megatron_bridge", "pretrain_uv", {}),
     "megatron_bridge-recipe": ("megatron_bridge", "recipe", {"tp": "2", "args": ["train.train_iters=50"]}),
     "megatron_bridge-sft": ("megatron_bridge", "sft", {}),
+    "megatron_bridge-convert": ("megatron_bridge", "convert", {}),
+    "megatron_bridge-generate": ("megatron_bridge", "generate", {"args": ["--prompt", "What is AI?"]}),
     "kempnerforge-multi": ("kempnerforge", "multi", {}),
     "kempnerforge-single": ("kempnerforge", "single", {}),
     "enroot_site": ("enroot_site", "pretrain", {}),
@@ -124,6 +128,14 @@ def test_the_sizes_of_the_command_line_reach_the_program() -> None:
     given = values("megatron_bridge")
     names = ("TP", "PP", "CP", "EP", "DP", "MBS", "GBS")
     assert [given[f"RANKZERO_{name}"] for name in names] == ["4", "2", "1", "1", "2", "1", "128"]
+
+
+def test_a_conversion_fits_where_the_generation_of_text_does_not() -> None:
+    """On 16 GPUs with the experts over 8 of them the weights can be loaded, and nothing more."""
+    spec = planned("megatron_bridge-generate").spec
+    assert not parallelism.warnings(planned("megatron_bridge-convert").spec) and not parallelism.warnings(spec)
+    (warning,) = parallelism.warnings(replace(spec, parallelism=replace(spec.parallelism, expert=8)))
+    assert "too much to infer on this GPU; parallelism.expert: 16 or more would fit" in warning
 
 
 def test_the_example_of_a_platform_store_fits_together() -> None:

@@ -86,7 +86,8 @@ def elements(
                 "of a list must be another one"
             )
             continue
-        folder = element_spec.checkpoint.dir and posixpath.normpath(element_spec.checkpoint.dir)
+        asked = element_spec.checkpoint
+        folder = posixpath.normpath(asked.dir) if asked.dir and not asked.fresh else ""
         if folder and folders.setdefault(folder, number) != number:
             problems.append(
                 f"checkpoint.dir: elements {folders[folder]} and {number} would share {folder}; let it hold all "

@@ -47,11 +47,17 @@ def request_of(
         container=container_needs(plan),
         attach=allocation_asked(plan),
         placement=_placement(spec),
-        checkpoint_dir=spec.checkpoint.dir and os.path.normpath(spec.checkpoint.dir),
+        checkpoint_dir=shared_checkpoints(spec),
         archives=node_copies.kept(refs, spec, site.settings, site.state_root),
         dependency=str(dict(plan.header).get("dependency") or ""),
         secret_files={name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
     )
+
+
+def shared_checkpoints(spec: LaunchSpec) -> str | None:
+    """The folder of checkpoints that another launch could own; None where each launch has one of its own."""
+    asked = spec.checkpoint
+    return os.path.normpath(asked.dir) if asked.dir and not asked.fresh else None
 
 
 def container_needs(plan: Plan) -> ContainerNeeds | None:

@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, with_absolute_paths
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import shared_checkpoints
 
 # Values that differ for each element's launch.json, or that would be repeated in every element.
 _OWN = ("key", "spec", "origins", "variables")
@@ -90,13 +91,13 @@ def prepare_sweep(
 
 def _element(element: array.Element, line: str) -> dict[str, Any]:
     """One launch of the sweep, as sent to the module. `line`: its line of the array's table."""
-    checkpoints = element.plan.spec.checkpoint.dir
+    checkpoints = shared_checkpoints(element.plan.spec)
     return {
         "number": element.number,
         "key": element.plan.key,
         "point": dict(element.point),
         "line": line,
-        "checkpoint_dir": checkpoints and os.path.normpath(checkpoints),
+        "checkpoint_dir": checkpoints,
     }
 
 

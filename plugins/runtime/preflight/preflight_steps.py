@@ -19,7 +19,7 @@ from core.records import dataclass, field
 from core.state import SIGNAL, Job
 from end import requeue
 from node import node_steps
-from preflight import unstarted
+from preflight import handout, unstarted
 from rank import step
 from start import attempt
 
@@ -181,6 +181,7 @@ def _judge(job: Job) -> None:
     text = processes.output_of(asked.budget + 120, _here(job, "judge", *more), job.env)[1]
     with open(os.path.join(asked.folder, "table"), "w", encoding="utf-8", errors="surrogateescape") as stream:
         stream.write(f"{text}\n" if text else "")
+    handout.write(job, text)
     for line in text.splitlines():
         os.write(1, os.fsencode(f"[preflight] {line}\n"))
 

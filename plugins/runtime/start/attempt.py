@@ -52,7 +52,7 @@ def begin(job: Job) -> None:
         job.export("RANKZERO_ARTIFACT", job.path("work", job.get("RANKZERO_ARTIFACT_PATH")))
     # The user's own choice: also when another node becomes the first one.
     job.port_asked = job.get("RANKZERO_MASTER_PORT")
-    own_checkpoint(job)
+    own_checkpoint(job, first=True)
     job.nodes = slurm.host_names(job, job.get("SLURM_JOB_NODELIST"))
     if not job.nodes:
         verdict.refuse(job, 71, f"scontrol cannot expand the node list {job.get('SLURM_JOB_NODELIST')}")
@@ -68,6 +68,14 @@ def begin(job: Job) -> None:
     if job.attempt:
         say(f"restarted: SLURM_RESTART_COUNT={job.number('SLURM_RESTART_COUNT')}")
     say(f"job {job.id} attempt {job.attempt} on {' '.join(job.nodes)}; master {master(job)}")
+    if job.get("RANKZERO_TP"):
+        say(sizes(job))
+
+
+def sizes(job: Job) -> str:
+    """The sizes of the parallelism and the batches that were checked, as one line."""
+    named = [(name, job.get(f"RANKZERO_{name}")) for name in ("TP", "PP", "CP", "EP", "DP", "MBS", "GBS")]
+    return " ".join(f"{name}={size}" for name, size in named if size)
 
 
 def own(job: Job) -> None:
@@ -150,11 +158,16 @@ def work(job: Job) -> bool:
     return True
 
 
-def own_checkpoint(job: Job) -> None:
-    """Make this job, in this attempt, the one owner of its folder of checkpoints, or end it."""
+def own_checkpoint(job: Job, first: bool = False) -> None:
+    """Make this job, in this attempt, the one owner of its folder of checkpoints, or end it. With checkpoint.fresh that
+    is a folder of this generation alone, named when this script calls it for the `first` time.
+    """
     folder = job.get("RANKZERO_CHECKPOINT_DIR")
     if not folder:
         return
+    if first and job.get("RANKZERO_CHECKPOINT_FRESH"):
+        folder = os.path.join(folder, f"{job.get('RANKZERO_KEY')[:16]}.{job.generation}")
+        job.export("RANKZERO_CHECKPOINT_DIR", folder)
     words = [job.python, "-I", os.path.join(job.runtime, "owner.py"), "take", folder]
     code, text = processes.output_of(600, words, job.env, both=True)
     if code != 0:

@@ -176,6 +176,7 @@ OTHER: dict[str, Any] = {
     "preflight.all_reduce": 64,
     "preflight.slow": "fail",
     "checkpoint.dir": "/c",
+    "checkpoint.fresh": True,
     "preflight.stage": "never",
     "preflight.stage_budget": 900,
     "checkpoint.signal_before_end": 60,
@@ -245,6 +246,7 @@ IN_KEY = {
     "seed",
     # Where it goes on from.
     "checkpoint.dir",
+    "checkpoint.fresh",
     "artifact.path",
     "artifact.format",
     "artifact.complete",

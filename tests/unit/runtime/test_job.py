@@ -291,7 +291,7 @@ def test_logs_named_as_slurm_does_and_the_rank_that_is_followed(site: Site) -> N
         job.forget()
     logs = job.run / "logs" / "0"
     names = {f"ddp.42.node03.{rank}.out" for rank in range(3)}
-    assert {path.name for path in logs.iterdir()} == {*names, "step.log", ".live"}
+    assert {path.name for path in logs.iterdir()} == {*names, "step.log", ".live", "preflight.42.txt"}
     # Appended, never truncated: the second run of the same attempt goes on where the first one ended.
     assert (logs / "ddp.42.node03.1.out").read_text(encoding="utf-8").count("\nI am 1\n") == 2
     assert os.readlink(logs / ".live") == "ddp.42.node03.2.out"

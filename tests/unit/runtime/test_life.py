@@ -123,6 +123,28 @@ def test_progress_is_looked_for_in_the_folder_of_checkpoints(site: Site) -> None
     assert (folder / "saved").read_text(encoding="utf-8") == "1\n"
 
 
+def test_a_fresh_folder_of_checkpoints_is_that_of_one_launch(site: Site) -> None:
+    """A requeued attempt finds what the one before has saved; the next generation does not."""
+    folder = site.root.parent / "checkpoints"
+    spec = {"checkpoint": {"dir": str(folder), "fresh": True}, "shell": 'echo x >> "$RANKZERO_CHECKPOINT_DIR/steps"'}
+    (folder / "of-another-launch").mkdir(parents=True)
+    job = site.job(spec)
+    for attempt in (0, 1):
+        assert job.finish(attempt=attempt) == 0, job.log()
+        job.forget()
+    assert site.job(spec, generation=2).finish(job_id=2) == 0
+    key = job.run.parent.name
+    steps = {path.parent.name: path.read_text(encoding="utf-8") for path in folder.glob("*/steps")}
+    assert steps == {f"{key}.1": "x\nx\n", f"{key}.2": "x\n"}
+
+
+def test_the_sizes_that_were_checked_are_a_line_of_the_jobs_log(site: Site) -> None:
+    sizes = {"parallelism": {"strategy": "megatron", "tensor": 2, "micro_batch": 1, "global_batch": 4}}
+    job = site.job({"launcher": {"ranks_per_node": 4}, **sizes})
+    assert job.finish() == 0, job.log()
+    assert "[rankzero] TP=2 PP=1 CP=1 EP=1 DP=2 MBS=1 GBS=4\n" in job.log()
+
+
 def test_a_file_of_progress_that_never_appears_is_no_progress(site: Site) -> None:
     job = restarting(site, checkpoint={"progress": "nothing"})
     assert told_early(job)["message"].startswith("requeued: ")

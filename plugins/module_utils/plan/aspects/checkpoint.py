@@ -31,6 +31,11 @@ class Checkpoint(Aspect):
             )
         if asked.dir is not None and posixpath.normpath(asked.dir).strip("/") == "":
             yield ["checkpoint.dir"], "checkpoint.dir: / is not allowed; name a folder for the checkpoints of this job"
+        if asked.fresh and asked.dir is None:
+            yield (
+                ["checkpoint.fresh", "checkpoint.dir"],
+                "checkpoint.fresh: has no effect without checkpoint.dir; name the folder that holds all of them",
+            )
         if asked.progress is not None:
             path = posixpath.normpath(asked.progress)
             if posixpath.isabs(path) or path in (".", "..") or path.startswith("../"):
@@ -73,6 +78,8 @@ class Checkpoint(Aspect):
             yield "RANKZERO_LOG_FOLLOW", logs.follow
         if asked.dir:
             yield "RANKZERO_CHECKPOINT_DIR", posixpath.normpath(asked.dir)
+        if asked.fresh:
+            yield "RANKZERO_CHECKPOINT_FRESH", "1"
         if monitor.timestamps:
             yield "RANKZERO_TIMESTAMPS", str(monitor.timestamps)
         if asked.signal_before_end:

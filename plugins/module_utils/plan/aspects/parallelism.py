@@ -19,7 +19,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 BF16_BYTES = 2
 # GB of an 80 GB GPU that the experts' weights may use: if the model is only loaded, if it also answers, and if it also
-# learns (gradients and activations need the rest). Scaled in proportion for other GPU sizes.
+# learns (gradients and activations need the rest). Scaled in proportion for other GPU sizes. To train, about 30 GB is
+# what people report; a model of 460 GB of experts over 16 GPUs, 28.8 GB on each, is already known not to train.
 REFERENCE_GB = 80
 EXPERT_GB = {"load": 60.0, "infer": 40.0, "train": 28.0}
 # GB of memory by the sites' names for GPU types.

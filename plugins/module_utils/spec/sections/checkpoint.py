@@ -26,6 +26,14 @@ class Checkpoint:
         "active.",
         example="/scratch/ml/gpt/checkpoints",
     )
+    fresh: bool = option(
+        t.BOOLEAN,
+        "Give each launch a folder of its own inside `dir`, KEY.GENERATION, so that it never resumes from the "
+        "checkpoints of another launch, nor of an earlier generation (`rerun`). RANKZERO_CHECKPOINT_DIR names that "
+        "folder. A requeued job resumes from its own checkpoints. Nothing is deleted.",
+        False,
+        example=True,
+    )
     signal_before_end: int | None = option(
         t.integer(1, 65535),
         "Seconds before the time limit at which the ranks are signalled to save. Slurm may be up to a minute "

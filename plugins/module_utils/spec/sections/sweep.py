@@ -239,7 +239,7 @@ def findings(spec: Any, overrides: Mapping[str, str]) -> Iterator[tuple[Sequence
             ["sweep", "launcher.inside_job"],
             "sweep: is one job array in the queue; it cannot run inside a job (launcher.inside_job)",
         )
-    if spec.checkpoint.dir and not any(placeholders(spec.checkpoint.dir)):
+    if spec.checkpoint.dir and not spec.checkpoint.fresh and not any(placeholders(spec.checkpoint.dir)):
         yield (
             ["checkpoint.dir", "sweep"],
             (
