@@ -209,11 +209,12 @@ def test_an_image_that_is_none_is_refused_and_one_that_a_node_lacks_is_named(sit
 
 
 def opened_shell(site: Site, job: dict[str, Any]) -> tuple[Terminal, str]:
-    """The playbook's shell at a terminal, at its prompt, and its folder on the cluster. The site's first play."""
+    """The playbook's shell at a terminal, at its prompt, and its folder on the cluster."""
     shown = site.play(job, playbook="rankzero.slurm.shell", run=False)
     assert shown.rc == 0, shown.output
     folder = shown.results("rankzero.slurm.job_shell")[-1]["folder"]
-    words = [*site.plays[0].argv[:4], "-e", f"@{site.folder / '.extra-0.json'}", "-e", f"job={site.write(job)}"]
+    extra = site.folder / f".extra-{len(site.plays) - 1}.json"
+    words = [*site.plays[-1].argv[:4], "-e", f"@{extra}", "-e", f"job={site.write(job)}"]
     terminal = Terminal([*words, "-e", "run=true"], site.folder)
     terminal.expect(PROMPT)
     return terminal, folder

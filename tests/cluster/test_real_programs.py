@@ -111,7 +111,8 @@ def launch(example: Example, name: str, command: list[str], code: Path | None = 
     file.write_text(yaml.safe_dump(spec), encoding="utf-8")
     done = example.play("-e", f"job=jobs/{name}.yml")
     assert done.returncode == 0, done.stdout
-    assert f"ranks     {WORLD} of {WORLD} started with WORLD_SIZE {WORLD}" in done.stdout
+    world = 2 * spec["launcher"]["ranks_per_node"]
+    assert f"ranks     {world} of {world} started with WORLD_SIZE {world}" in done.stdout
     (run,) = example.runs(name)
     assert read_json(run / "outcome.json")["success"] is True
     logs = sorted((run / "logs" / "0").glob("rank-*.log"))
@@ -131,17 +132,17 @@ BY = pytest.mark.parametrize("kind", ["srun", "torchrun"])
 
 @BY
 def test_the_script_by_which_accelerate_tests_an_installation(example: Example, kind: str) -> None:
+    """One of its tests holds for two ranks only."""
     said = launch(
         example,
         f"accelerate-{kind}",
         ["python", "-c", RUN, "accelerate.test_utils.scripts.test_script"],
-        launcher={"kind": kind, "ranks_per_node": 2},
+        launcher={"kind": kind, "ranks_per_node": 1},
         # Without it, accelerate takes a machine without GPUs for one that trains alone. Its own launcher sets it, too.
         env={"ACCELERATE_USE_CPU": "true"},
     )
-    assert "Distributed environment: DistributedType.MULTI_CPU  Backend: gloo" in said
-    for number in range(WORLD):
-        assert f"Process index: {number}\n" in said
+    assert said.count("Distributed environment: DistributedType.MULTI_CPU  Backend: gloo") == 2
+    assert said.count("Training yielded the same results on one CPU or distributed setup with batch split.") >= 1
     assert "**Breakpoint trigger test**" in said  # the last of its tests
 
 

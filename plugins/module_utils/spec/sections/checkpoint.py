@@ -28,7 +28,7 @@ class Checkpoint:
     )
     fresh: bool = option(
         t.BOOLEAN,
-        "Give each launch a folder of its own inside `dir`, KEY.GENERATION, so that it never resumes from the "
+        "Give each launch its own folder inside `dir`, KEY.GENERATION, so that it never resumes from the "
         "checkpoints of another launch, nor of an earlier generation (`rerun`). RANKZERO_CHECKPOINT_DIR names that "
         "folder. A requeued job resumes from its own checkpoints. Nothing is deleted.",
         False,
