@@ -208,6 +208,10 @@ def test_an_image_that_is_none_is_refused_and_one_that_a_node_lacks_is_named(sit
     assert rank_logs(site.run_dir(launch)) == {}
 
 
+#: In an image without terminfo, bash shows no more of a long prompt.
+END_OF_PROMPT = r"/work [#$] $"
+
+
 def opened_shell(site: Site, job: dict[str, Any]) -> tuple[Terminal, str]:
     """The playbook's shell at a terminal, at its prompt, and its folder on the cluster."""
     shown = site.play(job, playbook="rankzero.slurm.shell", run=False)
@@ -216,7 +220,7 @@ def opened_shell(site: Site, job: dict[str, Any]) -> tuple[Terminal, str]:
     extra = site.folder / f".extra-{len(site.plays) - 1}.json"
     words = [*site.plays[-1].argv[:4], "-e", f"@{extra}", "-e", f"job={site.write(job)}"]
     terminal = Terminal([*words, "-e", "run=true"], site.folder)
-    terminal.expect(PROMPT)
+    terminal.expect(END_OF_PROMPT)
     return terminal, folder
 
 

@@ -23,8 +23,7 @@ import pytest
 from tests import apptainer, images
 from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import Site, log_of, node_folders, rank_logs
-from tests.cluster.test_attach import PROMPT
-from tests.cluster.test_launch_oci import opened_shell
+from tests.cluster.test_launch_oci import END_OF_PROMPT, opened_shell
 from tests.repository import BIN
 from tests.unit.pyenv.conftest import Index, make_wheel
 from tests.unpacked import Unavailable
@@ -252,7 +251,7 @@ def test_inside_an_image(site: Site, index: Index, runtime: str) -> None:
         terminal, _folder = opened_shell(site, wanted)
         look = "import alpha as a, gamma as g, sys; print(a.VALUE, g.VALUE, sys.prefix)"
         terminal.type(f'echo "@""@$(python -c "{look}")@""@"')
-        seen = terminal.expect(r"@@.*@@.*" + PROMPT).split("@@")[1].split()
+        seen = terminal.expect(r"@@.*@@.*" + END_OF_PROMPT).split("@@")[1].split()
         assert seen[:2] == ["2", "3"] and seen[2].startswith("/") and "/environments/" in seen[2], seen
         terminal.type("exit 0")
         terminal.expect("PLAY RECAP")
