@@ -46,12 +46,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 
 # Kind -> the root that contains it (store or state), its folder there, and the form of its names.
 _SLOTS = {
-    "code": ("store", "code", re.compile(r"[0-9a-f]{64}")),
-    "environment": ("store", "environments", re.compile(r"[0-9a-f]{32,64}")),
-    "packages": ("store", "packages", re.compile(r"[0-9a-f]{32}")),
-    "image": ("store", "images", re.compile(r"[0-9a-f]{32}")),
+    "code": ("store", uses.FOLDERS["code"], re.compile(r"[0-9a-f]{64}")),
+    "environment": ("store", uses.FOLDERS["environment"], re.compile(r"[0-9a-f]{32,64}")),
+    "packages": ("store", uses.FOLDERS["packages"], re.compile(r"[0-9a-f]{32}")),
+    "image": ("store", uses.FOLDERS["image"], re.compile(r"[0-9a-f]{32}")),
     # Includes partial downloads that no run resumed.
-    "dataset": ("store", "datasets", re.compile(r"([0-9a-f]{64})(?:\.partial)?")),
+    "dataset": ("store", uses.FOLDERS["dataset"], re.compile(r"([0-9a-f]{64})(?:\.partial)?")),
     # Made by jobs inside an image.
     "container_environment": ("state", "environments", re.compile(r"[0-9a-f]{32}")),
     "runtime": ("state", "runtime", re.compile(r"[0-9a-f]{32}")),

@@ -13,12 +13,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-KINDS = (
-    *("code", "environment", "packages", "image", "dataset"),
-    *("container_environment", "runtime", "archive", "run", "shell", "cache"),
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.uses import FOLDERS
+
 # Kinds that launches of other state roots may use as well.
-SHARED = ("code", "environment", "packages", "image", "dataset")
+SHARED = tuple(FOLDERS)
+KINDS = (*SHARED, "container_environment", "runtime", "archive", "run", "shell", "cache")
 # An entry that was used this recently (seconds) is always kept: a launch may be about to submit.
 SHORTEST = 3600.0
 DAY = 86400.0

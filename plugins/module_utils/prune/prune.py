@@ -241,7 +241,7 @@ def _remove_empty(folder: str, levels: int) -> None:
 def _sweep(store: str, state: str) -> list[str]:
     """Delete the unnamed remains of killed prunes and makers."""
     places = [
-        *(f"{store}/{name}" for name in ("code", "environments", "packages", "images", "datasets")),
+        *(f"{store}/{name}" for name in uses.FOLDERS.values()),
         f"{state}/runtime",
         f"{state}/archives",
     ]

@@ -22,19 +22,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Trust, Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import open_folders, root_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree, walk
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.uses import PLACES, STATE_ROOTS, USED
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.uses import FOLDERS, PLACES, STATE_ROOTS, USED
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.verified import Memory
 
-PLACE = {
-    "code": "code",
-    "environment": "environments",
-    "packages": "packages",
-    "image": "images",
-    "dataset": "datasets",
-}
 # Folders that all members of a group write in a shared store.
 _SHARED = (
-    *PLACE.values(),
+    *FOLDERS.values(),
     *(f"{USED}/{place}" for place in (*PLACES, STATE_ROOTS)),
     "datasets/by-name",
     "datasets/records",
@@ -55,8 +48,8 @@ class Store:
     owners: tuple[str, ...] = ()
 
     def place(self, kind: str, key: str) -> str:
-        """The path of an entry in this store, whether or not it exists. `kind`: a key of PLACE."""
-        return os.path.join(self.path, PLACE[kind], key)
+        """The path of an entry in this store, whether or not it exists. `kind`: a key of FOLDERS."""
+        return os.path.join(self.path, FOLDERS[kind], key)
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key, read_bundle
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import (
-    PLACE,
     Content,
     Store,
     check,
@@ -80,7 +79,7 @@ def settle(
     texts: dict[str, str] = {}
     sources = []
     for ref in refs:
-        if ref["kind"] not in PLACE:
+        if ref["kind"] not in uses.FOLDERS:
             continue
         content = _content(ref)
         if ref["path"] != own.place(ref["kind"], ref["key"]):
