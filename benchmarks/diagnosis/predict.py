@@ -21,6 +21,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 #: Our families -> the label set's classes, where the names differ.
 CLASSES = {
     "abi_conflict": "module_conflict",
+    "unknown": "healthy",
     "build": "uv_or_pip_build_failure",
     "cache_not_shared": "file_not_found_or_not_shared",
     "checkpoint": "checkpoint_corrupt_or_mismatch",

@@ -23,7 +23,7 @@ description:
     and reports whether the job has stalled and which rank is behind.
   - A site can add failure families for its own programs, see O(families).
   - Logs may have any size and content, and be compressed with gzip or zstd. Unreadable files are listed, and the rest
-    is analysed. Logs without a failure are reported as healthy.
+    is analysed. Logs are reported as healthy if they show no failure, and a normal end or steps until their end.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
   - rankzero.slurm.store.roots
@@ -102,7 +102,7 @@ diagnosis:
   type: dict
   contains:
     healthy:
-      description: Whether no failure was found.
+      description: Whether the logs show no failure, and a normal end or steps until their end.
       type: bool
     family:
       description: Identifier of the failure family.

@@ -77,8 +77,8 @@ def score(cases: Iterator[Kept]) -> Score:
         family, root, text = diagnosed(case)
         if case.family == HEALTHY:
             total.healthy += 1
-            total.alarms += family != HEALTHY
-            if family != HEALTHY:
+            total.alarms += root is not None
+            if root is not None:
                 total.wrong.append(f"{case.id}: {family} at {root}: {text[:80]}")
             continue
         right, same = case.accepts(family), root in case.roots

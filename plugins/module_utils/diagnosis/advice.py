@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import Cause
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis, Evidence, Unread
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
     ARTIFACT,
     DRAINED,
     LAUNCHER,

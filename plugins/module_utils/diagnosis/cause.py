@@ -11,14 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import (
-    CARRIER,
-    LAUNCHER,
-    Event,
-    FileEvents,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import LAUNCHER, Event, FileEvents
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import CARRIER
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
     DECISIVE,
@@ -32,6 +28,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times imp
 _CANCELLED, _KILLED = "preempted_or_cancelled", "host_oom_killed"
 HEALTHY = "healthy"
 UNKNOWN = "unknown"
+# The families without a root.
+NO_FAILURE = (HEALTHY, UNKNOWN)
 # The messages of a launcher that gives up.
 _FINAL = re.compile(r"srun: error: |ChildFailedError|Force Terminated|mpirun (?:detected|noticed)")
 # A rank ended otherwise than by a kill, or the launcher began to end the others.
@@ -40,19 +38,32 @@ _STEP_ENDED = re.compile(
     r"srun: error: \S+: tasks? [\d,-]+: (?:Exited|Aborted|Segmentation|Bus|Illegal|Floating)|"
     r"Sending process \d+ closing signal"
 )
+# What a process says while a signal from outside ends it.
+_DYING = re.compile(
+    r"SIGTERM|SIGINT|SIGUSR|[Ss]ignal (?:15|2|10)\b|killed by signal|[Tt]erminated\b|[Ii]nterrupted|KeyboardInterrupt|"
+    "SystemExit"
+)
 # This many steps after an exception mean that the program continued.
 WENT_ON = 8
 BARS = 30
+# What a process writes to a file is held back up to this many bytes, and may appear after its exception.
+BUFFERED = 16 << 10
 # The clocks of two nodes may differ by SKEW seconds. From strength KNOWN on, the wording of an exception is known.
 SKEW = 300.0
 KNOWN = LIMIT
+_OF_A_CUT_FILE = ("data_error", "checkpoint")
+# From this many different causes on, a file contains more than one run.
+MANY = 3
 # These end a process, even if a wrapper logs a normal end afterwards.
 _ENDS = ("crash", "host_oom_killed")
 
 
 @dataclass(frozen=True)
 class Cause:
-    """The family and its root event (None: healthy). `confidence`: high, medium, low. `followed`: the other events."""
+    """The family and its root event (None: healthy, or unknown). `confidence`: high, medium, low.
+
+    `followed`: the other events.
+    """
 
     family: str
     root: Event | None
@@ -60,9 +71,19 @@ class Cause:
     followed: tuple[Event, ...] = ()
 
 
-def find_cause(logs: Sequence[FileEvents]) -> Cause:
-    """The cause of the newest run in these logs."""
-    events = [event for log in logs for event in in_chains(current(log))]
+def find_cause(logs: Sequence[FileEvents], *, failed: bool = False) -> Cause:
+    """The cause of the newest run in these logs. `failed`: it is known that it failed, so nothing is called healthy."""
+    found = _cause([(log, in_chains(current(log))) for log in logs])
+    if found.root is None and failed:
+        # What the program seems to have survived, it did not.
+        found = _cause([(log, in_chains([event for event in log.events if event.run == log.runs])) for log in logs])
+        return Cause(UNKNOWN, None, "low") if found.root is None else replace(found, confidence="low")
+    return found
+
+
+def _cause(events_of: Sequence[tuple[FileEvents, list[Event]]]) -> Cause:
+    events = [event for _log, events in events_of for event in events]
+    logs = [log for log, _events in events_of]
     ordered = events
     # Unless all events have a time, only the order within each file is known.
     clocks = all(event.time is not None for event in events)
@@ -70,8 +91,30 @@ def find_cause(logs: Sequence[FileEvents]) -> Cause:
         ordered = sorted(events, key=_clock(events))
     root, confidence = _root(ordered, SKEW if clocks else float("inf"))
     if root is None:
-        return Cause(HEALTHY, None, "high")
+        return _without_cause(logs)
+    if confidence == "high" and root.strength < DECISIVE and _mixed(root, ordered):
+        confidence = "medium"
     return Cause(root.family, root, confidence, tuple(event for event in ordered if event is not root))
+
+
+def _mixed(root: Event, events: Sequence[Event]) -> bool:
+    """Whether its file has failures that one run does not have: several runs or programs whose limits are not known."""
+    same = [event for event in events if event.file == root.file]
+    if len({event.family for event in same if event.strength >= CAUSE}) >= MANY:
+        return True
+    if any(event.family == LAUNCHER or event.rank is not None for event in same):
+        return False
+    later = (event for event in same if event.line > root.line and event.family != root.family and not event.after)
+    return any(event.strength >= RAISED or event.text.startswith("KeyboardInterrupt") for event in later)
+
+
+def _without_cause(logs: Sequence[FileEvents]) -> Cause:
+    """Healthy only with a proof: a normal end, or steps until the end. Otherwise nothing is known."""
+    if any(log.finished for log in logs):
+        return Cause(HEALTHY, None, "high")
+    if any(log.to_the_end for log in logs):
+        return Cause(HEALTHY, None, "medium")
+    return Cause(UNKNOWN, None, "low")
 
 
 def _clock(events: Sequence[Event]) -> Callable[[Event], float]:
@@ -82,7 +125,7 @@ def _clock(events: Sequence[Event]) -> Callable[[Event], float]:
 
 def current(log: FileEvents) -> list[Event]:
     """The events of a log's newest run, without those that the program survived."""
-    events = [event for event in log.events if event.run == log.runs]
+    events = _of_newest_run(log)
     failed = [event for event in events if event.family == LAUNCHER or event.strength >= LIMIT]
     last_failure = max((event.line for event in failed), default=0)
     kept = []
@@ -95,6 +138,27 @@ def current(log: FileEvents) -> list[Event]:
         if not _lived_through(event, log, events, last_failure):
             kept.append(event)
     return kept
+
+
+def _of_newest_run(log: FileEvents) -> list[Event]:
+    """The events of the newest run. A run that only seems to begin, without a step or a cause, is no run of its own."""
+    events = [event for event in log.events if event.run == log.runs]
+    nothing = log.progress == log.steps_before and not log.finished
+    if log.inferred and nothing and not any(event.strength >= WEAK for event in events):
+        return [event for event in log.events if event.run >= log.runs - 1]
+    if events and events[0].family in _OF_A_CUT_FILE:
+        # The full disk of the run before left a file behind that is cut short.
+        events = [event for event in log.events if event.family == "disk_full" and event.run == log.runs - 1] + events
+    ended = [event for event in events if event.family == LAUNCHER or event.strength >= RAISED]
+    if ended and not log.finished and _ran_on(ended[-1], log):
+        return [event for event in events if event.line > ended[-1].line]
+    return events
+
+
+def _ran_on(event: Event, log: FileEvents) -> bool:
+    """Whether the program logged steps from the event until the end of the file: more than one buffer a rank holds."""
+    steps = log.progress - event.progress + log.bars - event.bars
+    return steps >= WENT_ON and log.chars - event.chars >= BUFFERED * max(1, len(log.ranks)) and log.to_the_end
 
 
 def _lived_through(event: Event, log: FileEvents, events: Sequence[Event], last_failure: int) -> bool:
@@ -160,6 +224,9 @@ def _root(events: Sequence[Event], skew: float) -> tuple[Event | None, str]:
     raised = [event for event in events if event.strength >= RAISED]
     if raised:
         first = _first_raised(raised, skew)
+        outside = [event for event in raised if event.strength == LIMIT]
+        if outside and _DYING.search(first.text):
+            return outside[0], "high"
         return first, "high" if first.strength >= LIMIT else "medium"
     symptoms = _without_victims([event for event in events if event.strength > ECHO], events)
     if symptoms:

@@ -34,7 +34,7 @@ class Unread:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The cause of a failure; `family` is HEALTHY where the logs show none.
+    """The cause of a failure. Without a root, `family` is HEALTHY where the logs prove it, else UNKNOWN.
 
     `root` is the first line that shows the cause; `ranks` and `nodes` are those that report the same. `chain`: what
     followed, in sentences. `retry`: the same launch may succeed if it is tried again. `blame`: the node at fault.
@@ -58,7 +58,7 @@ class Diagnosis:
 
     @property
     def healthy(self) -> bool:
-        """Whether the logs show no failure."""
+        """Whether the logs show a normal end, or steps until their end, and no failure."""
         return self.family == HEALTHY
 
     def as_dict(self) -> ModuleResult:

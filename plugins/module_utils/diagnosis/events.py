@@ -14,8 +14,15 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import GAP, Line
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
+    LAUNCHER,
+    UNEXPLAINED,
+    Event,
+    FileEvents,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import GAP, STEP_BAR, Line
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.needles import Index
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.runs import Runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     ANYWHERE,
     CAUSE,
@@ -39,24 +46,22 @@ RECENT = 40
 NAN_LINES = 3
 TEXT_KEPT = 2000
 
-UNEXPLAINED = "exception"
-LAUNCHER = "launcher"
-# Only the job reports these: it refused to start its ranks, or they ended normally without a valid artifact.
-SETUP = "setup"
-ARTIFACT = "artifact"
-# The scheduler's reason for a job that does not start.
-PENDING = "pending"
-# Slurm could not open the job's log on its first node.
-STATE_ROOT = "state_root"
-# Slurm drained a node because of the job.
-DRAINED = "node_drained"
-
 
 def _one_of(words: tuple[str, ...], text: str) -> bool:
     for word in words:  # noqa: SIM110 - three times as fast as any() on millions of lines
         if word in text:
             return True
     return False
+
+
+def _carried(text: str, stream: _Stream, file_events: FileEvents) -> None:
+    """Weaken an exception whose message goes on with the traceback of another one: it only carries that one."""
+    goes_on = stream.since <= 2 and not stream.after and not text.startswith(("Traceback", "\u256d", "\u2570"))
+    if 0 <= stream.raised < len(file_events.events) and goes_on:
+        event = file_events.events[stream.raised]
+        file_events.events[stream.raised] = replace(event, strength=min(event.strength, CARRIER))
+        stream.open_traceback, stream.headers = True, 1
+    stream.raised = -1
 
 
 def _outlived(text: str, file_events: FileEvents) -> None:
@@ -67,57 +72,6 @@ def _outlived(text: str, file_events: FileEvents) -> None:
             file_events.events[place] = replace(event, strength=ECHO)
 
 
-@dataclass(frozen=True)
-class Event:
-    """One line that may matter. `time`: seconds, comparable within a file; `progress`: steps logged before it.
-
-    `after`: how the exception follows the one before it on its stream: empty, `during` or `direct`.
-    `remedy`: that of the wording, where it has its own.
-    """
-
-    family: str
-    strength: int
-    text: str
-    line: int
-    file: str = ""
-    rank: int | None = None
-    node: str | None = None
-    time: float | None = None
-    progress: int = 0
-    bars: int = 0
-    after: str = ""
-    run: int = 0
-    captured: tuple[tuple[str, str], ...] = ()
-    remedy: str = ""
-
-    @property
-    def stream(self) -> tuple[str, int | None, str | None]:
-        """The stream of the line: (file, rank, node). In a log of all ranks, each rank is one stream."""
-        return self.file, self.rank, self.node
-
-
-@dataclass
-class FileEvents:
-    """The events of one log.
-
-    `progress`: the number of logged steps; `bars`: steps on a progress bar, which is not buffered; `done`: the line of
-    the last message of a normal end; `last_step`: the line with `step N/N`, unless a later line shows a smaller step;
-    `requeued`: Slurm requeued the job, and no step was logged since.
-    """
-
-    file: str
-    events: list[Event] = field(default_factory=list)
-    lines: int = 0
-    progress: int = 0
-    bars: int = 0
-    done: int = 0
-    last_step: int = 0
-    requeued: bool = False
-    runs: int = 0
-    ranks: set[int] = field(default_factory=set)
-    last: str = ""
-
-
 @dataclass
 class _Stream:
     open_traceback: bool = False
@@ -126,12 +80,44 @@ class _Stream:
     after: str = ""
     indented: bool = False
     wrapped: bool = False
+    # Open tracebacks: more than one where ranks without a prefix share the stream. The column of the frames.
+    headers: int = 0
+    column: int = 0
+    # The index of the exception that ended the last traceback, while its message may go on.
+    raised: int = -1
+    # A class name whose message is on the next line, as another rank wrote in between.
+    name: str = ""
     # The indices of this stream's last events, and the number of lines since the last of them.
     recent: list[int] = field(default_factory=list)
     since: int = 0
     # The line before the open traceback; whether it says that the program recovers.
     said: str = ""
     lived_with: bool = False
+
+
+class _Kept:
+    """Keeps the first events of each family and stream in each run, and the newest one, which may be the end."""
+
+    def __init__(self, file_events: FileEvents) -> None:
+        self.counts: Counter[tuple[str, int | None, str | None]] = Counter()
+        self._events = file_events.events
+        self._newest: dict[tuple[str, int | None, str | None], Event] = {}
+
+    def add(self, event: Event) -> bool:
+        """Whether the event is one of the first."""
+        key = (event.family, event.rank, event.node)
+        self.counts[key] += 1
+        if self.counts[key] <= KEPT:
+            self._events.append(event)
+            return True
+        if event.strength > ECHO:
+            self._newest[key] = event
+        return False
+
+    def settle(self) -> None:
+        """Insert the newest ones where they belong."""
+        self._events += self._newest.values()
+        self._events.sort(key=lambda event: event.line)
 
 
 @dataclass
@@ -184,9 +170,10 @@ class Reader:
         """The events of one file. `lines` may contain GAP where a part of the file was not read."""
         events = FileEvents(file)
         streams: dict[tuple[int | None, str | None], _Stream] = {}
-        heard: deque[str] = deque(maxlen=RECENT)
+        heard: deque[Line] = deque(maxlen=RECENT)
         nan = _Nan()
-        kept: Counter[tuple[str, int | None, str | None]] = Counter()
+        runs = Runs(events)
+        kept = _Kept(events)
         for line in lines:
             if line is GAP:
                 # A traceback that was open before an unread part is not open after it.
@@ -195,36 +182,52 @@ class Reader:
             events.lines = line.number
             if line.rank is not None:
                 events.ranks.add(line.rank)
+            if line.steps:
+                events.bars, events.chars, events.step_line = (
+                    events.bars + line.steps,
+                    events.chars + line.length,
+                    line.number,
+                )
             if not line.text:
                 continue
-            heard.append(line.stamp or line.text)
+            heard.append(line)
             events.last = line.text[:TEXT_KEPT]
-            if phrases.BEGIN.match(line.text):
-                events.runs += 1
+            if runs.begins(line):
+                kept.counts.clear()
             stream = streams.get(line.stream)
             if stream is None:
                 stream = streams[line.stream] = _Stream()
             event = self._event(line, stream, events)
             stream.said = line.text
+            if events.done == line.number:
+                runs.finished()
             if event is None:
                 nan.see(line, events.runs)
                 self._recovered(line, stream, events)
                 continue
             if event.time is None:
-                event = replace(event, time=next(filter(None, map(time_of, reversed(heard))), None))
-            key = (event.family, event.rank, event.node)
-            kept[key] += 1
-            if kept[key] <= KEPT:
-                stream.recent, stream.since = [*stream.recent, len(events.events)], 0
-                events.events.append(event)
-            elif event.strength > ECHO:
-                # Keep the newest one: it shows whether the failure was the end.
-                events.events[-1] = event if events.events[-1].family == event.family else events.events[-1]
+                stamps = (time_of(other.stamp or other.text) for other in reversed(heard))
+                event = replace(event, time=next(filter(None, stamps), None))
+            if event.family == LAUNCHER and not any(known.run == events.runs for known in events.events):
+                events.events += self._last_words(heard, events)
+            runs.note(event)
+            if kept.add(replace(event, run=events.runs)):
+                stream.recent, stream.since = [*stream.recent, len(events.events) - 1], 0
+        kept.settle()
         if nan.lines >= NAN_LINES and nan.first is not None:
             # A loss that is no number and stays so until the end.
             where = replace(nan.first, file=file, progress=events.progress)
             events.events = sorted([*events.events, where], key=lambda event: event.line)
         return events
+
+    def _last_words(self, heard: Sequence[Line], file_events: FileEvents) -> list[Event]:
+        """What the program complained of last before a launcher reports that it failed, where nothing else is known."""
+        for line in reversed(heard):
+            text = line.text
+            means_it = phrases.COMPLAINT.match(text) and not phrases.NO_ERROR.search(text[:160])
+            if means_it and not phrases.NOISE.search(text) and not phrases.ECHOES.search(text):
+                return [self._made(line, file_events, _Meaning(LAUNCHER, ECHO + 5))]
+        return []
 
     def _recovered(self, line: Line, stream: _Stream, file_events: FileEvents) -> None:
         """Weaken a complaint to a symptom if its writer reports at once that it recovers."""
@@ -244,16 +247,23 @@ class Reader:
         text = line.text
         if "CANCELLED AT" in text and phrases.REQUEUED.search(text):
             file_events.requeued = True
-        if phrases.TRACEBACK in text:
-            stream.open_traceback, stream.frames, stream.indented = True, "", False
+        if phrases.RECENT_CALL in text and phrases.HEADER.search(text):
+            _carried(text, stream, file_events)
+            stream.headers = stream.headers + 1 if stream.open_traceback else 1
+            stream.open_traceback, stream.frames, stream.indented, stream.column = True, "", False, 0
             stream.lived_with = bool(phrases.RECOVERS.search(stream.said))
             return None
         if text[0] in " \t|\u2502\u256d\u2570":
+            frame = phrases.FRAME.match(text)
+            if frame and not stream.open_traceback:
+                _carried(text, stream, file_events)
             if stream.open_traceback:
                 stream.indented = True
+                stream.column = stream.column or (len(frame[1]) if frame else 0)
                 if len(stream.frames) < FRAMES_KEPT:
                     stream.frames += text + "\n"
-                if not stream.wrapped:
+                inner = len(text) - len(text.lstrip()) < stream.column and phrases.EXCEPTION.match(text.lstrip())
+                if not stream.wrapped and not inner:
                     return None
         elif text.startswith((phrases.DURING, phrases.DIRECT)):
             stream.after = "during" if text.startswith(phrases.DURING) else "direct"
@@ -269,7 +279,9 @@ class Reader:
             file_events.done = line.number
         if _one_of(phrases.PROGRESS_WORDS, text) and phrases.PROGRESS.search(text):
             file_events.progress += 1
-            file_events.bars += bool(phrases.BAR.match(text))
+            file_events.step_line = line.number
+            file_events.chars += len(text)
+            file_events.bars += bool(STEP_BAR.match(text))
             step = phrases.LAST_STEP.search(text)
             if step:
                 file_events.last_step = line.number if step[1] == step[2] else 0
@@ -281,7 +293,13 @@ class Reader:
 
     def _exception(self, line: Line, stream: _Stream, file_events: FileEvents) -> Event | None:
         # Compilers of Python code re-raise exceptions indented below "in user code:".
-        text = line.text.strip("^ ~") if stream.wrapped or line.text.startswith(("^", "~")) else line.text
+        text = line.text.strip("^ ~") if stream.open_traceback or line.text.startswith(("^", "~")) else line.text
+        if stream.open_traceback:
+            joined = stream.name if text.startswith(":") else ""
+            text, stream.name = phrases.stitched(joined + text), ""
+            if joined and 0 <= stream.raised < len(file_events.events):
+                # The name alone was taken for the exception.
+                file_events.events[stream.raised] = replace(file_events.events[stream.raised], strength=ECHO)
         plain = phrases.EXCEPTION.match(text)
         if not plain and not (stream.open_traceback and stream.indented and phrases.ANY_CLASS.match(text)):
             inside = phrases.EXCEPTION_INSIDE.search(text) if stream.open_traceback else None
@@ -294,7 +312,10 @@ class Reader:
             stream.wrapped = True
             return None
         stream.wrapped = False
-        stream.open_traceback, stream.frames, stream.after, stream.ignored = False, "", "", False
+        stream.headers = max(0, stream.headers - 1)
+        stream.open_traceback, stream.after, stream.ignored, stream.column = stream.headers > 0, "", False, 0
+        stream.frames = stream.frames if stream.headers else ""
+        stream.name = text.rstrip(": ") if stream.headers and phrases.BARE.match(text) else ""
         if ignored or phrases.WARNING.match(text) or (phrases.NOISE.search(text) and not within):
             return None
         if phrases.ECHOES.search(text) and not any(
@@ -312,11 +333,13 @@ class Reader:
         if best is None:
             if not within:
                 return None
-            best = _Meaning(UNEXPLAINED, RAISED)
+            meant = phrases.meant(text, frames)
+            best = _Meaning(meant, RAISED + 1) if meant else _Meaning(UNEXPLAINED, RAISED)
         strength = min(best.strength, CARRIER) if phrases.CARRIERS.search(text) else best.strength
         if within and stream.lived_with and best.strength <= CAUSE:
             strength = WEAK
-        return self._made(line, file_events, best._replace(strength=strength), after)
+        stream.raised = len(file_events.events)
+        return self._made(replace(line, text=text), file_events, best._replace(strength=strength), after)
 
     def _wording(self, line: Line, file_events: FileEvents) -> Event | None:
         text = line.text
@@ -352,6 +375,8 @@ class Reader:
         if task and family == LAUNCHER and "Exited with exit code" in line.text:
             # The rank that failed first is worth more than the launcher's end of the others.
             strength = ECHO + 3
+        if WEAK < strength <= CAUSE and phrases.WARNED.match(line.text):
+            strength = WEAK
         if strength <= CAUSE and phrases.FALLBACK.search(line.text):
             strength = min(strength, HINT)
         rank, node = (int(task["rank"]), task["node"]) if task else (line.rank, line.node)
@@ -366,6 +391,7 @@ class Reader:
             time=time_of(line.stamp or line.text),
             progress=file_events.progress,
             bars=file_events.bars,
+            chars=file_events.chars,
             after=after,
             run=file_events.runs,
             captured=tuple((name, value) for name, value in groups.items() if value),

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
@@ -41,7 +41,11 @@ _PREFIX = re.compile(
     re.VERBOSE,
 )
 # A progress bar that something else was written behind. What follows `]` is no part of the bar, except its losses.
-_BAR = re.compile(r".*%\|.*\[[^\]]*(?:it/s|s/it|B/s)[^\]]*\]\s*(?=\S)(?!.*\b[Ll]oss\b)")
+_BAR = re.compile(r"(?:.*%\||\s*\d+it ).*\[[^\]]*(?:it/s|s/it|B/s)[^\]]*\]\s*(?=\S)(?!.*\b[Ll]oss\b)")
+# A progress bar of steps, not of loading or downloading.
+STEP_BAR = re.compile(r"(?:(?:[Ee]poch|[Tt]rain|[Ss]tep|[Ii]ter)[^|%]{0,40})?\s*\d+%\|")
+# A bar with this was written behind a message, or before it.
+_FAILED = re.compile("rror|Killed|CANCELLED|xception")
 # Of one line with many carriage returns, this many messages are kept from the end.
 MESSAGES = 20
 # `cv2.error: ` and `n1.Error2: ` are exceptions, not nodes.
@@ -50,13 +54,18 @@ _EXCEPTION_NAME = re.compile(r"(?:[Ee]rror|Exception|Warning|Interrupt|Exit)\d*$
 
 @dataclass(frozen=True)
 class Line:
-    """One line. `text` has no prefixes and no colours; `rank`, `node` and `stamp` come from the prefixes."""
+    """One line. `text` has no prefixes and no colours; `rank`, `node` and `stamp` come from the prefixes.
+
+    `steps`, `length`: of the progress bars that the line also contains, their number and their total length.
+    """
 
     number: int
     text: str
     rank: int | None = None
     node: str | None = None
     stamp: str = ""
+    steps: int = 0
+    length: int = 0
 
     @property
     def stream(self) -> tuple[int | None, str | None]:
@@ -69,24 +78,27 @@ def parse_lines(number: int, raw: bytes) -> list[Line]:
 
     Carriage returns separate messages. Progress bars among them count once, as the last part of the line.
     """
-    if b"\r" not in raw and b"%|" not in raw:
+    if b"\r" not in raw and b"%|" not in raw and b"/it]" not in raw and b"it/s]" not in raw:
         return [_message(number, raw.decode("utf-8", "replace"))]
     text = raw.decode("utf-8", "replace").rstrip("\r")
     if "\r" in text:
         # A script with Windows line ends: the carriage return belongs to the name of what was not found.
         text = _NAME_WITH_RETURN.sub("^M", text)
-    parts = [part for part in map(_behind_bar, text.split("\r")) if part.strip()]
+    shown = text.split("\r")
+    parts = [part for part in map(_behind_bar, shown) if part.strip()]
     if not parts:
         return [_message(number, "")]
-    messages = [part for part in parts[:-1] if "%|" not in part][-MESSAGES:]
+    messages = [part for part in parts[:-1] if "%|" not in part or _FAILED.search(part)][-MESSAGES:]
     if not messages or "%|" not in parts[-1]:
         messages.append(parts[-1])
-    return [_message(number, part) for part in messages]
+    bars = [part for part in shown if "%|" in part and STEP_BAR.match(part)]
+    first = replace(_message(number, messages[0]), steps=len(bars), length=sum(map(len, bars)))
+    return [first, *(_message(number, part) for part in messages[1:])]
 
 
 def _behind_bar(text: str) -> str:
     """What was written behind a progress bar on the same line, else the text."""
-    progress = _BAR.match(text) if "%|" in text else None
+    progress = _BAR.match(text) if "%|" in text or "it]" in text or "it/s]" in text else None
     return text[progress.end() :] if progress else text
 
 

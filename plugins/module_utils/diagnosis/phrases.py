@@ -8,6 +8,10 @@ from __future__ import annotations
 import re
 
 TRACEBACK = "Traceback (most recent call last)"
+# Any traceback's first line, also one that a launcher quotes; a line of its frames.
+RECENT_CALL = "(most recent call last)"
+HEADER = re.compile(r"[Tt]raceback\b[^()]{0,80}\(most recent call last\)")
+FRAME = re.compile(r"(\s+)File \"")
 DURING = "During handling of the above exception"
 DIRECT = "The above exception was the direct cause"
 # The last line of a traceback: the name of an exception, with or without a message.
@@ -15,6 +19,10 @@ NAME = (
     r"(?:[A-Za-z_]\w*\.)*(?:[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Timeout|Failure|Expired|Warning))"
 )
 EXCEPTION = re.compile(rf"{NAME}(?::(?: |$)|$)|Exception: ")
+BARE = re.compile(rf"{NAME}:?\s*$")
+# The same class name several times: ranks that write to one file at the same moment.
+_DOUBLED = re.compile(r"[\s:]*((?:(?:[a-z_]\w*\.)*[A-Z][A-Za-z]*?(?:Error|Exception)){2,})[\s:]*(.*)")
+_ONE_NAME = re.compile(r"(?:[a-z_]\w*\.)*[A-Z][A-Za-z]*?(?:Error|Exception)")
 ANY_CLASS = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:: |$)|(?:[a-z_]\w*\.)+\w+: ")
 EXCEPTION_INSIDE = re.compile(r"(?<![\w.])((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): )")
 WARNING = re.compile(r"\w*Warning\b")
@@ -75,7 +83,15 @@ NOISE = re.compile(
     r"|NCCL WARN .*(?:TUNER|Tuner|PROFILER|SHARP|CollNet)"
 )
 # A line that its writer marks as a warning or less: a symptom on it proves nothing.
-NO_ERROR = re.compile(r"^\[?[WI]\d{3,4} |\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*\bERROR\b)|^\w{0,12}[Ww]arning: ")
+NO_ERROR = re.compile(r"^\[?[WI](?:\d{3,4})? |\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*\bERROR\b)|^\w{0,12}[Ww]arning: ")
+# A warning of PyTorch's C++ code: the program goes on, or an exception follows that says more.
+WARNED = re.compile(r"\[W\d{0,4} ?\S*\.cpp:|\[?(?:[\d:.,/ T-]{8,30}[\]| ]*)?\[?(?:INFO|DEBUG)\b")
+# What a program prints of a failure without an exception: a box, a level, a sentence.
+COMPLAINT = re.compile(
+    r"\W*(?:[EF]\d{4} \d\d:|\[?(?:ERROR|FATAL|CRITICAL|[Ee]rror|[Ff]atal)\b|terminate called|Abort|Assertion)|"
+    r".*\b(?:[Ff]ailed|[Cc]annot|[Cc]ould not|[Cc]ouldn't|[Uu]nable to|[Ii]nvalid|[Uu]nrecogni[sz]ed|[Mm]issing|"
+    r"not found|[Nn]o such|[Rr]equired|[Dd]enied|[Rr]efused|exceeds?|exceeded)\b"
+)
 IGNORED = re.compile(
     r"Exception ignored (?:in|while)|Error in atexit|Exception in (?:thread (?:NetStatThr|asyncio)|callback )"
     r"|exception was never retrieved|--- Logging error ---"
@@ -106,8 +122,6 @@ PROGRESS = re.compile(
 )
 # The last of all requested steps: as good as a message of a normal end.
 LAST_STEP = re.compile(r"\b(?:iter(?:ation)?|(?:global_)?step)\b\W{0,4}(\d+) ?/ ?(\d+)\b")
-# A progress bar of steps, not of loading or downloading.
-BAR = re.compile(r"(?:(?:[Ee]poch|[Tt]rain|[Ss]tep|[Ii]ter)[^|%]{0,40})?\s*\d+%\|")
 # Fixed strings: each such line contains one of them. They are checked first, as the regular expression is slow.
 PROGRESS_WORDS = ("loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
 # Failures that may share a line with a step: a message that was appended to a progress bar.
@@ -117,7 +131,8 @@ NAN_LOSS = re.compile(
 )
 LOSS = re.compile(r"\bloss['\"]?\s*[:=|]?\s*['\"]?-?\d")
 DONE = re.compile(
-    r"Training (?:is )?(?:completed|complete|finished|done)\b|[Ff]inished training|[Tt]raining (?:has )?ended"
+    r"Training (?:is |runs? )?(?:completed|complete|finished|done)\b|`max_(?:epochs|steps)=\d+` reached|"
+    r"[Ff]inished training|[Tt]raining (?:has )?ended"
     r"|exiting program (?:at|after)|\bTrain(?:ing)? runtime\b|'train_runtime'|after training is done|"
     r"exits successfully"
 )
@@ -125,3 +140,81 @@ DONE = re.compile(
 BEGIN = re.compile(r"^(?:\[rankzero\] job \S+ attempt \d+ on |=+ ?(?:RESTART|JOB START|START OF JOB)|Starting job \d+)")
 # Slurm requeues the job: what the program logs after this belongs to the next attempt.
 REQUEUED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ DUE TO (?:JOB REQUEUE|PREEMPTION|NODE FAILURE)")
+
+# What an exception is about where no family knows its message: its class, the code that it came through, and the words
+# of its message. Weaker than any wording of a family.
+_MEANINGS = (
+    ("env_not_set", re.compile(r"KeyError: '[A-Z][A-Z0-9_]{2,}'$"), re.compile(r"environ|getenv")),
+    (
+        "abi_conflict",
+        re.compile(
+            r"^\S*(?:Import|Runtime|Version|Attribute|Value|Environment)\w*(?:Error|Exception|Conflict)\w*: "
+            r"(?=.*\bversions?\b)(?=.*(?:\b(?:requires?|required|needs?|expects?|found|installed|at least|minimum|"
+            r"too old|incompatible)\b|[<>=]=))(?=.*\d+\.\d+)"
+        ),
+        None,
+    ),
+    (
+        "shape_or_divisibility",
+        re.compile(
+            r"^\S*(?:Value|Assertion|Runtime)Error: (?=.*(?:\bworld[ _]?size\b|\b(?:device )?mesh\b|"
+            r"\bnumber of (?:GPUs|ranks)\b|"
+            r"\b(?:[tpdce]p|tensor|pipeline|data|context|expert)[ _-]"
+            r"(?:model[ _-])?(?:parallel\w*|size|degree)\b))(?=.*\d)"
+        ),
+        None,
+    ),
+    (
+        "shape_or_divisibility",
+        re.compile(
+            r"^\S*(?:Value|Assertion|Runtime|Index)Error: (?=.*\b(?:shapes?|dimensions?|ndim)\b)"
+            r"(?=.*\b(?:expected|got|but|mismatch|match|differ\w*|incompatible|unequal|!=|vs\.?)(?!\w))(?=.*\d)"
+        ),
+        None,
+    ),
+    (
+        "offline",
+        re.compile(
+            r"(?:https?://|HTTPS?Connection)(?=.*(?:unreachable|[Tt]imed? ?out|refused|resol|connect))"
+            r"|(?:not reachable|unreachable|(?:failed|unable|not) to connect|connect(?:ion)? .*(?:refused|timed out)).*https?://"
+        ),
+        None,
+    ),
+    (
+        "rendezvous_failure",
+        re.compile(
+            r"(?!.*https?:).*(?:not reachable|unreachable|(?:failed|unable|not|never) .{0,20}connect|[Tt]imed? ?out)"
+        ),
+        re.compile(
+            r"distributed/(?:elastic/)?(?:rendezvous|distributed_c10d)|in (?:init_process_group|_?rendezvous)\b"
+        ),
+    ),
+)
+
+
+def meant(text: str, frames: str) -> str:
+    """The family that an exception belongs to by what it says and where it was raised; empty if it says too little."""
+    for family, words, through in _MEANINGS:
+        if words.search(text) and (through is None or through.search(frames)):
+            return family
+    return ""
+
+
+_CARETS = re.compile(r"[\^~]{2,} ?")
+
+
+def stitched(text: str) -> str:
+    """An exception that several ranks wrote over each other, once."""
+    if "^^" in text:
+        text = _CARETS.sub("", text).lstrip("^~ ")
+    doubled = _DOUBLED.match(text)
+    if not doubled:
+        return text
+    names = _ONE_NAME.findall(doubled[1])
+    if len(set(names)) > 1:
+        return text
+    message = doubled[2].strip()
+    half = len(message) // len(names)
+    if half and message[:half].strip() == message[-half:].strip():
+        message = message[:half].strip()
+    return f"{names[0]}: {message}" if message else names[0]

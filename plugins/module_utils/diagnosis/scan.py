@@ -14,7 +14,8 @@ from typing import IO, NamedTuple
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import bounded_walk, regular
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import lines, prefilter
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import FileEvents, Reader
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import FileEvents
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import Reader
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 

@@ -164,7 +164,7 @@ def _of_end(
     if not launch.success:
         testimony = evidence.of_end(slurm, run, launch, scanned.signatures)
         scanned.logs += testimony.logs
-        chosen = cause.find_cause(scanned.logs)
+        chosen = cause.find_cause(scanned.logs, failed=True)
     diagnosis = advice.diagnosis_of(chosen, scanned, run.path)
     if diagnosis.family in MEMORY:
         testimony.facts["memory"] = _memory(run, launch, diagnosis.nodes)

@@ -61,13 +61,11 @@ def screen(report: DiagnosisReport, story: str = "") -> list[str]:
     diagnosis, running = report.diagnosis, _running(report)
     if running:
         running = [*running[: SCREEN_LINES - 1], *_row("story", story, 1)]
-    if diagnosis.healthy and running:
-        return running
     root = diagnosis.root
+    if root is None and running:
+        return running
     if root is None:
-        read = f"{diagnosis.files} log{'s' if diagnosis.files != 1 else ''} read"
-        no_cause = [f"no cause found: {read}, and none of them shows a failure", *_unread(diagnosis)]
-        return [*no_cause, *_checks(report)][:SCREEN_LINES]
+        return [_without_cause(diagnosis), *_unread(diagnosis), *_checks(report)][:SCREEN_LINES]
     lines = running[:RUNNING_LINES] + _row(
         "cause", f"{diagnosis.what} ({diagnosis.family}, confidence {diagnosis.confidence})", 2
     )
@@ -82,6 +80,15 @@ def screen(report: DiagnosisReport, story: str = "") -> list[str]:
     lines += _row("retry", "the same launch may succeed when it is tried again" if diagnosis.retry else "", 1)
     lines += [*_unread(diagnosis), *_row("story", story, 1)]
     return lines[:SCREEN_LINES]
+
+
+def _without_cause(diagnosis: Diagnosis) -> str:
+    """Healthy only where the logs prove it."""
+    read = f"{diagnosis.files} log{'s' if diagnosis.files != 1 else ''} read"
+    if not diagnosis.healthy:
+        return f"no cause found in these logs: {read}, and none of them shows a failure or a normal end"
+    end = "the program ended normally" if diagnosis.confidence == "high" else "steps are logged until the end"
+    return f"no failure: {read}; {end}"
 
 
 def _memory(report: DiagnosisReport) -> str:

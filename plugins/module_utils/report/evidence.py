@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, lines
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
     ARTIFACT,
     DRAINED,
     LAUNCHER,
@@ -23,8 +23,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events im
     STATE_ROOT,
     Event,
     FileEvents,
-    Reader,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import Reader
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
     DECISIVE,

@@ -64,9 +64,17 @@ def test_a_witness_is_shown_by_its_name_and_a_log_by_its_path(tmp_path: Path, na
 
 
 def test_a_healthy_log_says_so(tmp_path: Path) -> None:
-    found = diagnosed(tmp_path, "all is well\n")
+    found = diagnosed(tmp_path, "step 1 loss 2.0\nTraining completed\n")
     assert found.healthy
-    assert screen(DiagnosisReport(found)) == ["no cause found: 1 log read, and none of them shows a failure"]
+    assert screen(DiagnosisReport(found)) == ["no failure: 1 log read; the program ended normally"]
+
+
+def test_a_log_without_any_sign_is_not_called_healthy(tmp_path: Path) -> None:
+    found = diagnosed(tmp_path, "loading the model\n")
+    assert not found.healthy
+    assert screen(DiagnosisReport(found)) == [
+        "no cause found in these logs: 1 log read, and none of them shows a failure or a normal end"
+    ]
 
 
 def test_a_hole_that_nothing_fills_goes() -> None:

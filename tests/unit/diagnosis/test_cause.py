@@ -86,18 +86,41 @@ def test_an_oom_kill_goes_before_the_exceptions_that_it_caused() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "\n\n\n",
         "loading\n" + STEPS + "training finished\n",
         STEPS + "Exception ignored in: <function f>\n" + raised("FileNotFoundError: [Errno 2] No such file: 'x.tmp'"),
         raised("ImportError: No module named 'optional'") + STEPS + "Training completed\n",
-        "UserWarning: CUDA out of memory may follow\n[W101 00:00:00.1 TCPStore.cpp:131] recvValue got 0 bytes\n",
         STEPS + "Training completed\n[rank1]:[W101 00:00:00.1 TCPStore.cpp:131] sendBytes failed: Broken pipe\n",
         "OSError is what we catch here: no error, no timeout, 0 errors, oom_score 0, nan_check off\n" + STEPS,
     ],
 )
 def test_a_healthy_log_is_healthy(text: str) -> None:
     assert root(text) == ("healthy", "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n\n\n",
+        "loading the model\nthe mesh has 8 devices\n",
+        "UserWarning: CUDA out of memory may follow\n[W101 00:00:00.1 TCPStore.cpp:131] recvValue got 0 bytes\n",
+        STEPS + "saving\n" * 100,
+    ],
+)
+def test_without_a_proof_no_log_is_healthy(text: str) -> None:
+    assert root(text) == (cause.UNKNOWN, "")
+
+
+def test_steps_to_the_end_prove_less_than_a_normal_end() -> None:
+    assert cause.find_cause([read(STEPS)]).confidence == "medium"
+    assert cause.find_cause([read(STEPS + "Training completed\n")]).confidence == "high"
+
+
+def test_what_is_known_to_have_failed_is_never_healthy() -> None:
+    survived = raised("ImportError: No module named 'optional'") + STEPS + "Training completed\n"
+    found = cause.find_cause([read(survived)], failed=True)
+    assert (found.family, found.confidence) == ("import_error", "low")
+    assert cause.find_cause([read(STEPS)], failed=True).family == cause.UNKNOWN
 
 
 def test_only_echoes_mean_that_the_cause_is_elsewhere() -> None:
@@ -238,7 +261,7 @@ def test_who_is_killed_after_a_cancelled_step_was_not_killed_for_memory() -> Non
 
 
 def test_a_helper_that_the_script_ends_is_no_failure() -> None:
-    assert root("job.sh: line 15:  1204 Killed                  sleep 100\ndone\n")[0] == cause.HEALTHY
+    assert root("job.sh: line 15:  1204 Killed                  sleep 100\ndone\n")[0] in cause.NO_FAILURE
     assert root("job.sh: line 15:  1204 Killed                  python train.py\n")[0] == "host_oom_killed"
 
 

@@ -76,7 +76,7 @@ LISTS = {
     "raised-unseen": (rows(unseen.RAISED), "start\n" + TRACEBACK, "/"),
     "printed-unseen": (rows(unseen.PRINTED), "start\n{}\n", "/"),
     "only-sounds-bad": (
-        [("healthy", text.replace("#", "\n")) for text in unseen.HEALTHY.strip().splitlines()],
+        [("healthy/unknown", text.replace("#", "\n")) for text in unseen.HEALTHY.strip().splitlines()],
         "start\n{}\n",
         "/",
     ),

@@ -236,7 +236,7 @@ usage | pydantic.error_wrappers.ValidationError: 1 validation error for DeepSpee
 usage | omegaconf.errors.MissingMandatoryValue: Missing mandatory value: trainer.max_steps
 usage | hydra.errors.MissingConfigException: Cannot find primary config 'x'. Check that it's in your config search path.
 usage | yaml.scanner.ScannerError: mapping values are not allowed here
-usage/abi_conflict | AttributeError: 'Namespace' object has no attribute 'foo'
+exception/usage/abi_conflict | AttributeError: 'Namespace' object has no attribute 'foo'
 usage | ValueError: You have to specify either input_ids or inputs_embeds
 usage | deepspeed.runtime.config_utils.DeepSpeedConfigError: x
 usage | ValueError: Please correct the following DeepSpeed config values that mismatch TrainingArguments values:
@@ -422,7 +422,7 @@ data_error | ValueError: You should supply an encoding or a list of encodings to
 usage | ValueError: `batch_size` cannot be zero
 usage | omegaconf.errors.InterpolationKeyError: Interpolation key 'x' not found
 exception | RuntimeError: Found dtype BFloat16 but expected Float
-usage/abi_conflict | AttributeError: 'Namespace' object has no attribute 'local_rank'
+exception/usage/abi_conflict | AttributeError: 'Namespace' object has no attribute 'local_rank'
 cuda_device | RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that might have already set an error? Error 802: system not yet initialized
 cuda_device | RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`
 cuda_device | RuntimeError: CUDA error: device-side assert triggered

@@ -394,23 +394,23 @@ PRINTED: list[tuple[str, str]] = [
         ),
     ),
     ("healthy", "srun: error: spank: x11-plugin: not loaded\nfine\nTraining completed"),
-    ("healthy", ("n1:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.")),
-    ("healthy", "WARNING:root:Failed to import apex, falling back: No module named 'apex'"),
-    ("healthy", "pip install warning: error: 0 of 12\nepoch 1 done, no error"),
-    ("healthy", "2024-01-01 - ERROR - retrying (1/3): HTTPError 503"),
+    ("unknown", ("n1:1:2 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal network plugin.")),
+    ("unknown", "WARNING:root:Failed to import apex, falling back: No module named 'apex'"),
+    ("unknown", "pip install warning: error: 0 of 12\nepoch 1 done, no error"),
+    ("unknown", "2024-01-01 - ERROR - retrying (1/3): HTTPError 503"),
     (
         "healthy",
         ("Could not load library libcudnn. Continuing without it: No module named 'tensorrt'\niteration 1 loss 2"),
     ),
     (
-        "healthy",
+        "unknown",
         (
             "I0000 00:00:00.0 1 tf: Unable to register cuDNN factory: Attempting to register factory fo"
             "r plugin cuDNN when one has already been registered"
         ),
     ),
     (
-        "healthy",
+        "unknown",
         (
             "[2024-01-01] [WARNING] [real_accelerator.py:162:get_accelerator] Setting accelerator to CP"
             "U. If you have GPU or other accelerator, we were unable to detect it."

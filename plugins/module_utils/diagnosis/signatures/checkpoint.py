@@ -52,7 +52,7 @@ SIGNATURE = Signature(
         ),
         raises(
             r"(?:EOFError|RuntimeError|ValueError|KeyError|AttributeError|TypeError|OSError)\b",
-            frames=r"torch/serialization\.py|dist_checkpointing/|in load_state_dict\n(?:.*\n){0,3}$|"
+            frames=r"torch/serialization\.py|in load_state_dict\n(?:.*\n){0,3}$|"
             r"checkpoint/(?:state_dict_loader|default_planner|planner_helpers)\.py",
             strength=RAISED + 2,
         ),

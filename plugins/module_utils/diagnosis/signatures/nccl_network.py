@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    ECHO,
     WEAK,
     Signature,
     raises,
@@ -43,6 +44,25 @@ SIGNATURE = Signature(
             "retry counter exceeded",
             "Network is unreachable",
             strength=WEAK + 4,
+        ),
+        # A local reason: what NCCL adds about a remote process is of family peer_lost.
+        says(
+            r"^(?!.*(?:ncclRemoteError|remote process|closed by|got 0 bytes)).*"
+            r"(?:NCCL error in:|DistBackendError|ncclSystemError|ncclInternalError)",
+            "NCCL error in",
+            "ncclSystemError",
+            "DistBackendError",
+            "ncclInternalError",
+            strength=ECHO + 4,
+        ),
+        says(
+            r"^(?:socketStartConnect: |Call to connect |Connect to )\S.* failed ?: |"
+            r"^Error: (?:no|failed to) .*(?:interface|device)",
+            "ailed : ",
+            "failed: ",
+            "Error: no",
+            "Error: failed",
+            strength=WEAK + 6,
         ),
         raises(
             r"(?:no socket interface found|Failed to initialize any NET plugin|ibv_\w+ failed|"

@@ -22,18 +22,12 @@ SIGNATURE = Signature(
         says(
             "Connection closed by peer|Connection closed by remote peer|ncclRemoteError|"
             "remote process exited or there was a network error|Connection reset by peer|Broken pipe|"
-            "Socket Timeout|ncclSystemError|ncclUnhandledCudaError|NCCL error in:|DistBackendError|"
-            r"ncclInternalError|failed to (?:recv|send), got \d+ bytes",
+            r"failed to (?:recv|send), got \d+ bytes",
             "Connection closed by",
             "ncclRemoteError",
             "remote process exited",
             "Connection reset by peer",
             "Broken pipe",
-            "Socket Timeout",
-            "NCCL error in",
-            "ncclSystemError",
-            "DistBackendError",
-            "ncclInternalError",
             "got 0 bytes",
             strength=ECHO + 4,
         ),

@@ -22,11 +22,12 @@ SIGNATURE = Signature(
     ),
     matches=(
         says(
+            r"^(?!.*(?:https?:|HTTPS?Connection|HTTPError))(?:.*(?:"
             r"RendezvousTimeoutError|timed out after \d+ seconds? waiting for clients|"
             "[Tt]imed out (?:after .* )?(?:waiting|trying to connect|initiali[sz]ing process group)|"
             "client socket has timed out after|(?:Name or service not known|"
             "Temporary failure in name resolution|getaddrinfo failed).*(?:master|rendezvous|store|"
-            "socket)?|StoreTimeout|Deadline Exceeded.*(?:coordination|connect)|DEADLINE_EXCEEDED",
+            "socket)?|StoreTimeout|Deadline Exceeded.*(?:coordination|connect)|DEADLINE_EXCEEDED))",
             "RendezvousTimeoutError",
             "waiting for clients",
             "imed out",
@@ -45,6 +46,7 @@ SIGNATURE = Signature(
         ),
         # The first key of the default group: not all ranks reached this point.
         raises(r"^(?!.*ncclUniqueId).*wait timeout after \d+ms, keys: /default_pg/0//\w+//\d", strength=RAISED),
+        raises("Socket Timeout", frames=r"in _?rendezvous\b|init_process_group|rendezvous/", strength=RAISED),
         raises(r"ConnectionRefusedError: \[Errno 111\]", strength=RAISED),
     ),
     examples=(

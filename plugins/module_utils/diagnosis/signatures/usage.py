@@ -13,6 +13,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     says,
 )
 
+# "Must be" and "is not supported" say little: only of a setting are they about the arguments.
+_OF_A_SETTING = (
+    r"(?=.*(?:`\w+`|--[a-z]|\b\w+[_-]\w+\b|[Aa]rgument|[Oo]ption|[Pp]arameter|[Ss]etting|[Ii]mplementation|\bmode\b|"
+    r"[Bb]ackend|[Cc]onfig|[Ss]chedule|[Oo]ptimizer|[Pp]recision|\b(?:FSDP|DDP|ZeRO|LoRA|AMP)\b|[Pp]arallel))(?!.*\b(?:[Tt]ensors?|gradients?|scalar|dtype)\b)"
+)
+
 SIGNATURE = Signature(
     family="usage",
     what="the program does not accept its arguments or configuration",
@@ -46,11 +52,16 @@ SIGNATURE = Signature(
             strength=CAUSE - 4,
         ),
         raises(
-            r"(?:ValueError|AssertionError|(?:Not)?ImplementedError|KeyError|Exception)\b.*(?:"
+            rf"(?:ValueError|AssertionError|(?:Not)?ImplementedError|KeyError|Exception)\b{_OF_A_SETTING}.*(?:"
             r"(?:does|do|is|are|did)(?: not|n't) (?:currently )?(?:support(?:ed)?|allowed|recogni[sz]ed|valid|"
-            r"compatible|enabled)|unsupported|[Oo]nly supports?|only (?:works|available|valid|compatible)|"
+            r"compatible|enabled)|"
             r"(?:must|should|cannot|can't|can not|has to|have to|needs? to|may not) "
-            r"(?:be|only|use|set|provide|specify|contain|enable|both)|must (?:match|specify|provide|set|not)|"
+            r"(?:be|only|use|set|provide|specify|contain|enable|both)|must (?:specify|provide|set|not))",
+            strength=RAISED + 1,
+        ),
+        raises(
+            r"(?:ValueError|AssertionError|(?:Not)?ImplementedError|KeyError|Exception)\b.*(?:"
+            r"unsupported|[Oo]nly supports?|only (?:works|available|valid|compatible)|"
             r"requires?\b(?! grad)|[Pp]lease (?:set|add|use|specify|provide|pass|enable|disable|check|make sure)|"
             r"incompatible|mutually exclusive|[Uu]nknown |[Uu]nrecogni[sz]ed|not a valid|"
             r"[Ii]nvalid (?:value|choice|option|config|argument|combination|type|mode|backend)|"
@@ -61,8 +72,8 @@ SIGNATURE = Signature(
         ),
         # PyTorch raises this mostly for programming errors: only messages about settings count.
         raises(
-            r"RuntimeError\b.*(?:"
-            r"(?:does|do|is|are)(?: not|n't) (?:currently )?(?:support(?:ed)?|enabled|recogni[sz]ed)|"
+            rf"RuntimeError\b{_OF_A_SETTING}.*(?:does|do|is|are)(?: not|n't) (?:currently )?"
+            r"(?:support(?:ed)?|enabled|recogni[sz]ed)|RuntimeError\b.*(?:"
             r"unsupported|[Oo]nly supports?|No backend type associated with|mutually exclusive|incompatible|"
             r"[Uu]nrecogni[sz]ed|[Uu]nknown |[Cc]onfig(?:uration)?\b|--[a-z][\w-]+|"
             r"[Ii]nvalid (?:value|choice|option|config|argument|combination|mode|backend)|"

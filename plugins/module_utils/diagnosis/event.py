@@ -1,0 +1,94 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The events of a log file: what each is, and what else the file shows. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+# This many steps show that a program ran; up to QUIET lines may follow the last of them.
+FEW_STEPS = 1
+QUIET = 60
+
+UNEXPLAINED = "exception"
+LAUNCHER = "launcher"
+# Only the job reports these: it refused to start its ranks, or they ended normally without a valid artifact.
+SETUP = "setup"
+ARTIFACT = "artifact"
+# The scheduler's reason for a job that does not start.
+PENDING = "pending"
+# Slurm could not open the job's log on its first node.
+STATE_ROOT = "state_root"
+# Slurm drained a node because of the job.
+DRAINED = "node_drained"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line that may matter. `time`: seconds, comparable within a file; `progress`: steps logged before it;
+    `chars`: the length of their lines.
+
+    `after`: how the exception follows the one before it on its stream: empty, `during` or `direct`.
+    `remedy`: that of the wording, where it has its own.
+    """
+
+    family: str
+    strength: int
+    text: str
+    line: int
+    file: str = ""
+    rank: int | None = None
+    node: str | None = None
+    time: float | None = None
+    progress: int = 0
+    bars: int = 0
+    after: str = ""
+    run: int = 0
+    chars: int = 0
+    captured: tuple[tuple[str, str], ...] = ()
+    remedy: str = ""
+
+    @property
+    def stream(self) -> tuple[str, int | None, str | None]:
+        """The stream of the line: (file, rank, node). In a log of all ranks, each rank is one stream."""
+        return self.file, self.rank, self.node
+
+
+@dataclass
+class FileEvents:
+    """The events of one log.
+
+    `progress`: the number of logged steps; `bars`: steps on a progress bar, which is not buffered; `done`: the line of
+    the last message of a normal end; `last_step`: the line with `step N/N`, unless a later line shows a smaller step;
+    `requeued`: Slurm requeued the job, and no step was logged since; `step_line`: the line of the last step;
+    `chars`: the length of all lines with steps; `begun`: the line where the newest run begins; `inferred`: nothing but
+    the text shows that it begins there; `steps_before`: the steps of the runs before it.
+    """
+
+    file: str
+    events: list[Event] = field(default_factory=list)
+    lines: int = 0
+    progress: int = 0
+    bars: int = 0
+    done: int = 0
+    last_step: int = 0
+    requeued: bool = False
+    runs: int = 0
+    ranks: set[int] = field(default_factory=set)
+    last: str = ""
+    step_line: int = 0
+    chars: int = 0
+    begun: int = 0
+    inferred: bool = False
+    steps_before: int = 0
+
+    @property
+    def finished(self) -> bool:
+        """Whether the newest run reports a normal end."""
+        return max(self.done, self.last_step) > self.begun
+
+    @property
+    def to_the_end(self) -> bool:
+        """Whether the newest run logged steps until close to the end of the file."""
+        return self.progress - self.steps_before >= FEW_STEPS and self.lines - self.step_line <= QUIET

@@ -1,0 +1,195 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the structure of a log says: quoted tracebacks, ranks that write over each other, runs in one file, last words.
+
+The logs are written for the test, in words of their own.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, phrases
+from tests.unit.diagnosis.test_cause import CHILD, STEPS, raised, read, root
+
+ENDED = "srun: error: n1: task 0: Exited with exit code 1\n"
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+BAR = "Epoch 2:  40%|####      | 40/100 [00:10<00:15,  4.00it/s]"
+FRAMES = '  File "worker.py", line 8, in run\n    go()\n'
+INDENTED = '      File "worker.py", line 8, in run\n        go()\n'
+LONG = "".join(f"iteration {number}/ 9999 | lm loss: 2.1 | grad norm: 0.311 | lr: 1.0e-4\n" for number in range(800))
+
+
+def test_a_traceback_that_the_launcher_quotes_is_read_at_its_own_indentation() -> None:
+    quoted = (
+        f"{CHILD}train.py FAILED\n  rank      : 3 (local_rank: 3)\n  exitcode  : 1 (pid: 77)\n"
+        "  traceback : Traceback (most recent call last):\n"
+        '    File "/x/record.py", line 355, in wrapper\n      return f(*args)\n'
+        '    File "train.py", line 9, in main\n      raise LookupError("no shard for this rank")\n'
+        "  LookupError: no shard for this rank\n\n============\n"
+    )
+    assert root(quoted) == ("exception", "LookupError: no shard for this rank")
+
+
+@pytest.mark.parametrize(
+    "carried",
+    [
+        f"fleet.RemoteError: task 4 on worker 2 raised\n{FRAMES}KeyError: 'shard'\n",
+        f"fleet.RemoteError: task 4:\n\nOriginal Traceback (most recent call last):\n{FRAMES}KeyError: 'shard'\n",
+        f"fleet.ActorError: it failed\n    Traceback of it (most recent call last):\n{INDENTED}    KeyError: 'shard'\n",
+    ],
+)
+def test_an_exception_whose_message_goes_on_with_a_traceback_only_carries_another(carried: str) -> None:
+    first = 'Traceback (most recent call last):\n  File "driver.py", line 3, in main\n    get()\n'
+    assert root(first + carried) == ("exception", "KeyError: 'shard'")
+
+
+def test_two_ranks_that_fail_in_turn_are_no_carriers() -> None:
+    assert root(raised(OOM) + raised("KeyError: 'a'"))[1] == OOM
+
+
+@pytest.mark.parametrize(
+    ("text", "once"),
+    [
+        ("LookupErrorLookupError: : no such shardno such shard", "LookupError: no such shard"),
+        (": ImportErrorImportError: no cutlass", "ImportError: no cutlass"),
+        ("^^^^ImportError^^^: ^^^the kernel is missing", "ImportError: the kernel is missing"),
+        ("KeyErrorValueError: a", "KeyErrorValueError: a"),
+        ("ValueError: LookupErrorLookupError", "ValueError: LookupErrorLookupError"),
+    ],
+)
+def test_what_ranks_wrote_over_each_other_is_stitched(text: str, once: str) -> None:
+    assert phrases.stitched(text) == once
+
+
+def test_a_name_and_its_message_on_two_lines_belong_together() -> None:
+    head = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\n'
+    assert root(head + head + "LookupError\n: no such shard\n")[1] == "LookupError: no such shard"
+
+
+@pytest.mark.parametrize(
+    ("behind", "family"),
+    [
+        ("run.sh: line 4:  1204 Killed                  python train.py", "host_oom_killed"),
+        ("slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***", "time_limit"),
+        (
+            "slurmstepd: error: Detected 1 oom_kill event in StepId=7.0. Some of the step tasks have been OOM Killed.",
+            "host_oom_killed",
+        ),
+        (OOM, "cuda_oom"),
+    ],
+)
+def test_what_is_glued_to_a_progress_bar_is_read(behind: str, family: str) -> None:
+    for bar in (BAR, BAR.replace("Epoch 2:", ""), f"{BAR}\r{BAR}", "29948it [35:34,  7.00s/it]"):
+        assert root(f"{bar}{behind}\n")[0] == family, bar
+        assert root(f"loading\n{bar}\r{behind}\r{BAR}\n")[0] == family, bar
+    # The end of a line is read where its middle is cut out.
+    assert root(f"{BAR}\r" * 300 + behind)[0] == family
+
+
+def test_the_first_lines_of_a_file_open_another_run_after_an_end() -> None:
+    start = "reading configs/small.yaml for host 12\nusing 4 workers\n"
+    first = start + raised("KeyError: 'shard'") + ENDED
+    assert root(first + start + STEPS)[0] == cause.HEALTHY
+    assert root(first + start + raised("LookupError: other"))[1] == "LookupError: other"
+    # What seems to begin, and then shows nothing, does not hide the failure.
+    assert root(first + start)[1] == "KeyError: 'shard'"
+
+
+def test_a_launcher_that_starts_again_opens_another_run() -> None:
+    banner = "W1 x/run.py:1] Setting OMP_NUM_THREADS environment variable for each process to be 1 in default\n"
+    assert root(banner + raised(OOM) + CHILD + banner + raised("KeyError: 'a'") + CHILD)[1] == "KeyError: 'a'"
+
+
+def test_another_job_in_the_same_file_is_another_run() -> None:
+    ended = "slurmstepd: error: *** JOB {0} ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n"
+    assert root(raised(OOM) + ended.format(7) + raised("KeyError: 'a'") + ended.format(9))[1] == "KeyError: 'a'"
+    assert root(raised(OOM) + ended.format(7) + ended.format(7))[1] == OOM
+
+
+def test_steps_until_the_end_prove_more_than_a_buffer() -> None:
+    assert root(raised("KeyError: 'a'") + LONG)[0] == cause.HEALTHY
+    assert root(raised("KeyError: 'a'") + LONG[:6000])[1] == "KeyError: 'a'"
+    assert root(raised("KeyError: 'a'") + LONG + ENDED)[1] == "KeyError: 'a'"
+
+
+def test_the_newest_of_many_failures_is_kept() -> None:
+    many = "".join(raised("KeyError: 'a'") + STEPS for _number in range(40))
+    log = read(many + raised("KeyError: 'last'"))
+    assert log.events[-1].text == "KeyError: 'last'"
+    assert len(log.events) < 20
+
+
+@pytest.mark.parametrize(
+    ("reason", "family"),
+    [
+        ("socketStartConnect: Connect to 10.0.0.7<4242> failed : Software caused connection abort", "nccl_network"),
+        ("socketProgress: Connection closed by remote peer n2<4242>", "peer_lost"),
+    ],
+)
+def test_only_a_remote_reason_of_nccl_means_that_another_rank_went_away(reason: str, family: str) -> None:
+    error = "torch.distributed.DistBackendError: NCCL error in: /x/ProcessGroupNCCL.cpp:1970, unhandled system error"
+    told = raised(error) + f"ncclSystemError: System call or external library call failed. \nLast error:\n{reason}\n"
+    found = cause.find_cause([read(told + CHILD)])
+    assert found.family == family or (family == "peer_lost" and found.confidence == "low")
+
+
+def test_a_connection_to_a_server_is_no_rendezvous() -> None:
+    error = "requests.exceptions.ConnectTimeout: HTTPSConnectionPool(host='example.org', port=443): Timed out waiting"
+    assert root(raised(error))[0] != "rendezvous_failure"
+
+
+@pytest.mark.parametrize(
+    ("exception", "family"),
+    [
+        ("RuntimeError: this kernel requires a driver of version 550.1 or later, found 535.2", "abi_conflict"),
+        ("ValueError: 12 ranks do not fill the device mesh of 8 x 2", "shape_or_divisibility"),
+        ("AssertionError: context parallel degree 3 and world size 16", "shape_or_divisibility"),
+        ("ValueError: expected 3 dimensions but the batch has 2", "shape_or_divisibility"),
+        ("ValueError: the version is odd", "exception"),
+        ("AssertionError: the loss must be a scalar tensor", "exception"),
+        ("AttributeError: 'Namespace' object has no attribute 'warmth'", "exception"),
+    ],
+)
+def test_an_unknown_message_is_understood_by_what_it_is_about(exception: str, family: str) -> None:
+    assert root(raised(exception))[0] == family
+
+
+def test_a_path_makes_no_family() -> None:
+    assert root(raised("RuntimeError: odd state", frame="/x/dist_checkpointing/strategies/a.py"))[0] == "exception"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "\u2502 Unrecognized options: --warmth                \u2502",
+        "E0325 12:00:01.000000  77 pool.cc:12] Reserving arena of 9 GiB failed",
+        "FATAL: the shard index could not be opened by the loader",
+    ],
+)
+def test_where_only_the_launcher_reports_a_failure_the_last_words_are_shown(words: str) -> None:
+    found = cause.find_cause([read(f"loading\n{words}\n{CHILD}")])
+    assert found.root is not None
+    assert found.root.text == words.strip()
+    # A warning and the launcher's own words are no last words.
+    assert root(f"WARNING: tuner not found\n{CHILD}")[1] == CHILD.strip()
+
+
+def test_a_signal_from_outside_goes_before_what_a_program_says_while_it_ends() -> None:
+    limit = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***\n"
+    assert root(raised("RuntimeError: worker (pid 9) is killed by signal: Terminated. ") + limit)[0] == "time_limit"
+    assert root(raised(OOM) + limit)[1] == OOM
+
+
+def test_a_warning_of_the_socket_code_is_no_cause_where_the_job_is_cancelled() -> None:
+    warned = "[W socket.cpp:464] [c10d] The server socket has failed to bind (errno: 98 - Address already in use).\n"
+    cancelled = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
+    assert root(warned + STEPS + cancelled)[0] == "preempted_or_cancelled"
+
+
+def test_the_cut_file_that_a_full_disk_left_is_not_the_cause() -> None:
+    start = "exporting the weights of step 800\n"
+    full = raised("OSError: [Errno 28] No space left on device")
+    cut = raised("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
+    assert root(start + full + start + cut)[0] == "disk_full"
