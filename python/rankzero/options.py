@@ -23,6 +23,7 @@ VERBS: dict[str, str] = {
     "logs": "fetch the logs of every rank",
     "why": "say why a launch failed, or why it waits",
     "compare": "compare the results of launches",
+    "report": "write a page about a launch, a comparison, a sweep, or all launches",
     "cancel": "cancel the active job of a launch",
     "pull": "fetch the artifact or other outputs, verified",
     "shell": "open a shell with the resources and the environment of a job",
@@ -163,6 +164,14 @@ def _compare(parser: Parser) -> None:
     text = "job id, NAME, NAME/KEY, NAME/KEY/GENERATION or run directory; a single name: all its keys"
     parser.add_argument("launches", metavar="LAUNCH", nargs="+", help=text)
     parser.add_argument("--time", metavar="NUMBER", help="the number of the artifacts that is the time, or wall_time")
+
+
+def _report(parser: Parser) -> None:
+    text = "launches as for compare; one gives its page, several a comparison, none a list of all"
+    parser.add_argument("launches", metavar="LAUNCH", nargs="*", help=text)
+    parser.add_argument("--sweep", metavar="NAME", help="show a sweep, by its name or folder")
+    parser.add_argument("-o", "--output", metavar="FILE", help="the HTML file; default: below runs/")
+    parser.add_argument("--limit", type=int, metavar="N", help="list at most this many launches that have ended")
 
 
 def _cancel(parser: Parser) -> None:

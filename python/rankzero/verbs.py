@@ -165,6 +165,12 @@ def _compare(given: Namespace) -> tuple[str, dict[str, Any]]:
     return "compare", {"launches": given.launches, **({"time": given.time} if given.time else {})}
 
 
+def _report(given: Namespace) -> tuple[str, dict[str, Any]]:
+    names = [name_in(launch) if launch.endswith(JOB_FILE) else launch for launch in given.launches]
+    options = {"launches": names, "sweep": given.sweep, "dest": given.output, "limit": given.limit}
+    return "report", {name: value for name, value in options.items() if value}
+
+
 def _cancel(given: Namespace) -> tuple[str, dict[str, Any]]:
     if given.launch.endswith(JOB_FILE) and "jobs" in job_file(given.launch):
         return "cancel", {"job": given.launch}
@@ -194,6 +200,7 @@ PLAYBOOKS: dict[str, Callable[[Namespace], tuple[str, dict[str, Any]]]] = {
     "logs": _logs,
     "why": _why,
     "compare": _compare,
+    "report": _report,
     "cancel": _cancel,
     "pull": _pull,
     "shell": _shell,

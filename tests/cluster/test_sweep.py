@@ -20,6 +20,7 @@ if [ "$2$3" = "b's 2" ] && [ ! -e "$1" ]; then
     printf 'Traceback (most recent call last):\\nValueError: too wide\\n' >&2
     exit 3
 fi
+for step in 1 2 3 4; do echo "step $step/4 loss $3.$((9 - step))"; done
 printf '{"loss": %s.5, "eval": {"acc": 0.%s}}' "$3" "$3" > result.json
 """
 
@@ -116,6 +117,36 @@ def test_a_sweep_runs_what_is_missing_or_failed_and_nothing_else(site: Site) -> 
     wrong = site.play({**job, "sweep": {**job["sweep"], "metric": "lss"}}, playbook=PLAYBOOK, wait=True)
     assert wrong.rc != 0 and "has the number 'lss'; did you mean loss?" in wrong.output
     assert "rankzero.slurm.sweep" in site.play(job).refused()
+    pages_of_a_sweep(site, job["name"], element["run_dir"])
+
+
+def pages_of_a_sweep(site: Site, name: str, run_dir: str) -> None:
+    """The pages of a sweep, of one of its elements, of two of them side by side, and of all launches."""
+    folder, key, _generation = run_dir.rsplit("/", 2)
+    keys = [path.name for path in site.host_path(folder).iterdir() if not path.name.startswith(".")]
+    second = f"{folder}/{next(other for other in sorted(keys) if other != key)}/1"
+    chosen: dict[str, dict[str, Any]] = {
+        "sweep": {"sweep": name},
+        "launch": {"launches": run_dir},
+        "compare": {"launches": [run_dir, second]},
+        "index": {"limit": 100},
+    }
+    for kind, given in chosen.items():
+        page = site.folder / f"{kind}.html"
+        played = site.play(None, playbook="rankzero.slurm.report", dest=str(page), annotations="github", **given)
+        assert played.rc == 0, played.output
+        (found,) = played.results("rankzero.slurm.report_page")
+        text = page.read_text(encoding="utf-8")
+        assert (found["kind"], found["bytes"]) == (kind, len(text.encode())) and len(text) < 1_000_000
+        assert page.with_suffix(".md").read_text(encoding="utf-8").startswith("## ")
+        if kind in ("launch", "compare"):
+            assert found["launches"][0]["metrics"]["loss"]["values"] == [2.8, 2.7, 2.6, 2.5]
+            assert [phase["kind"] for phase in found["launches"][0].get("timeline", [])[:1]] in ([], ["queued"])
+        elif kind == "sweep":
+            assert found["sweep"]["best"]["metric"] == 1.5 and len(found["launches"]) == 8
+        else:
+            assert len(found["launches"]) >= 9 and "ValueError" not in text
+            assert f"::error title={name}/" in played.output
 
 
 def test_one_element_is_requeued_and_another_cancelled_alone(site: Site) -> None:

@@ -23,7 +23,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.series import Series, Spread
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import LINE_CHARACTERS, time_in, values_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import (
+    LINE_CHARACTERS,
+    seconds_in,
+    time_in,
+    values_in,
+)
 
 # Of all logs together, and of one log, at most this many bytes are read, in parts of this size.
 MOST_BYTES, MOST_OF_A_LOG, PART = 192 << 20, 32 << 20, 256 << 10
@@ -31,8 +36,6 @@ MOST_BYTES, MOST_OF_A_LOG, PART = 192 << 20, 32 << 20, 256 << 10
 MOST_METRICS, NAME_CHARACTERS = 40, 80
 # The clocks of two hosts may differ by this much (seconds) without a correction.
 CLOCK_SLACK = 120.0
-# Trainers print times of steps in these names.
-STEP_SECONDS = "step_seconds"
 _JSON_STEPS, _JSON_TIMES = ("step", "global_step", "iteration", "_step"), ("_timestamp", "timestamp", "time")
 _JSON_POSITIONS = frozenset((*_JSON_STEPS, *_JSON_TIMES, "_runtime"))
 
@@ -119,7 +122,7 @@ def read_rank(root: Beneath, name: str, rank: int, most: int) -> RankSteps:
         steps.lines += 1
         steps.first = metrics.step if steps.first is None else steps.first
         steps.last = metrics.step
-        seconds = values_in(line, metrics).get(STEP_SECONDS)
+        seconds = seconds_in(line)
         stamp = time_in(line)
         if seconds is None and stamp is not None and before is not None and follows and metrics.step > before[0]:
             seconds = (stamp - before[1]) / (metrics.step - before[0])

@@ -26,6 +26,7 @@ _POSITIONS = frozenset(
      "world_size", "time", "timestamp", "ts", "pid", "v_num", "num_steps", "total_steps", "max_steps", "total"]
 )  # fmt: skip
 _EVALUATION = re.compile(r"(?:val|valid|validation|eval|test)\b|(?:val|valid|validation|eval|test)[_/.-]", re.I)
+_STEP_TIME_NAME = re.compile(r"per iteration|(?:step|iter(?:ation)?)[_ ]time", re.I)
 # Longer lines are cut, and further numbers of a line are left out.
 LINE_CHARACTERS, MOST_VALUES = 4000, 48
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
@@ -62,6 +63,7 @@ def values_in(line: str, metrics: Metrics) -> dict[str, float]:
         values["tokens_per_second"] = metrics.tokens_per_second
     seconds = seconds_in(line)
     if seconds is not None:
+        values = {name: value for name, value in values.items() if not _STEP_TIME_NAME.search(name)}
         values["step_seconds"] = seconds
     return values
 

@@ -121,6 +121,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "diagnose": (*SELECTION, "logs", "stall_factor", "stall_seconds", "families"),
     "status": (*SELECTION, "all", "active", "limit"),
     "compare": ("launches", "time"),
+    "report": ("launches", "sweep", "time", "limit", "dest", "annotations"),
     "prune": ("older_than", "max_size", "owners", "kinds"),
     "reconcile": ("jobs", "removed", "changed", "relaunch", *(f"reconcile_{name}" for name in RECONCILE)),
     "fabric": (*(f"fabric_{name}" for name in FABRIC), "rerun", "explain"),

@@ -70,6 +70,13 @@ LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {"launches": ["gpt/72ee2a70", "1234"], "time": "wall_time"},
         [],
     ),
+    "report": ("report", {}, []),
+    "report jobs/train.yml 1234 -o pages/a.html": (
+        "report",
+        {"launches": ["gpt", "1234"], "dest": "pages/a.html"},
+        [],
+    ),
+    "report --sweep lr --limit 9": ("report", {"sweep": "lr", "limit": 9}, []),
     "cancel gpt/72ee2a70": ("cancel", {"launch_name": "gpt", "key": "72ee2a70"}, []),
     "cancel jobs/train.yml --all": ("cancel", {"launch_name": "gpt", "all": True}, []),
     "cancel jobs/both.yml": ("cancel", {"job": "jobs/both.yml"}, []),

@@ -1,0 +1,251 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the page of a launch shows, from its run directory, in bounded size. Reads only."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import collect
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.heat_maps import read_heat_maps
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import (
+    MOST_BYTES,
+    MOST_OF_A_LOG,
+    PART,
+    MetricSet,
+    RankSteps,
+    Span,
+    read_event_files,
+    read_json_lines,
+    read_metrics,
+    read_rank,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.timeline import timeline
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+
+# Limits: attempts, ranks in a chart, lines of a table, characters of a value, files with metrics, and their folders.
+MOST_ATTEMPTS, MOST_RANKS, MOST_LINES, MOST_CHARACTERS, MOST_FILES, MOST_VALUES = 32, 4096, 200, 600, 16, 400
+DIAGNOSIS, LEDGER = "diagnosis.json", "ledger.json"
+# Names of JSON-lines files with metrics contain one of these.
+_METRIC_FILES = ("metric", "train", "log", "scalar", "history")
+
+
+@dataclass
+class Metrics:
+    """The metrics and steps of all attempts. `notes`: what could not be read, for people."""
+
+    found: MetricSet = field(default_factory=MetricSet)
+    ranks: list[RankSteps] = field(default_factory=list)
+    attempt: int | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def page_data(run: RunDirectory, launch: LaunchReport, *, full: bool = True) -> ModuleResult:
+    """The summary of a launch. `full`: also its nodes, ranks, tables and variables, which a row of a list leaves out.
+
+    Raises `Untrusted` for files that another user could have written.
+    """
+    manifest = run.document("launch.json") or {}
+    spans = _spans(launch)
+    metrics = _metrics(run, spans, full=full)
+    clean = redactor_of(run)
+    summary: dict[str, Any] = {
+        "name": launch.name, "key": launch.key, "generation": launch.generation, "job_id": launch.job_id,
+        "state": launch.state, "success": launch.success, "completed": launch.completed, "message": launch.message,
+        "run_dir": launch.run_dir, "nodes": list(launch.nodes)[:MOST_RANKS], "started_at": launch.started_at,
+        "finished_at": launch.finished_at, "wall_time": launch.wall_time, "now": time.time(),
+        "world_size": (run.started() or {}).get("world_size"),
+        "values": _values(launch),
+        "metrics": {name: series.as_dict() for name, series in metrics.found.series.items()},
+        "notes": _notes(metrics),
+        "spec": _flat(manifest.get("spec")),
+    }  # fmt: skip
+    if not full:
+        return summary
+    first_steps = {
+        point.attempt: point.time
+        for series in metrics.found.series.values()
+        for point in reversed(series.points)
+        if point.time is not None and not metrics.found.estimated
+    }
+    last_steps = {
+        point.attempt: point.time
+        for series in metrics.found.series.values()
+        for point in series.points
+        if point.time is not None and not metrics.found.estimated
+    }
+    phases = timeline(launch, first_steps, last_steps, time.time())
+    began, ended = phases[0].began if phases else 0.0, phases[-1].ended if phases else 0.0
+    samples = read_heat_maps(Beneath(run.file("monitor")), [span.attempt for span in spans], began, ended)
+    summary.update(
+        attempts=[_attempt(attempt) for attempt in launch.attempts[-MOST_ATTEMPTS:]],
+        ranks=[_rank(rank) for rank in metrics.ranks],
+        ranks_attempt=metrics.attempt,
+        timeline=[phase.as_dict() for phase in phases],
+        heat_maps=samples.as_list(),
+        preflight=_preflight(run, launch.attempt, clean),
+        variables=_variables(manifest, clean),
+        cause=[_clean(clean, line) for line in _cause(run)],
+        ledger=_ledger(run),
+        provenance=_provenance(manifest, launch),
+    )
+    return summary
+
+
+def _spans(launch: LaunchReport) -> list[Span]:
+    rows = launch.attempts[-MOST_ATTEMPTS:]
+    now = None if launch.completed else time.time()
+    return [Span(row.attempt, row.started_at, row.finished_at or (now if row is rows[-1] else None)) for row in rows]
+
+
+def _metrics(run: RunDirectory, spans: Sequence[Span], *, full: bool) -> Metrics:
+    metrics = Metrics()
+    for span in spans:
+        folder = Beneath(run.file(os.path.join("logs", str(span.attempt))))
+        logs = sorted((rank, name) for name in folder.names("") if (rank := rank_of(name)) is not None)[:MOST_RANKS]
+        budget = max(4 * PART, min(MOST_OF_A_LOG, MOST_BYTES // max(1, len(logs) * len(spans))))
+        before = sum(series.count for series in metrics.found.series.values())
+        # Most programs print their metrics on the first rank, Megatron on the last.
+        for _number, name in dict.fromkeys([*logs[:1], *logs[-1:]]):
+            read_metrics(metrics.found, folder, name, span)
+            if sum(series.count for series in metrics.found.series.values()) > before:
+                break
+        if full:
+            ranks = [read_rank(folder, name, rank, budget) for rank, name in logs]
+            if any(rank.lines for rank in ranks):
+                metrics.ranks, metrics.attempt = [rank for rank in ranks if rank.lines], span.attempt
+    _files(run, metrics, spans[-1].attempt if spans else 0)
+    return metrics
+
+
+def _files(run: RunDirectory, metrics: Metrics, attempt: int) -> None:
+    """Add the metrics of JSON-lines and TensorBoard's files in the working directory of the ranks."""
+    root = run.file("work")
+    try:
+        names = [name for name, _size in collect(root)[0]]
+    except (OSError, RankzeroError):
+        return
+    lines = [name for name in names if name.endswith(".jsonl") and any(word in name.lower() for word in _METRIC_FILES)]
+    for name in lines[:MOST_FILES]:
+        read_json_lines(metrics.found, Beneath(root), name, attempt)
+    folders = sorted({os.path.dirname(name) for name in names if "tfevents" in os.path.basename(name)})
+    for folder in folders[:MOST_FILES]:
+        note = read_event_files(metrics.found, os.path.join(root, folder), attempt)
+        if note:
+            metrics.notes.append(note)
+            break
+
+
+def _notes(metrics: Metrics) -> list[str]:
+    found, notes = metrics.found, list(metrics.notes)
+    if found.dropped:
+        notes.append(f"{found.dropped} values of further metrics were left out")
+    if found.estimated:
+        notes.append("the log lines have no time stamps: times of steps are estimated")
+    if found.shifted:
+        notes.append(f"the clocks of the log and of the job are {abs(found.shifted):.0f} s apart: corrected")
+    for name, series in found.series.items():
+        if series.not_numbers:
+            notes.append(
+                f"{name}: {series.not_numbers} of {series.count} values are not finite, the first at step "
+                f"{series.first_not_a_number}"
+            )
+    return notes[:MOST_LINES]
+
+
+def _attempt(row: Any) -> ModuleResult:
+    names = ("attempt", "job_id", "state", "started_at", "finished_at", "exit_code", "reason", "node_list")
+    return {name: getattr(row, name) for name in names}
+
+
+def _rank(rank: RankSteps) -> ModuleResult:
+    quantiles = [round(value, 6) for value in rank.seconds.quantiles()]
+    return {"rank": rank.rank, "lines": rank.lines, "first": rank.first, "last": rank.last, "seconds": quantiles}
+
+
+def _preflight(run: RunDirectory, attempt: int, clean: Redactor) -> list[str]:
+    """The newest preflight table. An attempt on a spare node may have no preflight of its own."""
+    for number in range(attempt, -1, -1):
+        text = run.text(os.path.join("preflight", str(number), "table"))
+        if text:
+            return [_clean(clean, line) for line in text.splitlines()[:MOST_LINES]]
+    return []
+
+
+def _cause(run: RunDirectory) -> list[str]:
+    lines = (run.document(DIAGNOSIS) or {}).get("lines")
+    return [str(line) for line in lines[:MOST_LINES]] if isinstance(lines, list) else []
+
+
+def _ledger(run: RunDirectory) -> list[ModuleResult]:
+    """The rows of the record of what the hours went to, if the launch has one."""
+    document = run.document(LEDGER) or {}
+    rows = document.get("rows", document)
+    if isinstance(rows, dict):
+        rows = [{"name": name, "value": value} for name, value in rows.items()]
+    known = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return [{str(name): _text(value) for name, value in row.items()} for row in known[:MOST_LINES]]
+
+
+def _variables(manifest: Mapping[str, Any], redactor: Redactor) -> list[ModuleResult]:
+    rows = manifest.get("variables")
+    names = ("name", "value", "reason", "set_by")
+    return [
+        {name: _clean(redactor, _text(row.get(name, ""))) for name in names}
+        for row in (rows if isinstance(rows, list) else [])[:MOST_LINES]
+        if isinstance(row, dict)
+    ]
+
+
+def _values(launch: LaunchReport) -> dict[str, str]:
+    artifact = launch.outcome.get("artifact") if launch.outcome else None
+    values = (artifact or {}).get("values")
+    return {str(name): _text(value) for name, value in list(values.items())[:40]} if isinstance(values, dict) else {}
+
+
+def _provenance(manifest: Mapping[str, Any], launch: LaunchReport) -> list[ModuleResult]:
+    artifact = (launch.outcome or {}).get("artifact") or {}
+    code = manifest.get("code")
+    rows: list[tuple[str, object]] = [
+        ("key", manifest.get("key") or launch.key), ("collection", manifest.get("collection")),
+        *((f"code {name}", code[name]) for name in _CODE if isinstance(code, dict) and code.get(name) is not None),
+        ("runtime", manifest.get("runtime")),
+        *((str(ref.get("kind")), ref.get("key")) for ref in manifest.get("refs") or [] if isinstance(ref, dict)),
+        ("artifact", artifact.get("path")), ("artifact SHA-256", artifact.get("sha256")),
+        ("run directory", launch.run_dir),
+    ]  # fmt: skip
+    return [{"name": name, "value": _text(value)} for name, value in rows[:MOST_LINES] if value not in (None, "", [])]
+
+
+_CODE = ("repository", "commit", "branch", "dirty", "changed", "digest", "diff_digest")
+
+
+def _flat(spec: object, prefix: str = "") -> dict[str, str]:
+    """The spec with dotted names."""
+    flat: dict[str, str] = {}
+    for name, value in spec.items() if isinstance(spec, dict) else ():
+        if isinstance(value, dict) and value:
+            flat.update(_flat(value, f"{prefix}{name}."))
+        else:
+            flat[f"{prefix}{name}"] = _text(value)
+    return dict(list(flat.items())[:MOST_VALUES])
+
+
+def _clean(redactor: Redactor, line: str) -> str:
+    return redactor.clean(line.encode("utf-8", "replace")).decode("utf-8", "replace")[:MOST_CHARACTERS]
+
+
+def _text(value: object) -> str:
+    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    return text[:MOST_CHARACTERS]

@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a CI system is told about failed launches: annotations of GitHub Actions, a code quality report of GitLab."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import state
+
+GITHUB, GITLAB, NONE = "github", "gitlab", "none"
+CODE_QUALITY = "gl-code-quality-report.json"
+# The file whose path GitHub Actions gives in this variable becomes the summary of the job.
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+
+
+def platform(environment: Mapping[str, str]) -> str:
+    """The CI system that this process runs in."""
+    if environment.get("GITHUB_ACTIONS") == "true":
+        return GITHUB
+    return GITLAB if environment.get("GITLAB_CI") == "true" else NONE
+
+
+def failures(found: ModuleResult) -> list[tuple[str, str]]:
+    """(launch, message) of each launch that has failed."""
+    return [
+        (f"{row['name']}/{row['key'][:8]}/{row['generation']}", _message(row))
+        for row in found["launches"]
+        if row["completed"] and state(row) == "failed"
+    ]
+
+
+def annotate(
+    found: ModuleResult, system: str, summary: str, quality: str, environment: Mapping[str, str] | None = None
+) -> list[str]:
+    """The lines to print. Writes the summary of a job in GitHub Actions, or the report of GitLab at `quality`."""
+    if system == GITHUB:
+        place = (environment or {}).get(STEP_SUMMARY)
+        if place:
+            with open(place, "a", encoding="utf-8") as stream:
+                stream.write(summary)
+        return [f"::error title={_property(name)}::{_data(text)}" for name, text in failures(found)]
+    if system == GITLAB:
+        rows = [
+            {
+                "description": f"{name}: {text}", "check_name": "rankzero", "severity": "major",
+                "fingerprint": hashlib.sha256(name.encode()).hexdigest(),
+                "location": {"path": name, "lines": {"begin": 1}},
+            }
+            for name, text in failures(found)
+        ]  # fmt: skip
+        with open(quality, "w", encoding="utf-8") as stream:
+            json.dump(rows, stream, indent=1)
+    return []
+
+
+def _message(row: ModuleResult) -> str:
+    cause = row.get("cause") or []
+    return printable("; ".join([str(row["message"]), *map(str, cause[:2])]), 500)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,93 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A summary of launches in Markdown, for a pull request or the summary of a CI job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import state, title
+
+MOST_ROWS, MOST_LINES = 50, 30
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@])")
+
+
+def escaped(text: object) -> str:
+    """Text that Markdown shows as it is, in one line."""
+    return _SPECIAL.sub(r"\\\1", printable(str(text), 300))
+
+
+def markdown(found: ModuleResult) -> str:
+    """The summary of what the cluster returned."""
+    lines = [f"## {escaped(title(found))}", ""]
+    if found["kind"] == "launch":
+        lines += _launch(found["launches"][0])
+    elif found["kind"] == "sweep":
+        lines += _sweep(found["sweep"])
+    else:
+        names = ("launch", "job", "state", "nodes", "time", "message")
+        lines += _table(names, [_row(launch) for launch in found["launches"][:MOST_ROWS]])
+    if found["kind"] == "compare" and found["comparison"]:
+        rows = [
+            (_named(row), row["nodes"], _number(row["seconds"]), _number(row["speed_up"]), _number(row["efficiency"]))
+            for row in found["comparison"]
+        ]
+        lines += ["", *_table(("launch", "nodes", found["time"], "speed-up", "efficiency"), rows)]
+    return "\n".join(lines) + "\n"
+
+
+def _launch(launch: ModuleResult) -> list[str]:
+    lines = _table(("launch", "job", "state", "nodes", "time", "message"), [_row(launch)])
+    if launch["values"]:
+        lines += ["", *_table(("value", ""), list(launch["values"].items()))]
+    rows = []
+    for name, series in launch["metrics"].items():
+        values = [value for value in series["values"] if value is not None]
+        if values:
+            rows.append((name, _number(values[0]), _number(values[-1]), _number(min(values)), series["steps"][-1]))
+    if rows:
+        lines += ["", *_table(("metric", "first", "last", "lowest", "step"), rows)]
+    if launch.get("cause"):
+        fence = "````"
+        shown = [printable(line, 300).replace("````", "''''") for line in launch["cause"][:MOST_LINES]]
+        lines += ["", "### Cause", "", fence, *shown, fence]
+    return lines
+
+
+def _sweep(sweep: ModuleResult) -> list[str]:
+    names = list(dict.fromkeys(name for row in sweep["elements"] for name in row["parameters"]))
+    best = sweep["best"]["number"] if sweep["best"] else None
+    rows = [
+        (
+            f"{row['number']}{' (best)' if row['number'] == best else ''}",
+            *(row["parameters"].get(name, "") for name in names),
+            row["standing"],
+            _number(row["metric"]),
+        )
+        for row in sweep["elements"][:MOST_ROWS]
+    ]
+    return _table(("element", *names, "state", sweep["metric"] or "metric"), rows)
+
+
+def _row(launch: ModuleResult) -> tuple[object, ...]:
+    nodes = launch["nodes"] if isinstance(launch["nodes"], int) else len(launch["nodes"])
+    took = duration(launch["wall_time"])
+    return (_named(launch), launch["job_id"] or "-", state(launch), nodes, took, launch["message"])
+
+
+def _named(launch: ModuleResult) -> str:
+    return f"{launch['name']}/{launch['key'][:8]}/{launch['generation']}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    lines = [f"| {' | '.join(map(escaped, names))} |", f"|{' --- |' * len(names)}"]
+    return lines + [f"| {' | '.join(map(escaped, row))} |" for row in rows]

@@ -1,0 +1,135 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One self-contained HTML file from what the cluster returned. Everything from the cluster is escaped.
+
+The page has a content security policy: it loads nothing, and runs only the two scripts whose digests are in the policy.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+import math
+import os
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+
+FOLDER = os.path.join(os.path.dirname(__file__), "files")
+# The page cannot be larger than about this (bytes); larger data loses the metrics that come last.
+MOST_DATA = 700_000
+
+
+def html(found: ModuleResult) -> str:
+    """The page. `found`: the result of module report_page."""
+    found = {**found, "launches": [dict(launch) for launch in found["launches"]]}
+    scripts = [_file("uPlot.iife.min.js"), _file("page.js")]
+    styles = [_file("uPlot.min.css") + _file("page.css")]
+    policy = (
+        f"default-src 'none'; script-src {' '.join(map(_digest, scripts))}; "
+        f"style-src {' '.join(map(_digest, styles))}; base-uri 'none'; form-action 'none'"
+    )
+    environment = jinja2.Environment(
+        autoescape=True, loader=jinja2.FileSystemLoader(FOLDER), undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
+    environment.filters.update(duration=duration, moment=moment, state=state)
+    return environment.get_template("page.html.j2").render(
+        found=found,
+        differences=differences(found["launches"]) if found["kind"] == "compare" else [],
+        parameters=parameters(found) if found["kind"] == "sweep" else [],
+        title=title(found),
+        policy=policy,
+        scripts=[Markup(script) for script in scripts],
+        styles=[Markup(style) for style in styles],
+        data=Markup(embedded(found)),
+    )
+
+
+def title(found: ModuleResult) -> str:
+    """The title of the page."""
+    launches = found["launches"]
+    if found["kind"] == "launch":
+        return f"{launches[0]['name']} {launches[0]['key'][:8]}/{launches[0]['generation']}"
+    if found["kind"] == "compare":
+        return "Comparison of " + ", ".join(dict.fromkeys(launch["name"] for launch in launches))
+    return f"Sweep {found['sweep']['name']}" if found["kind"] == "sweep" else "Launches"
+
+
+def differences(launches: Sequence[ModuleResult]) -> list[tuple[str, list[str]]]:
+    """The keys of the job specs that differ, with the value of each launch."""
+    keys = sorted({key for launch in launches for key in launch["spec"]})
+    rows = [(key, [str(launch["spec"].get(key, "")) for launch in launches]) for key in keys]
+    return [(key, values) for key, values in rows if len(set(values)) > 1]
+
+
+def parameters(found: ModuleResult) -> list[str]:
+    """The names of a sweep's parameters."""
+    return list(dict.fromkeys(name for row in found["sweep"]["elements"] for name in row["parameters"]))
+
+
+def default_path(found: ModuleResult) -> str:
+    """Where the page is written by default."""
+    if found["kind"] == "launch":
+        launch = found["launches"][0]
+        return os.path.join("runs", launch["name"], launch["key"], str(launch["generation"]), "report.html")
+    if found["kind"] == "sweep":
+        return os.path.join("runs", found["sweep"]["name"], "report.html")
+    return os.path.join("runs", "compare.html" if found["kind"] == "compare" else "report.html")
+
+
+def embedded(found: ModuleResult) -> str:
+    """The data of the charts as JSON that cannot end its element. Of too many metrics the last ones are left out."""
+    data: dict[str, Any] = _finite({name: found[name] for name in ("kind", "launches", "sweep") if name in found})
+    if found["kind"] == "index":
+        data["launches"] = []
+    for launch in data["launches"]:
+        for name in ("variables", "preflight", "cause", "provenance", "ledger", "spec", "message"):
+            launch.pop(name, None)
+    while len(text := json.dumps(data, separators=(",", ":"), allow_nan=False)) > MOST_DATA:
+        largest = max(data["launches"], key=lambda launch: len(launch["metrics"]))
+        if not largest["metrics"]:
+            break
+        largest["metrics"].popitem()
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _finite(value: Any) -> Any:
+    """The value without numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {str(name): _finite(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def moment(seconds: float | None) -> str:
+    """A time for people, in UTC: a page is read in other time zones than the cluster's."""
+    if seconds is None:
+        return "-"
+    return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def state(launch: ModuleResult) -> str:
+    """The state of a launch in one word."""
+    if launch["success"]:
+        return "proven"
+    return "failed" if launch["completed"] else str(launch["state"]).lower()
+
+
+@functools.cache
+def _file(name: str) -> str:
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as stream:
+        return stream.read()
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the page of a launch contains, how it is escaped, and what CI systems are told."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page import annotations
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.markdown import markdown
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import MOST_DATA, default_path
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import html as page
+from tests.unit.page.runs import found, make_launch
+from tests.unit.run.test_launches import KEY, SUBMITTED, make_run, outcome, started
+
+OTHER, FAILED = "5" * 16, "f" * 16
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
+
+
+class Elements(html.parser.HTMLParser):
+    """The tags of a page with their attributes, and the text of its data element."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.data = ""
+        self._in_data = False
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        self._in_data = dict(attrs).get("id") == "data"
+
+    def handle_data(self, data: str) -> None:
+        self.data += data if self._in_data else ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_data = False
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("state")
+    make_launch(root)
+    make_launch(root, key=OTHER, ranks=8)
+    run = make_launch(root, key=FAILED, name="bad", success=False, message="exit code 3", artifact=None, exit_code=3)
+    (run / "diagnosis.json").write_text(json.dumps({"lines": ["CUDA out of memory on rank 7", HOSTILE]}))
+    (run / "ledger.json").write_text(json.dumps({"rows": [{"kind": "queue", "hours": 1.5}, {"kind": "lost steps"}]}))
+    return root
+
+
+def test_the_page_of_a_launch(root: Path) -> None:
+    seen = found(root, f"gpt/{KEY}")
+    (launch,) = seen["launches"]
+    assert seen["kind"] == "launch" and launch["success"] and len(launch["attempts"]) == 2
+    loss = launch["metrics"]["loss"]
+    assert loss["count"] == 350 and loss["attempts"] == [0] * 200 + [1] * 150 and loss["steps"][200] == 150
+    assert {"learning rate", "grad norm", "step_seconds"} <= set(launch["metrics"])
+    kinds = [phase["kind"] for phase in launch["timeline"]]
+    assert kinds[:4] == ["queued", "start-up", "training", "after the last step"] and kinds[4] == "waits"
+    assert all(phase["ended"] >= phase["began"] for phase in launch["timeline"])
+    assert [rank["rank"] for rank in launch["ranks"]] == list(range(16))
+    assert launch["ranks"][15]["seconds"][2] > 1.3 > launch["ranks"][3]["seconds"][2]
+    assert [found_map["kind"] for found_map in launch["heat_maps"]] == ["cpu", "memory", "gpu", "gpu_memory", "power"]
+    assert [row["node"] for row in launch["heat_maps"][0]["rows"]] == ["node01", "node02"]
+    text = page(seen)
+    assert len(text) < 200_000
+    for shown in ("NCCL_DEBUG", "errors are reported", "1234567890abcdef", "node02  8", "preempted", "train.py"):
+        assert shown in text
+    assert default_path(seen) == f"runs/gpt/{KEY}/1/report.html"
+
+
+def test_the_page_loads_nothing_and_runs_only_its_own_scripts(root: Path) -> None:
+    for text in (page(found(root, f"gpt/{KEY}")), page(found(root))):
+        tags = Elements(text).tags
+        policy = next(attributes["content"] or "" for tag, attributes in tags if "http-equiv" in attributes)
+        assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
+        names = {name for _tag, attributes in tags for name in attributes}
+        assert not names & {"src", "href"} and not [name for name in names if name.startswith("on")]
+        assert not [attributes for _tag, attributes in tags if "style" in attributes]
+        assert [attributes for tag, attributes in tags if tag == "script"][1:] == [{}, {}]
+
+
+def test_hostile_names_and_lines_are_text(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    run = make_launch(tmp_path / "state", ranks=2, steps=20, message=HOSTILE)
+    rows = [{"step": step, HOSTILE: 1.0, "loss": float("nan")} for step in range(9)]
+    (run / "work").mkdir()
+    (run / "work" / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (run / "preflight" / "0" / "table").write_text(f"node01 {HOSTILE} HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz\n")
+    seen = found(tmp_path / "state", "gpt")
+    assert HOSTILE in seen["launches"][0]["metrics"]
+    text = page(seen)
+    assert "<script>alert" not in text and "<img" not in text and "hf_abcdefghijk" not in text
+    parsed = Elements(text)
+    assert [tag for tag, _attributes in parsed.tags].count("script") == 3
+    assert HOSTILE in json.loads(parsed.data)["launches"][0]["metrics"]
+    assert any("9 of" in note and "not finite" in note for note in seen["launches"][0]["notes"])
+    assert not re.search(r"(?<!\\)<", markdown(seen)) and "\\<script\\>" in markdown(seen)
+
+
+def test_launches_side_by_side(root: Path) -> None:
+    seen = found(root, f"gpt/{KEY}", f"gpt/{OTHER}", f"gpt/{KEY}/1")
+    assert seen["kind"] == "compare" and [launch["key"] for launch in seen["launches"]] == [KEY, OTHER]
+    assert [row["ranks"] for row in seen["comparison"]] == [16, 8]
+    text = page(seen)
+    assert "resources.nodes" in text and "Differences of the job specs" in text
+    assert "speed\\-up" in markdown(seen) or "speed-up" in markdown(seen)
+    failed = found(root, f"gpt/{KEY}", "bad")
+    assert failed["comparison"] == [] and "only launches that have succeeded" in page(failed)
+
+
+def test_a_list_of_launches(root: Path) -> None:
+    seen = found(root, limit=0)
+    assert found(root, limit=1)["omitted"] == 2
+    assert seen["kind"] == "index" and {launch["name"] for launch in seen["launches"]} == {"gpt", "bad"}
+    assert page(seen).count('class="badge good"') == 2 and page(seen).count('class="badge bad"') == 1
+    assert default_path(seen) == "runs/report.html"
+
+
+def test_a_launch_without_steps_one_that_runs_and_one_of_an_old_release(tmp_path: Path) -> None:
+    make_run(tmp_path, *SUBMITTED, name="old", claim="1 lab 7\n", outcome_json=outcome())
+    make_run(tmp_path, *SUBMITTED, name="now", claim="1 lab 7\n", started_json=started(world_size=2))
+    make_run(tmp_path, name="new", key=OTHER)
+    for name in ("old", "now", "new"):
+        text = page(found(tmp_path, name))
+        assert "The logs show no steps" in text and len(text) < 120_000
+    assert found(tmp_path, "now")["launches"][0]["timeline"][-1]["kind"] == "runs"
+
+
+def test_which_launches_are_refused(root: Path) -> None:
+    with pytest.raises(RankzeroError, match=r"sweep and launches: .* only one"):
+        found(root, "gpt", sweep="gpt")
+    with pytest.raises(RankzeroError, match="names no launch"):
+        found(root, "-x")
+    with pytest.raises(RankzeroError, match="no sweep gpt is recorded"):
+        found(root, sweep="gpt")
+
+
+def test_too_much_data_loses_the_last_metrics(root: Path) -> None:
+    seen = found(root, f"gpt/{KEY}")
+    metrics: dict[str, Any] = seen["launches"][0]["metrics"]
+    for number in range(60):
+        metrics[f"metric{number}"] = {**metrics["loss"], "values": [1.23456789] * 1500, "steps": list(range(1500))}
+    text = page(seen)
+    assert MOST_DATA < len(text) < MOST_DATA + 200_000
+    assert "metric59" not in Elements(text).data and '"loss"' in Elements(text).data
+
+
+def test_the_summary_and_the_annotations(root: Path, tmp_path: Path) -> None:
+    seen = found(root, "bad")
+    text = markdown(seen)
+    assert text.startswith("## bad ffffffff/1\n") and "### Cause" in text and "CUDA out of memory on rank 7" in text
+    assert "What the hours went to" in page(seen) and "lost steps" in page(seen)
+    place = tmp_path / "summary.md"
+    lines = annotations.annotate(seen, "github", text, "", {annotations.STEP_SUMMARY: str(place)})
+    assert place.read_text() == text
+    assert len(lines) == 1 and re.match(r"::error title=bad/ffffffff/1::exit code 3; CUDA out of memory", lines[0])
+    quality = tmp_path / "quality.json"
+    assert annotations.annotate(seen, "gitlab", text, str(quality)) == []
+    (row,) = json.loads(quality.read_text())
+    assert row["severity"] == "major" and row["location"]["lines"] == {"begin": 1} and len(row["fingerprint"]) == 64
+    assert annotations.annotate(found(root, f"gpt/{KEY}"), "github", text, "") == []
+    assert [annotations.platform({name: "true"}) for name in ("GITHUB_ACTIONS", "GITLAB_CI", "CI")] == [
+        "github", "gitlab", "none",
+    ]  # fmt: skip
