@@ -114,10 +114,10 @@ def test_a_sweep_runs_what_is_missing_or_failed_and_nothing_else(site: Site) -> 
     by_hand = {**job, "command": [*job["command"][:-2], "a", "1"], "env": {"NAME": "<a>"}}
     del by_hand["sweep"]
     assert site.launch(by_hand)["launch_state"] == "unchanged"
+    pages_of_a_sweep(site, job["name"], element["run_dir"])
     wrong = site.play({**job, "sweep": {**job["sweep"], "metric": "lss"}}, playbook=PLAYBOOK, wait=True)
     assert wrong.rc != 0 and "has the number 'lss'; did you mean loss?" in wrong.output
     assert "rankzero.slurm.sweep" in site.play(job).refused()
-    pages_of_a_sweep(site, job["name"], element["run_dir"])
 
 
 def pages_of_a_sweep(site: Site, name: str, run_dir: str) -> None:

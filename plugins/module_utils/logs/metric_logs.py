@@ -30,8 +30,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import 
     values_in,
 )
 
-# Of all logs together, and of one log, at most this many bytes are read, in parts of this size.
-MOST_BYTES, MOST_OF_A_LOG, PART = 192 << 20, 32 << 20, 256 << 10
+# At most this many bytes are read: of all logs together, of one log with metrics, and of one for the times of its steps
+# only. A log is read in parts of this size.
+MOST_BYTES, MOST_OF_A_LOG, MOST_OF_A_RANK, PART = 96 << 20, 12 << 20, 4 << 20, 256 << 10
 # A launch has at most this many metrics; a name is cut.
 MOST_METRICS, NAME_CHARACTERS = 40, 80
 # The clocks of two hosts may differ by this much (seconds) without a correction.

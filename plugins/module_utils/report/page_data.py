@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.heat_maps import read_heat_maps
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import (
     MOST_BYTES,
-    MOST_OF_A_LOG,
+    MOST_OF_A_RANK,
     PART,
     MetricSet,
     RankSteps,
@@ -114,7 +114,7 @@ def _metrics(run: RunDirectory, spans: Sequence[Span], *, full: bool) -> Metrics
     for span in spans:
         folder = Beneath(run.file(os.path.join("logs", str(span.attempt))))
         logs = sorted((rank, name) for name in folder.names("") if (rank := rank_of(name)) is not None)[:MOST_RANKS]
-        budget = max(4 * PART, min(MOST_OF_A_LOG, MOST_BYTES // max(1, len(logs) * len(spans))))
+        budget = max(4 * PART, min(MOST_OF_A_RANK, MOST_BYTES // max(1, len(logs) * len(spans))))
         before = sum(series.count for series in metrics.found.series.values())
         # Most programs print their metrics on the first rank, Megatron on the last.
         for _number, name in dict.fromkeys([*logs[:1], *logs[-1:]]):
