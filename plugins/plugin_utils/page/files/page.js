@@ -194,7 +194,10 @@
       const raw = elements.map(read), numbers = raw.map(Number);
       const numeric = raw.every((value, i) => value == null || value === "" || Number.isFinite(numbers[i]));
       const distinct = [...new Set(raw.filter((value) => value != null).map(String))];
-      const at = raw.map((value, i) => (value == null ? null : numeric ? numbers[i] : distinct.indexOf(String(value))));
+      // Values such as learning rates, which differ by orders of magnitude, are spread by their logarithms.
+      const sized = raw.flatMap((value, i) => (value == null || value === "" ? [] : [numbers[i]]));
+      const orders = numeric && sized.length && Math.min(...sized) > 0 && Math.max(...sized) >= 50 * Math.min(...sized);
+      const at = raw.map((value, i) => (value == null || value === "" ? null : orders ? Math.log(numbers[i]) : numeric ? numbers[i] : distinct.indexOf(String(value))));
       const known = at.filter((value) => value != null), low = Math.min(...known), high = Math.max(...known);
       return at.map((value) => (value == null ? null : high > low ? (value - low) / (high - low) : 0.5));
     });
@@ -203,7 +206,7 @@
         legend: { show: elements.length <= 24 }, cursor: { drag: { x: false, y: false } },
         scales: { x: { time: false, range: [-0.2, columns.length - 0.8] }, y: { range: [-0.05, 1.05] } },
         axes: [axis({ splits: () => columns.map((_column, i) => i), values: () => columns.map(([name]) => name) }), axis({ size: 70, splits: () => [0, 1], values: () => ["lowest", "highest"] })],
-        series: [{ label: "", value: () => "" }, ...elements.map((row, i) => ({
+        series: [{ label: "element", value: () => "" }, ...elements.map((row, i) => ({
           label: `${row.number}`, stroke: best && best.number === row.number ? color("--bad") : palette(i), width: best && best.number === row.number ? 4 : 1, points: { show: true, size: 5 },
           value: (_plot, _value, _series, index) => (index == null ? "" : `${columns[index][0]} ${columns[index][1](row) ?? "-"}`),
         }))],
