@@ -69,7 +69,7 @@ def page_data(run: RunDirectory, launch: LaunchReport, *, full: bool = True) -> 
         "values": _values(launch),
         "metrics": {name: series.as_dict() for name, series in metrics.found.series.items()},
         "notes": _notes(metrics),
-        "spec": _flat(manifest.get("spec")),
+        "spec": {name: _clean(clean, value) for name, value in _flat(manifest.get("spec")).items()},
     }  # fmt: skip
     if not full:
         return summary
