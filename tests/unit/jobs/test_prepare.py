@@ -60,6 +60,14 @@ def ready(read: Job, relaunch: str = "on_failure") -> Prepared:
 # --- prepare
 
 
+@pytest.mark.parametrize(("fresh", "owned"), [(False, "/c/gpt"), (True, None)])
+def test_a_folder_of_checkpoints_that_no_other_launch_can_have_is_not_asked_for(
+    project: Path, fresh: bool, owned: str | None
+) -> None:
+    request = ready(job(project, checkpoint={"dir": "/c//gpt", "fresh": fresh})).arguments
+    assert request["checkpoint_dir"] == owned
+
+
 def test_nodes_that_see_no_store_are_told_where_the_archives_are(project: Path) -> None:
     made = ready(job(project, {"store_shared": False, "local_dir": "/local"}))
     code = made.plan.ref("code")

@@ -90,6 +90,7 @@ JOB_FILES = [
     option("secrets: {HF_TOKEN: {from_vault: x}}", "secrets: HF_TOKEN", "from_vault", "{from_env: NAME}"),
     option("code: {src: ., include: train.py}", "code.include", "'train.py'", "[train.py]"),
     option("checkpoint: {progress: step.txt}", "checkpoint.progress", "checkpoint.requeue", "signal_before_end"),
+    option("checkpoint: {fresh: true}", "checkpoint.fresh", "without checkpoint.dir"),
     option("checkpoint: {signal_before_end: 65000}", "checkpoint.signal_before_end", "65000", "time limit"),
     option("parallelism: {tensor: 3}", "parallelism", "tensor 3", "next that fit"),
     option("sweep: {lr: [0.1]}", "sweep.lr: unknown key", "parameters"),

@@ -117,6 +117,14 @@ def test_an_element_is_the_launch_that_its_values_make_by_hand() -> None:
         assert element.plan.spec.sweep is None
 
 
+def test_elements_with_fresh_checkpoints_may_name_one_folder() -> None:
+    """Each has its own inside it."""
+    job = {**JOB, "checkpoint": {"dir": "/c", "fresh": True}, "sweep": {"parameters": GRID}}
+    made = elements(job)
+    assert [dict(element.plan.exports)["RANKZERO_CHECKPOINT_DIR"] for element in made] == ["/c"] * len(made)
+    assert len({element.plan.key for element in made}) == len(made) > 1
+
+
 def test_a_grid_that_grows_keeps_the_keys_of_its_elements() -> None:
     before = {element.plan.key for element in made(parameters=GRID)}
     after = [element.plan.key for element in made(parameters={"lr": ["5", *GRID["lr"]], "width": ["1", "2", "3"]})]
