@@ -13,7 +13,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import LAUNCHER, Event, FileEvents
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
+    LAUNCHER,
+    TEARDOWN,
+    Event,
+    FileEvents,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import CARRIER
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
@@ -130,7 +135,8 @@ def current(log: FileEvents) -> list[Event]:
     last_failure = max((event.line for event in failed), default=0)
     kept = []
     for event in events:
-        if event.strength < LIMIT and log.done and event.line > log.done and not last_failure > event.line:
+        after_the_end = 0 < log.done < event.line <= log.done + TEARDOWN
+        if event.strength < LIMIT and after_the_end and not last_failure > event.line:
             continue
         if event.strength <= WEAK and 0 < log.last_step < event.line and not last_failure > event.line:
             # Messages of a script's cleanup after the very last step.

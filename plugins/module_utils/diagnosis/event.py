@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 # This many steps show that a program ran; up to QUIET lines may follow the last of them.
 FEW_STEPS = 1
 QUIET = 60
+# Up to this many lines after a normal end belong to it; what follows later is another program.
+TEARDOWN = 120
 
 UNEXPLAINED = "exception"
 LAUNCHER = "launcher"
@@ -86,7 +88,7 @@ class FileEvents:
     @property
     def finished(self) -> bool:
         """Whether the newest run reports a normal end."""
-        return max(self.done, self.last_step) > self.begun
+        return max(self.done, self.last_step) > self.begun and self.lines - max(self.done, self.last_step) <= TEARDOWN
 
     @property
     def to_the_end(self) -> bool:

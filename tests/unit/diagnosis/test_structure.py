@@ -114,6 +114,13 @@ def test_steps_until_the_end_prove_more_than_a_buffer() -> None:
     assert root(raised("KeyError: 'a'") + LONG + ENDED)[1] == "KeyError: 'a'"
 
 
+def test_a_failure_long_after_a_normal_end_belongs_to_another_program() -> None:
+    healthy = STEPS + "Training completed\n"
+    failed = "exporting\n" * 150 + raised("KeyError: 'a'")
+    assert root(healthy + failed)[1] == "KeyError: 'a'"
+    assert root(healthy + "exporting\n" * 150)[0] == cause.UNKNOWN
+
+
 def test_the_newest_of_many_failures_is_kept() -> None:
     many = "".join(raised("KeyError: 'a'") + STEPS for _number in range(40))
     log = read(many + raised("KeyError: 'last'"))
@@ -154,6 +161,12 @@ def test_a_connection_to_a_server_is_no_rendezvous() -> None:
 )
 def test_an_unknown_message_is_understood_by_what_it_is_about(exception: str, family: str) -> None:
     assert root(raised(exception))[0] == family
+
+
+def test_an_error_of_a_network_adapter_is_none_of_a_file_system() -> None:
+    adapter = "[1.5] [n1:7:0] mm.c:9  UCX  ERROR failed to register the region: Input/output error\n"
+    assert root(adapter + "srun: error: n1: task 0: Segmentation fault\n")[0] == "crash"
+    assert root("cp: error reading '/data/x': Input/output error\n")[0] == "filesystem_io"
 
 
 def test_a_path_makes_no_family() -> None:

@@ -20,7 +20,9 @@ SIGNATURE = Signature(
     ),
     matches=(
         says(
-            r"\[Errno 5\]|Input/output error|\[Errno 116\]|Stale file handle|\[Errno 121\]|"
+            # A network adapter has I/O errors as well.
+            r"\[Errno 5\]|^(?!.*(?:UCX|ucx|ibv_|verbs|register|rkey)).*Input/output error|"
+            r"\[Errno 116\]|Stale file handle|\[Errno 121\]|"
             "Remote I/O error|Transport endpoint is not connected|Bad file descriptor.*lustre|"
             r"LustreError|\[Errno 107\]|Text file busy|\[Errno 16\] Device or resource busy",
             "[Errno 5]",
