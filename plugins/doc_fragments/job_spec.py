@@ -40,8 +40,8 @@ options:
         Short names: V(account), V(constraint), V(cp), V(cpus_per_rank), V(debug), V(ep), V(exclude), V(exclusive),
         V(fabric), V(gbs), V(gpus_per_node), V(inside_job), V(launcher), V(mbs), V(memory), V(mpi), V(nodes),
         V(offline), V(parallel), V(partition), V(pp), V(preflight), V(qos), V(ranks_per_node), V(reservation),
-        V(samples), V(seed), V(spares), V(time), V(tp). The same names given on the command line (C(-e nodes=8)) win
-        over all.
+        V(samples), V(seed), V(segment), V(spares), V(switches), V(time), V(tp). The same names given on the command
+        line (C(-e nodes=8)) win over all.
     type: dict
     default: {}
 """

@@ -138,7 +138,9 @@ options:
         type: int
         default: 0
   slurm_conf:
-    description: Lines to add to C(slurm.conf), each C(Key=Value).
+    description:
+      - Lines to add to C(slurm.conf), each C(Key=Value).
+      - Lines that begin with C(SwitchName=), C(BlockName=) or C(BlockSizes=) go to C(topology.conf) instead.
     type: list
     elements: str
     default: []

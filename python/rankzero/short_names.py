@@ -35,7 +35,9 @@ SHORT_NAMES: dict[str, tuple[str, bool]] = {
     "reservation": ("resources.reservation", False),
     "samples": ("sweep.samples", False),
     "seed": ("seed", False),
+    "segment": ("resources.segment", False),
     "spares": ("resources.spares", False),
+    "switches": ("resources.switches", False),
     "time": ("resources.time", False),
     "tp": ("parallelism.tensor", False),
 }

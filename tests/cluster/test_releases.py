@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, release, roots
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import topology
 from tests.cluster.conftest import LabCluster, instance_name, lab_of
 from tests.cluster.launching import RESULT, UNTIL_GO, Site, rank_logs
 from tests.cluster.test_lab_role import playbook
+from tests.cluster.test_launch_admission import said
 from tests.cluster.test_launch_result import CLOSING
 from tests.cluster.test_sweep import three_elements
 
@@ -25,7 +27,9 @@ NOT_HERE = ("no-suite", "no-mirror", "unreachable", "other-version")
 
 @pytest.fixture(scope="module", params=list(release.RELEASES))
 def newer(request: pytest.FixtureRequest) -> Iterator[LabCluster]:
-    this = lab_of(instance_name("newer"), slurm=request.param, nodes=2, cpus=4, memory=8000, gpus=2)
+    # Each node is a block of its own.
+    blocks = ["TopologyPlugin=topology/block", "BlockName=b1 Nodes=node01", "BlockName=b2 Nodes=node02", "BlockSizes=1"]
+    this = lab_of(instance_name("newer"), slurm=request.param, nodes=2, cpus=4, memory=8000, gpus=2, slurm_conf=blocks)
     cluster.apply(this, "absent")
     try:
         cluster.apply(this, "present")
@@ -72,6 +76,27 @@ def test_a_launch_from_one_end_to_the_other(newer: LabCluster, site: Site) -> No
     fetched = played.results("rankzero.slurm.job_logs")
     assert fetched and "rank 3 of 4" in "".join(p.read_text() for p in (site.folder / "runs").rglob("rank-0003.log"))
     assert site.launch(job)["launch_state"] == "unchanged"
+
+
+def test_blocks_are_read_and_segments_asked_for(newer: LabCluster, site: Site) -> None:
+    """Groups of four ranks take both nodes, which are a block each; segments of one node are what the cluster has."""
+    shown = newer.head(["scontrol", "show", "topology"]).stdout
+    assert [(unit.name, unit.nodes) for unit in topology.parse(shown).units] == [("b1", 1), ("b2", 1)]
+    wide = site.job("true", "wide", resources={"nodes": 2, "segment": 2, "time": "00:05:00"})
+    refused = site.play(wide)
+    assert refused.rc != 0
+    assert "resources.segment: 1 x 2 nodes asked; 2 blocks of 1 hold 0 such segments." in refused.refused()
+    groups = {"parallelism": {"tensor": 4}, "launcher": TWO_RANKS}
+    played = site.play(site.job("true", "cut", resources={"nodes": 2, "time": "00:05:00"}, **groups))
+    assert "cluster has 2 blocks of 1: no group fits into one block" in said(played)
+    launch = played.launch()
+    assert site.outcome(launch)["success"]
+    table = (site.run_dir(launch) / "preflight" / "0" / "table").read_text()
+    assert (
+        "blocks b1: 1, b2: 1\ncrossing 1 of 1 groups of 2 nodes lie in several blocks, first node01+node02\n" in table
+    )
+    single = site.launch(site.job("true", "single", resources={"nodes": 2, "segment": 1, "time": "00:05:00"}))
+    assert site.outcome(single)["success"]
 
 
 TWO_RANKS = {"ranks_per_node": 2}

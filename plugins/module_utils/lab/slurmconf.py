@@ -40,9 +40,16 @@ class Host:
         return f"{self.socket_directory}/munge.socket"
 
 
+# Lines of topology.conf among those of `slurm_conf`.
+_TOPOLOGY = ("SwitchName=", "BlockName=", "BlockSizes=")
+
+
 def render(lab: Lab, host: Host) -> dict[str, str]:
     """File name -> text of every file in the lab's /etc/slurm (or <directory>/etc/slurm)."""
     files = {"slurm.conf": _slurm_conf(lab, host), "gres.conf": _gres_conf(lab), "cgroup.conf": _cgroup_conf(lab)}
+    topology = [line for line in lab.slurm_conf if line.startswith(_TOPOLOGY)]
+    if topology:
+        files["topology.conf"] = "\n".join(topology) + "\n"
     files.update(profile.files(lab, host.features))
     if lab.accounting == "slurmdbd":
         files["slurmdbd.conf"] = _slurmdbd_conf(lab, host)
@@ -119,7 +126,7 @@ def _slurm_conf(lab: Lab, host: Host) -> str:
     lines.append(_node_line(lab, host))
     default = next((partition for partition in lab.partitions if partition.default), lab.partitions[0])
     lines.extend(_partition_line(partition, partition is default) for partition in lab.partitions)
-    lines.extend(lab.slurm_conf)
+    lines.extend(line for line in lab.slurm_conf if not line.startswith(_TOPOLOGY))
     return "\n".join(lines) + "\n"
 
 

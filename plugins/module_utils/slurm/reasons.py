@@ -74,6 +74,8 @@ _FIELDS = {
     "partition": "partition",
     "qos": "qos",
     "reservation": "reservation",
+    "segment": "segment",
+    "switches": "switches",
     "time": "time",
 }
 

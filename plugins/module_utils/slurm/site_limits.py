@@ -40,6 +40,7 @@ SETTINGS = (
     "PreemptType",
     "PrivateData",
     "SchedulerParameters",
+    "TopologyPlugin",
 )
 ASSOCIATION = (
     "User",

@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import node_copies
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.parallelism import group_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
@@ -94,6 +95,9 @@ def _limits(plan: Plan) -> ResourceNeeds:
         reservation=ask.reservation,
         early=plan.spec.checkpoint.signal_before_end,
         requeue=plan.spec.checkpoint.requeue,
+        segment=ask.segment,
+        switches=ask.switches,
+        group_nodes=group_nodes(plan.spec),
     )
 
 

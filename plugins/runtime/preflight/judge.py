@@ -8,7 +8,7 @@ all of them share. Runs on the first node, over documents alone.
 import os
 
 from core.files import names_in, publish, read, read_all
-from preflight import binding
+from preflight import binding, topology
 from preflight.network import RDMA
 
 # A node whose best exchange with any neighbour is below this share of the median holds a synchronous job up: every step
@@ -156,14 +156,13 @@ def slow_links(speeds):
     }
 
 
-def decide(names, wanted, policy, unfit, blamed, slow):
-    """(action, chosen nodes, message) from who is not fit, whose fault that is, and who is slow.
+def decide(names, wanted, policy, unfit, blamed, pick):
+    """(action, chosen nodes, message) from who is not fit, and whose fault that is.
 
-    Of more fit nodes than needed the slow ones are left over first; the order of the allocation stays.
+    `pick`: chooses of more fit nodes than needed; the order of the allocation stays.
     """
     fit = [name for name in names if name not in unfit]
-    order = sorted(range(len(fit)), key=lambda place: (fit[place] in slow, place))
-    chosen = [fit[place] for place in sorted(order[:wanted])]
+    chosen = pick(fit)
     message = "; ".join(f"{name}: {problem}" for name in names for problem in unfit.get(name, ()))
     if len(fit) >= wanted and not (unfit and policy == "stop"):
         return "run", chosen, message
@@ -207,6 +206,14 @@ def select(arguments):
     return 0
 
 
+def line_of(name, report, speeds):
+    """What a node says of itself, as a line of the table; nothing of one that said nothing."""
+    columns = dict(report["columns"]) if report else {}
+    if name in speeds:
+        columns["net"] = speed_text(speeds[name]).replace(" ", "")
+    return " ".join([name] + ["{}={}".format(*column) for column in columns.items()]) if columns else ""
+
+
 def judge(arguments):
     folder, names = arguments.folder, arguments.nodes.split(",")
     reports = reports_of(folder, names)
@@ -223,28 +230,30 @@ def judge(arguments):
         [problem for node_problems in short.values() for problem in node_problems] if len(short) == len(bound) else []
     )
     blamed = own_problems(names, reports, unfit, common)
-    action, chosen, message = decide(names, arguments.wanted, arguments.policy, unfit, blamed, slow)
+    group, blocks = arguments.group_nodes, topology.blocks_of(fit, reports)
+
+    def pick(nodes):
+        return topology.choose(nodes, arguments.wanted, slow, blocks, group)
+
+    action, chosen, message = decide(names, arguments.wanted, arguments.policy, unfit, blamed, pick)
     # On any other node the ranks would start. It is the site's doing, which no other job's nodes need pay for.
     while chosen and (errors := limits_of(chosen[0], reports, "error")):
         unfit[chosen[0]] = [f"as the first node: {words}" for words in errors]
-        action, chosen, message = decide(names, arguments.wanted, arguments.policy, unfit, blamed, slow)
+        action, chosen, message = decide(names, arguments.wanted, arguments.policy, unfit, blamed, pick)
     interfaces = common_interfaces(chosen, reports) if chosen else []
     for name in names:
-        columns = dict(reports[name]["columns"]) if reports[name] else {}
-        if name in speeds:
-            columns["net"] = speed_text(speeds[name]).replace(" ", "")
-        line = " ".join([name] + ["{}={}".format(*column) for column in columns.items()])
-        print(line if columns else f"{name} {unfit[name][0]}")
+        print(line_of(name, reports[name], speeds) or f"{name} {unfit[name][0]}")
     # What the ranks have; where there will be none, what they would have had.
     shown = set(chosen or names)
     for line in binding.bound({name: bound[name] for name in bound if name in shown}, arguments.gpus):
         print(line)
     if speeds:
         slowest = min(speeds, key=speeds.get)
-        median = median_of(speeds)
-        print(f"slowest {slowest} {speed_text(speeds[slowest])}, median {speed_text(median)}: {measured}")
+        print(f"slowest {slowest} {speed_text(speeds[slowest])}, median {speed_text(median_of(speeds))}: {measured}")
     for name, why in slow.items():
         print(f"slow {name}: {why}")
+    for line in topology.lines(chosen, reports, group):
+        print(line)
     for words in limits_of(chosen[0], reports, "warning") if chosen else ():
         print(f"limit {chosen[0]}: {words}")
     for name in names:

@@ -152,6 +152,7 @@ def _here(job: Job, command: str, *more: str) -> list[str]:
     words = [job.python, "-IB", f"{job.runtime}/preflight/program.py", command, asked.folder, asked.names]
     words += ["--wanted", job.get("RANKZERO_NODES"), "--budget", str(asked.budget)]
     words += ["--tasks-per-node", str(asked.tasks), "--cpus-per-task", str(cpus)]
+    words += ["--group-nodes", job.get("RANKZERO_GROUP_NODES") or "1"]
     return [*words, "--gpus", job.get("RANKZERO_GPUS_PER_NODE"), "--ended", asked.ended, *more]
 
 

@@ -298,6 +298,7 @@ def node(arguments):
     report["own"], report["port"] = own, free_port(os.environ.get("RANKZERO_ATTACHED") or os.environ["SLURM_JOB_ID"])
     report["rules"] = rules(own)
     report["usable"] = usable(own, name, heads, arguments.folder)
+    report["place"] = os.environ.get("SLURM_TOPOLOGY_ADDR", "")
     if name in heads:
         report["limits"] = limits_of(arguments, report["torch"])
     publish(os.path.join(arguments.folder, name + ".json"), report)
@@ -328,6 +329,7 @@ def main():
     parser.add_argument("--tasks-per-node", type=int, default=1)
     parser.add_argument("--ranks-per-node", type=int, default=1)
     parser.add_argument("--agents", type=int, default=0)
+    parser.add_argument("--group-nodes", type=int, default=1)
     parser.add_argument("--cpus-per-task", type=int, default=1)
     parser.add_argument("--gpu-health", choices=["fail", "warn", "off"], default="fail")
     parser.add_argument("--gpu-type", default="")

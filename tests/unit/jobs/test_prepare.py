@@ -131,6 +131,9 @@ def test_a_prepared_launch_is_what_the_module_asks_for(project: Path) -> None:
         "reservation": None,
         "early": None,
         "requeue": None,
+        "segment": None,
+        "switches": None,
+        "group_nodes": 1,
     }
     assert arguments["places"] == {
         "roots": {"state_root": "/state", "store_root": "/store"},

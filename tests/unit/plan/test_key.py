@@ -98,6 +98,8 @@ OTHER: dict[str, Any] = {
     "resources.constraint": "c",
     "resources.reservation": "r",
     "resources.dependency": "afterok:1",
+    "resources.segment": 1,
+    "resources.switches": "1@02:00:00",
     "resources.exclude": ["n1"],
     "resources.exclusive": True,
     "resources.sbatch": {"mail-type": "END"},

@@ -108,3 +108,27 @@ def test_the_program_gets_the_sizes_that_were_checked() -> None:
         "RANKZERO_GBS": "16",
     }
     assert parallelism.exports(spec(nodes=2)) == []
+
+
+def segments(**resources: Any) -> list[str]:
+    data = {"name": "j", "command": ["t"], "resources": {"nodes": 8, "gpus_per_node": 8, **resources}}
+    try:
+        validated(merge([Layer("job", {**data, "parallelism": {"tensor": 16}})]))
+    except SpecError as error:
+        return error.problems
+    return []
+
+
+def test_a_segment_divides_the_nodes_with_their_spares_and_holds_whole_groups() -> None:
+    assert segments(segment=4) == [] and segments(segment=2, spares=2) == []
+    assert segments(segment=4, spares=2) == [
+        "resources.segment: 4 does not divide 10 nodes (8 and 2 spares); the next that fit are 8 and 12 (set in job)"
+    ]
+    (problem,) = segments(segment=1)
+    assert "cuts groups of parallelism.tensor: 16 ranks at 8 a node are 2 nodes; use a multiple of 2 (set in" in problem
+
+
+def test_the_job_is_told_how_many_nodes_belong_together_only_where_it_is_more_than_one() -> None:
+    assert parallelism.group_nodes(spec(nodes=2, tensor=8)) == 1
+    assert parallelism.group_nodes(spec(nodes=4, tensor=8, expert=32, experts=32)) == 4
+    assert parallelism.group_size(spec(nodes=4, tensor=16).parallelism) == ("tensor", 16)

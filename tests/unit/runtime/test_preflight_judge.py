@@ -318,6 +318,7 @@ def test_the_whole_judgement_of_two_thousand_nodes_costs_what_its_reports_cost(
         asked = Namespace(
             folder=str(folder), nodes=",".join(names), wanted=nodes // 2, budget=9, ended="", policy="replace",
             slow="warn", gpus=0, tasks_per_node=8, cpus_per_task=1,
+            group_nodes=4,
         )  # fmt: skip
         listings, opens, listdir, opening = [0], [0], os.listdir, open
         monkeypatch.setattr(os, "listdir", lambda *where: listings.__setitem__(0, listings[0] + 1) or listdir(*where))

@@ -190,6 +190,8 @@ def test_the_short_names_are_a_closed_list() -> None:
         "qos": "resources.qos",
         "constraint": "resources.constraint",
         "reservation": "resources.reservation",
+        "segment": "resources.segment",
+        "switches": "resources.switches",
         "exclude": "resources.exclude",
         "exclusive": "resources.exclusive",
         "mpi": "launcher.srun.mpi",

@@ -61,6 +61,18 @@ def expert_memory(spec: LaunchSpec) -> ExpertMemory | None:
     return ExpertMemory(per_gpu, gigabytes, EXPERT_GB[wanted.purpose] * gpu / REFERENCE_GB)
 
 
+def group_size(parallelism: Parallelism) -> tuple[str, int]:
+    """Return the name and the size of the group of consecutive ranks that exchanges the most, in every layer."""
+    sizes = {"tensor": parallelism.tensor, "expert": parallelism.expert}
+    name = max(sizes, key=lambda each: sizes[each])
+    return name, sizes[name]
+
+
+def group_nodes(spec: LaunchSpec) -> int:
+    """Return how many nodes such a group takes."""
+    return -(-group_size(spec.parallelism)[1] // topology(spec).ranks_per_node)
+
+
 def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
     """Return the sizes as variables, so that the program gets exactly the numbers that were checked.
 
@@ -79,6 +91,27 @@ def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
         ("GBS", wanted.global_batch),
     ]
     return [(f"RANKZERO_{name}", str(size)) for name, size in sizes if size is not None]
+
+
+def _segment(spec: LaunchSpec) -> Iterator[Finding]:
+    """Yield a segment that does not divide the nodes, or that cuts a group of ranks."""
+    ask, group = spec.resources, group_nodes(spec)
+    total, segment = ask.nodes + ask.spares, ask.segment
+    if segment is None:
+        return
+    if total % segment:
+        below, above = total // segment * segment or segment, (total // segment + 1) * segment
+        counted = f"{total} nodes" + (f" ({ask.nodes} and {ask.spares} spares)" if ask.spares else "")
+        sentence = f"resources.segment: {segment} does not divide {counted}; the next that fit are {below} and {above}"
+        yield ["resources.segment", "resources.nodes", "resources.spares"], sentence
+    if group > 1 and segment % group:
+        name, size = group_size(spec.parallelism)
+        ranks = topology(spec).ranks_per_node
+        sentence = (
+            f"resources.segment: {segment} cuts groups of parallelism.{name}: {size} ranks at {ranks} a node are"
+            f" {group} nodes; use a multiple of {group}"
+        )
+        yield ["resources.segment", f"parallelism.{name}", "launcher.ranks_per_node"], sentence
 
 
 def warnings(spec: LaunchSpec) -> list[str]:
@@ -154,7 +187,12 @@ class Sizes(Aspect):
             )
             yield ["parallelism.expert", "parallelism.experts"], sentence
         yield from _batch(spec, data)
+        yield from _segment(spec)
 
     def exports(self, context: Context) -> list[tuple[str, str]]:
-        """Return the sizes as RANKZERO_TP, RANKZERO_PP and so on; empty if the spec does not set `parallelism`."""
-        return exports(context.spec)
+        """Return the sizes as RANKZERO_TP, RANKZERO_PP and so on; empty if the spec does not set `parallelism`.
+
+        RANKZERO_GROUP_NODES is the number of consecutive nodes that the preflight keeps in one block if it can.
+        """
+        together = max(group_nodes(context.spec), context.spec.resources.segment or 1)
+        return exports(context.spec) + ([("RANKZERO_GROUP_NODES", str(together))] if together > 1 else [])

@@ -147,6 +147,23 @@ class Resources:
         example=["node07"],
         sbatch=Sbatch("exclude", value=lambda ask: ",".join(ask.exclude), inside="given"),
     )
+    segment: int | None = option(
+        t.integer(1),
+        "Number of nodes that must be in the same block of the cluster's topology (topology/block, Slurm 23.11 or "
+        "later). The job gets `nodes` and `spares` in segments of this size, so it divides their sum.",
+        key=False,
+        short="segment",
+        example=1,
+        sbatch=Sbatch("segment"),
+    )
+    switches: str | None = option(
+        t.text(r"[1-9][0-9]{0,5}(@[0-9:-]+)?", "a number of switches such as 1, or with the longest wait 1@02:00:00"),
+        "Most leaf switches for the nodes of the job (topology/tree), and how long Slurm may wait for that.",
+        key=False,
+        short="switches",
+        example="1@02:00:00",
+        sbatch=Sbatch("switches"),
+    )
     exclusive: bool = option(
         t.BOOLEAN,
         "Request whole nodes that are not shared with other jobs.",

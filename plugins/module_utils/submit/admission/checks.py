@@ -32,7 +32,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import ClusterLimits, from_rules, limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Informed, Knowledge, whoami
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import limits as admission
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage, topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
@@ -106,6 +106,8 @@ class Checks:
         )
         if not self.informed.from_memory or self.check_mode:
             checked.problems += self._too_many(known, verdict)
+        if self.ask.segment or self.ask.group_nodes > 1:
+            self._topology(known, checked)
         if self.container:
             checked.problems += container_support.check(self.slurm, self.container)
         # If the nodes are hidden, only Slurm can tell that there are too few, and sbatch itself would not.
@@ -146,6 +148,19 @@ class Checks:
             return []
         pairs = (line.strip().partition("|") for line in answer.stdout.splitlines() if line.strip())
         return over([(account, qos) for account, _pipe, qos in pairs])
+
+    def _topology(self, known: Knowledge, checked: Checked) -> None:
+        """Add what the cluster's topology means for the job. A cluster that is known to have none costs no command."""
+        there, ask = topology.Topology(), self.ask
+        if known.settings.get("TopologyPlugin", "") not in topology.FLAT:
+            answer = self.slurm.attempt("scontrol", "show", "topology")
+            if answer.rc != 0:
+                checked.unknown.append(f"topology: scontrol show topology {answer.complaint}")
+                return
+            there = topology.parse(answer.stdout)
+        problem, note = topology.judge(there, ask.nodes, ask.segment, ask.switches, ask.group_nodes)
+        checked.problems += [problem] if problem else []
+        checked.notes += [note] if note else []
 
     def _last_word(self, script: str, options: Sequence[str], checked: Checked) -> bool:
         """Add the result of sbatch --test-only to `checked`; return whether Slurm answered."""

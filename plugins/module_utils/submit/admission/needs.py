@@ -14,7 +14,8 @@ class ResourceNeeds:
     """What a job requests.
 
     `memory`: MiB per node, 0 is all of it. `early`: seconds of checkpoint.signal_before_end. `partition`: may be a list
-    with commas, as sbatch takes it; None is the cluster's default.
+    with commas, as sbatch takes it; None is the cluster's default. `group_nodes`: nodes of one tensor- or
+    expert-parallel group.
     """
 
     nodes: int
@@ -31,6 +32,9 @@ class ResourceNeeds:
     reservation: str | None = None
     early: int | None = None
     requeue: bool | None = None
+    segment: int | None = None
+    switches: str | None = None
+    group_nodes: int = 1
 
 
 @dataclass(frozen=True)
