@@ -24,6 +24,7 @@ SMALLEST = {
     "history": ("--rounds", "1", "--sizes", "3,40"),
     "launch": ("--rounds", "1", "--artifact-rounds", "1"),
     "overhead": ("--rounds", "1", "--sizes", "1x1"),
+    "scale": ("--nodes", "2,4", "--ranks", "2"),
     "specs": ("--count", "20"),
     "sweep": ("--rounds", "1", "--elements", "3"),
     "watch": ("--rounds", "1", "--seconds", "5"),

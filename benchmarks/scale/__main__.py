@@ -1,0 +1,135 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the preflight of a launch costs with the number of nodes: counts of opens, listings, processes, files,
+bytes and connections, and their slopes.
+
+benchmarks/run scale [--nodes 64,256,1024] [--ranks 8]. The preflight's real programs run on this machine: the first
+node, a node in the middle and the last one look for themselves, the reports of all others are copies of theirs, and the
+first node judges all. Python reports its own opens, listings, processes and connections (audit events). No cluster is
+needed. srun alone, without a preflight, does none of this; what it starts on each node is not counted for either.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
+from benchmarks import results
+
+PROGRAM = os.path.join(RUNTIME, "preflight", "program.py")
+#: Runs a program and writes how often it did what, below a folder only where the event has a path.
+TRACED = """\
+import json, os, runpy, sys
+answer, folder, program = sys.argv[1:4]
+sys.argv = sys.argv[3:]
+kinds = {"open": "opens", "os.listdir": "listings", "os.scandir": "listings", "socket.connect": "connections",
+         "subprocess.Popen": "processes", "os.posix_spawn": "processes", "os.fork": "processes"}
+counts = dict.fromkeys(kinds.values(), 0)
+def count(event, arguments):
+    kind = kinds.get(event)
+    if kind and (kind not in ("opens", "listings") or str(arguments[0]).startswith(folder)):
+        counts[kind] += 1
+sys.addaudithook(count)
+try:
+    runpy.run_path(program, run_name="__main__")
+except SystemExit as end:
+    code = end.code or 0
+with open(answer, "w") as stream:
+    json.dump(counts, stream)
+sys.exit(code)
+"""
+KINDS = ("opens", "listings", "processes", "connections")
+
+
+class Preflight:
+    """The preflight of so many nodes in a folder."""
+
+    def __init__(self, folder: Path, nodes: int, ranks: int) -> None:
+        self.folder = folder / "run" / "preflight" / "0"
+        (self.folder / "heads").mkdir(parents=True)
+        self.nodes = [f"node{number:05d}" for number in range(nodes)]
+        self.ranks = ranks
+
+    def traced(self, command: str, node: int, *words: str) -> tuple[dict[str, int], float]:
+        """The counts of one program of the preflight as one node runs it, and its seconds."""
+        answer = self.folder.parent / "counts.json"
+        environment = {**os.environ, "SLURM_NODEID": str(node), "SLURM_JOB_ID": "7", "RANKZERO_RUNTIME": RUNTIME}
+        program = [sys.executable, "-IB", "-c", TRACED, str(answer), str(self.folder), PROGRAM]
+        names = [str(self.folder), ",".join(self.nodes), "--wanted", str(len(self.nodes))]
+        begun = time.perf_counter()
+        subprocess.run([*program, command, *names, *words], env=environment, check=True, stdout=subprocess.DEVNULL)
+        return json.loads(answer.read_text()), time.perf_counter() - begun
+
+    def look(self) -> dict[str, float]:
+        """The cost of one node: the mean of the first, a middle and the last one. The others get copies of a report."""
+        sampled = sorted({0, len(self.nodes) // 2, len(self.nodes) - 1})
+        found = [self.traced("node", node, "--ranks-per-node", str(self.ranks))[0] for node in sampled]
+        report = (self.folder / f"{self.nodes[sampled[-1]]}.json").read_text()
+        for number, name in enumerate(self.nodes):
+            if number not in sampled:
+                (self.folder / f"{name}.json").write_text(report)
+            lines = [f"[binding] task={number * self.ranks + rank} node={name} cpus=0-3 online=0-3 gpus=none\n"
+                     for rank in range(self.ranks)]  # fmt: skip
+            (self.folder / f"{name}.log").write_text("".join(lines))
+        return {kind: statistics.mean(counts[kind] for counts in found) for kind in KINDS}
+
+    def judge(self) -> tuple[dict[str, int], float]:
+        """The cost of the first node's judgement of all, and its seconds."""
+        counts, seconds = self.traced("judge", 0, "--tasks-per-node", str(self.ranks))
+        assert "action run" in (self.folder / "verdict").read_text(), "these nodes are fit"
+        return counts, seconds
+
+    def files(self) -> tuple[int, int]:
+        """(files, bytes) that the preflight has left."""
+        paths = [path for path in self.folder.rglob("*") if path.is_file()]
+        return len(paths), sum(path.stat().st_size for path in paths)
+
+
+def slope(sizes: Sequence[int], values: Sequence[float]) -> float:
+    """How much a value grows with one more node, by least squares."""
+    return statistics.linear_regression(sizes, values).slope if len(set(sizes)) > 1 else values[0] / sizes[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", default="64,256,1024", help="numbers of nodes")
+    parser.add_argument("--ranks", type=int, default=8, help="ranks on each node")
+    options = parser.parse_args()
+    sizes = [int(size) for size in options.nodes.split(",")]
+    rows: dict[str, list[float]] = {}
+    for size in sizes:
+        with tempfile.TemporaryDirectory(prefix="scale-") as folder:
+            preflight = Preflight(Path(folder), size, options.ranks)
+            for kind, value in preflight.look().items():
+                rows.setdefault(f"each node: {kind}", []).append(value)
+            counts, seconds = preflight.judge()
+            for kind in KINDS:
+                rows.setdefault(f"first node's judgement: {kind}", []).append(counts[kind])
+            rows.setdefault("first node's judgement: seconds, its start included", []).append(seconds)
+            files, size_of_all = preflight.files()
+            rows.setdefault("files of the preflight", []).append(files)
+            rows.setdefault("bytes of the preflight", []).append(size_of_all)
+    lines = [
+        "| | " + " | ".join(f"{size} nodes" for size in sizes) + " | a further node |",
+        "| --- " * (len(sizes) + 2) + "|",
+    ]
+    for name, values in rows.items():
+        shown = [f"{value:.2f}" if isinstance(value, float) and value % 1 else f"{value:.0f}" for value in values]
+        lines.append(f"| {name} | " + " | ".join(shown) + f" | {slope(sizes, values):.4f} |")
+    text = f"{options.ranks} ranks on each node.\n\n" + "\n".join(lines) + "\n"
+    print(text)
+    (results.folder() / "scale.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
