@@ -19,7 +19,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -61,14 +60,16 @@ class Preflight:
         self.ranks = ranks
 
     def traced(self, command: str, node: int, *words: str) -> tuple[dict[str, int], float]:
-        """The counts of one program of the preflight as one node runs it, and its seconds."""
+        """The counts of one program of the preflight as one node runs it, and its CPU seconds."""
         answer = self.folder.parent / "counts.json"
         environment = {**os.environ, "SLURM_NODEID": str(node), "SLURM_JOB_ID": "7", "RANKZERO_RUNTIME": RUNTIME}
         program = [sys.executable, "-IB", "-c", TRACED, str(answer), str(self.folder), PROGRAM]
         names = [str(self.folder), ",".join(self.nodes), "--wanted", str(len(self.nodes))]
-        begun = time.perf_counter()
+        begun = os.times()
         subprocess.run([*program, command, *names, *words], env=environment, check=True, stdout=subprocess.DEVNULL)
-        return json.loads(answer.read_text()), time.perf_counter() - begun
+        ended = os.times()
+        spent = ended.children_user + ended.children_system - begun.children_user - begun.children_system
+        return json.loads(answer.read_text()), spent
 
     def look(self) -> dict[str, float]:
         """The cost of one node: the mean of the first, a middle and the last one. The others get copies of a report."""
@@ -84,7 +85,7 @@ class Preflight:
         return {kind: statistics.mean(counts[kind] for counts in found) for kind in KINDS}
 
     def judge(self) -> tuple[dict[str, int], float]:
-        """The cost of the first node's judgement of all, and its seconds."""
+        """The cost of the first node's judgement of all, and its CPU seconds."""
         counts, seconds = self.traced("judge", 0, "--tasks-per-node", str(self.ranks))
         assert "action run" in (self.folder / "verdict").read_text(), "these nodes are fit"
         return counts, seconds
@@ -115,7 +116,7 @@ def main() -> None:
             counts, seconds = preflight.judge()
             for kind in KINDS:
                 rows.setdefault(f"first node's judgement: {kind}", []).append(counts[kind])
-            rows.setdefault("first node's judgement: seconds, its start included", []).append(seconds)
+            rows.setdefault("first node's judgement: CPU seconds, its start included", []).append(seconds)
             files, size_of_all = preflight.files()
             rows.setdefault("files of the preflight", []).append(files)
             rows.setdefault("bytes of the preflight", []).append(size_of_all)
