@@ -4,10 +4,14 @@
 """What the preflight of a launch costs with the number of nodes: counts of opens, listings, processes, files,
 bytes and connections, and their slopes.
 
-benchmarks/run scale [--nodes 64,256,1024] [--ranks 8]. The preflight's real programs run on this machine: the first
-node, a node in the middle and the last one look for themselves, the reports of all others are copies of theirs, and the
-first node judges all. Python reports its own opens, listings, processes and connections (audit events). No cluster is
-needed. srun alone, without a preflight, does none of this; what it starts on each node is not counted for either.
+benchmarks/run scale [--nodes 64,256,1024] [--ranks 8] [--lab 8,32,64]. The preflight's real programs run on this
+machine: the first node, a node in the middle and the last one look for themselves, the reports of all others are copies
+of theirs, and the first node judges all. Python reports its own opens, listings, processes and connections (audit
+events). No cluster is needed. srun alone, without a preflight, does none of this; what it starts on each node is not
+counted for either.
+
+--lab boots lab clusters of these sizes, and counts the requests to slurmctld and the files of one whole launch, beside
+plain sbatch and srun.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
@@ -101,10 +105,23 @@ def slope(sizes: Sequence[int], values: Sequence[float]) -> float:
     return statistics.linear_regression(sizes, values).slope if len(set(sizes)) > 1 else values[0] / sizes[0]
 
 
+def table(sizes: Sequence[int], rows: Mapping[str, Sequence[float]]) -> str:
+    """The rows as a table, with what one more node adds."""
+    lines = [
+        "| | " + " | ".join(f"{size} nodes" for size in sizes) + " | a further node |",
+        "| --- " * (len(sizes) + 2) + "|",
+    ]
+    for name, values in rows.items():
+        shown = [f"{value:.2f}" if isinstance(value, float) and value % 1 else f"{value:.0f}" for value in values]
+        lines.append(f"| {name} | " + " | ".join(shown) + f" | {slope(sizes, values):.4f} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", default="64,256,1024", help="numbers of nodes")
     parser.add_argument("--ranks", type=int, default=8, help="ranks on each node")
+    parser.add_argument("--lab", default="", help="also launch on lab clusters with these numbers of nodes")
     options = parser.parse_args()
     sizes = [int(size) for size in options.nodes.split(",")]
     rows: dict[str, list[float]] = {}
@@ -120,14 +137,15 @@ def main() -> None:
             files, size_of_all = preflight.files()
             rows.setdefault("files of the preflight", []).append(files)
             rows.setdefault("bytes of the preflight", []).append(size_of_all)
-    lines = [
-        "| | " + " | ".join(f"{size} nodes" for size in sizes) + " | a further node |",
-        "| --- " * (len(sizes) + 2) + "|",
-    ]
-    for name, values in rows.items():
-        shown = [f"{value:.2f}" if isinstance(value, float) and value % 1 else f"{value:.0f}" for value in values]
-        lines.append(f"| {name} | " + " | ".join(shown) + f" | {slope(sizes, values):.4f} |")
-    text = f"{options.ranks} ranks on each node.\n\n" + "\n".join(lines) + "\n"
+    text = f"{options.ranks} ranks on each node.\n\n{table(sizes, rows)}"
+    if options.lab:
+        # A lab takes root and Slurm, which the other part does without.
+        from benchmarks.scale import launches
+
+        sizes = [int(size) for size in options.lab.split(",")]
+        measured = [launches.measured(size) for size in sizes]
+        rows = {name: [values[name] for values in measured] for name in measured[0]}
+        text += f"\nOne rank on each node of a lab cluster.\n\n{table(sizes, rows)}"
     print(text)
     (results.folder() / "scale.md").write_text(text)
 
