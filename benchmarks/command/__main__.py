@@ -9,7 +9,6 @@ benchmarks/run command [--rounds 15]. Both list an empty state root on this mach
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import statistics
@@ -70,9 +69,7 @@ def main() -> int:
     pairs = pairs[1:]
     text = table(pairs)
     print(text)
-    place = results.folder()
-    (place / "command.md").write_text(text + "\n", encoding="utf-8")
-    (place / "command.json").write_text(json.dumps(pairs, indent=1) + "\n", encoding="utf-8")
+    results.save("command", text, pairs)
     return 0
 
 

@@ -172,9 +172,7 @@ def main() -> int:
             finally:
                 cluster.apply(lab, "absent")
     lines.append(f"Load at the end: {os.getloadavg()[0]:.1f}.\n")
-    out = results.folder()
-    (out / f"environments-{options.profile}.md").write_text("\n".join(lines))
-    (out / f"environments-{options.profile}.json").write_text(json.dumps(raw, indent=1) + "\n")
+    results.save(f"environments-{options.profile}", "\n".join(lines), raw)
     print("\n".join(lines))
     return 0
 

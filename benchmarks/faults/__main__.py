@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import datetime
-import json
 import os
 import signal
 import sys
@@ -106,8 +105,7 @@ def main() -> int:
                 text = report(runs, labs, time.monotonic() - begun)
                 entries, good = [asdict(run) for run in runs], all(run.good for run in runs)
     text = f"{datetime.date.today().isoformat()}. {text}"
-    (out / f"{kind}.md").write_text(text)
-    (out / f"{kind}.json").write_text(json.dumps(entries, indent=1) + "\n")
+    results.save(kind, text, entries)
     print(text)
     return 0 if good and not STOP.is_set() else 1
 

@@ -136,9 +136,7 @@ def main() -> int:
                 rows[f"{int(size):,}, {options.against}"] = measure(ground, state_root, options.rounds, old)
     text = table(rows)
     print(text)
-    place = results.folder()
-    (place / "history.md").write_text(text + "\n", encoding="utf-8")
-    (place / "history.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    results.save("history", text, rows)
     return 0
 
 

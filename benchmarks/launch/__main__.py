@@ -9,7 +9,6 @@ import argparse
 import datetime
 import glob
 import itertools
-import json
 import os
 import sys
 import time
@@ -232,7 +231,6 @@ def main() -> int:
     parser.add_argument("--artifact-rounds", type=int, default=3, help="watched launches of each way (3)")
     options = parser.parse_args()
 
-    out = results.folder()
     say(f"booting a lab cluster of {NODES} nodes")
     with prepared(ROOT) as ground:
         ways = Ways(ground)
@@ -249,7 +247,6 @@ def main() -> int:
     facts["measured while others used the machine"] = f"{ground.restless} of {ground.settled}"
     facts["date"] = datetime.date.today().isoformat()
     text = report(facts, runs, commands, artifacts, killed, ways.missing)
-    (out / "launch.md").write_text(text)
     raw = {
         "facts": facts,
         "to_end": {name: [run.to_end for run in values] for name, values in runs.items()},
@@ -259,7 +256,7 @@ def main() -> int:
         "killed": killed,
         "slurm_commands": commands,
     }
-    (out / "launch.json").write_text(json.dumps(raw, indent=1) + "\n")
+    results.save("launch", text, raw)
     print(text)
     return 0
 

@@ -139,7 +139,6 @@ def main() -> int:
     options = parser.parse_args()
     pairs = (size.split("x") for size in options.sizes.split(",") if size)
     sizes = [(int(nodes), int(ranks)) for nodes, ranks in pairs] or SIZES
-    out = results.folder()
     with prepared(ROOT) as ground:
         starts = measure(ground, options.rounds, options.against, sizes)
         facts = ground.facts()
@@ -147,12 +146,11 @@ def main() -> int:
     facts["measured while others used the machine"] = f"{ground.restless} of {ground.settled}"
     facts["date"] = datetime.date.today().isoformat()
     text = report(facts, starts, options.rounds)
-    (out / "overhead.md").write_text(text)
     raw = {
         name: {f"{n}x{r}": [(s.first, s.last) for s in v] for (n, r), v in sizes.items()}
         for name, sizes in starts.items()
     }
-    (out / "overhead.json").write_text(json.dumps({"facts": facts, "seconds": raw}, indent=1) + "\n")
+    results.save("overhead", text, {"facts": facts, "seconds": raw})
     print(text)
     return 0
 

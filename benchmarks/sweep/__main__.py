@@ -143,7 +143,6 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=5, help="submissions of each way (5)")
     parser.add_argument("--elements", type=int, default=1000, help="elements of the sweep (1000)")
     options = parser.parse_args()
-    out = results.folder()
     with prepared(ROOT) as ground:
         costs_of = measure(ground, options.rounds, options.elements)
         facts = ground.facts()
@@ -151,9 +150,8 @@ def main() -> int:
     facts["measured while others used the machine"] = f"{ground.restless} of {ground.settled}"
     facts["date"] = datetime.date.today().isoformat()
     text = report(facts, costs_of, options.rounds, options.elements)
-    (out / "sweep.md").write_text(text)
     raw = {name: [vars(cost) for cost in costs] for name, costs in costs_of.items()}
-    (out / "sweep.json").write_text(json.dumps({"facts": facts, "costs": raw}, indent=1) + "\n")
+    results.save("sweep", text, {"facts": facts, "costs": raw})
     print(text)
     return 0
 

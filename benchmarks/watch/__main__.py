@@ -119,7 +119,6 @@ def main() -> int:
     parser.add_argument("--profile", choices=["friendly", "site"], default="friendly", help="of the lab")
     parser.add_argument("--parts", default="cost,artifact", help="which parts (cost,artifact)")
     options = parser.parse_args()
-    out = results.folder()
     parts = options.parts.split(",")
     raw: dict[str, object] = {}
     lines = []
@@ -147,8 +146,7 @@ def main() -> int:
     facts["load"] = f"{min(loads):.0f} to {max(loads):.0f}"
     facts["date"] = datetime.date.today().isoformat()
     text = "\n".join(["Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items()) + "\n", *lines])
-    (out / f"watch-{options.profile}.md").write_text(text)
-    (out / f"watch-{options.profile}.json").write_text(json.dumps({"facts": facts, **raw}, indent=1) + "\n")
+    results.save(f"watch-{options.profile}", text, {"facts": facts, **raw})
     print(text)
     return 0
 
