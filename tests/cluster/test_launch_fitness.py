@@ -22,6 +22,8 @@ from tests.cluster.launching import Played, Site, log_of, rank_logs, read_json
 
 INFO, EXCLUSION, JOB = (f"rankzero.slurm.{name}" for name in ("cluster_info", "node_exclusion", "job"))
 SHOW = 'echo "$RANK on $(uname -n) node $NODE_RANK of $MASTER_ADDR:$MASTER_PORT by $GLOO_SOCKET_IFNAME"'
+# A rank that ends before the sampler of its node has started is not sampled.
+SAMPLED = 'until [ -e "$RANKZERO_RUN_DIR/monitor/0/$(uname -n).host.csv" ]; do sleep 0.1; done'
 
 
 @pytest.fixture
@@ -102,7 +104,7 @@ def test_every_planted_fault_is_named_and_spare_nodes_take_their_places(site: Si
         "preflight": {"slow": "fail", "all_reduce": 2, "stage": "never"},
     }
     with faults(site):
-        launch = site.launch(site.job(SHOW, **wanted))
+        launch = site.launch(site.job(f"{SHOW}; {SAMPLED}", **wanted))
         outcome, run = site.outcome(launch), site.run_dir(launch)
     log = log_of(run, launch["job_id"])
     assert outcome["success"], log
