@@ -22,6 +22,7 @@ from tests.unit.run.test_launches import KEY
 OTHER = "5" * 16
 # Debian's packages chromium and chromium-driver (scripts/bootstrap).
 BROWSER, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
+pytestmark = pytest.mark.skipif(not Path(DRIVER).exists(), reason="Chromium and its driver are packages of Debian only")
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,8 @@ def test_the_page_loads_nothing_and_runs_only_its_own_scripts(root: Path) -> Non
 
 def test_hostile_names_and_lines_are_text(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
-    run = make_launch(tmp_path / "state", ranks=2, steps=20, message=HOSTILE)
+    spec = {"env": {"NAME": "HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz"}}
+    run = make_launch(tmp_path / "state", ranks=2, steps=20, message=HOSTILE, manifest={"spec": spec})
     rows = [{"step": step, HOSTILE: 1.0, "loss": float("nan")} for step in range(9)]
     (run / "work").mkdir()
     (run / "work" / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
