@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
@@ -26,6 +26,9 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display impo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import PACE, Progress
+
+if TYPE_CHECKING:
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.final_logs import FinalLogs
 
 # After the outcome appears, Slurm needs a moment to close the job.
 SETTLE = 3.0
@@ -51,6 +54,7 @@ class ActionModule(Action):
         _checked, self._options = self.validate_argument_spec(public)
         self._task_vars = task_vars or {}
         self._host = self._task_vars.get("inventory_hostname", "localhost")
+        self._logs = self._final_logs(self._options["logs_dest"], self._options["run_dir"])
         try:
             return self._wait(_pattern(self._options))
         except RankzeroError as error:
@@ -73,13 +77,14 @@ class ActionModule(Action):
             # The launch stays the same, even if a newer one of its name appears in the meantime.
             self._same = {"run_dir": first["run_dir"]}
         proofs = [record.pop("_proof", "") for record in records]
+        logs = first.pop("_logs", None)
         open_ = [
             index
             for index, record in enumerate(records)
             if not _nothing_to_wait_for(record, options["outcome_grace"], pattern is not None)
         ]
         if self._task.check_mode or not open_:
-            return _together(first, records) if many else first
+            return _together(first, records) if many else {**first, **self._with_logs(logs)}
         waits = Waits([self._watch(records[index], pattern, proofs[index]) for index in open_])
         screens = [self._screen(records[index], len(open_)) for index in open_]
         timeout = options["wait_timeout"]
@@ -108,11 +113,26 @@ class ActionModule(Action):
                 screen.say(_ending(ends[index], watch))
         for record in ends:
             record.pop("_proof", None)
-        return _together(last, ends) if many else last
+        return _together(last, ends) if many else {**last, **self._with_logs(last.pop("_logs", None))}
+
+    def _final_logs(self, dest: str | None, run_dir: str | None) -> FinalLogs | None:
+        """What fetches the logs with a look. Imported only if a task asks for them."""
+        if not dest or not run_dir or self._task.check_mode:
+            return None
+        from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.final_logs import FinalLogs
+
+        return FinalLogs(dest, run_dir)
+
+    def _with_logs(self, answer: Record | None) -> Record:
+        """What the result says of the logs that came with a look; nothing if they are to be fetched by themselves."""
+        taken = self._logs.taken(answer) if self._logs else None
+        return {"logs": taken} if taken else {}
 
     def _record(self, settle: float = 0.0, asked: int | None = None) -> Record:
         """What the module knows now. `asked`: at the end of a wait, its queries to Slurm in the last minute."""
-        arguments = {**self._task.args, **self._same, "_settle": settle, "_asked": asked}
+        given = {name: value for name, value in self._task.args.items() if name != "logs_dest"}
+        logs = self._logs.request() if self._logs else None
+        arguments = {**given, **self._same, "_settle": settle, "_asked": asked, "_logs": logs}
         return call_module(self, "rankzero.slurm.job_wait", arguments, self._task_vars, WAIT_SPEC)
 
     def _line(self, text: str, color: str | None) -> None:

@@ -64,6 +64,12 @@ options:
       - File name of the log to read instead of the job's default (rank 0's), for example V(rank-0003.log).
     type: str
     default: ""
+  logs_dest:
+    description:
+      - Folder on the controller, as O(rankzero.slurm.job_logs#module:dest).
+      - If the launch named by O(run_dir) has ended, and what is new in its logs is at most 1 MiB, the logs come along,
+        and RV(logs) is returned.
+    type: path
   _settle:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: float
@@ -71,6 +77,9 @@ options:
   _asked:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: int
+  _logs:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: dict
 seealso:
   - module: rankzero.slurm.job
   - module: rankzero.slurm.job_info
@@ -255,6 +264,12 @@ journal:
   returned: success
   type: list
   elements: dict
+logs:
+  description:
+    - The logs that were fetched, as M(rankzero.slurm.job_logs) returns them. Without it, that module has to fetch them,
+      or the rest of them.
+  returned: with O(logs_dest), if the launch has ended and its logs are small
+  type: dict
 source:
   description: The Slurm command that last knew the job, V(squeue), V(scontrol) or V(sacct); null if none did.
   returned: success
@@ -285,6 +300,9 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import is_foreign
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.final import packed
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.artifact import proof_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC, choice_made, chosen_runs
@@ -299,6 +317,9 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     results = [result.as_dict() for result in final_reports(slurm, runs, settle=module.params["_settle"])]
     for result, run in zip(results, runs):
         result.update(progress=None, matched=None, proven=result["success"])
+        if result["completed"] and module.params["_logs"] and not module.check_mode:
+            # Before the secrets are removed, which are replaced in the logs.
+            result["_logs"] = packed(run, FetchRequest.of(module.params["_logs"]), redactor_of(run))
         # A job that Slurm ended, or that never began, has not done it itself.
         if result["completed"] and not module.check_mode and not is_foreign(run.path):
             run.forget_secrets()

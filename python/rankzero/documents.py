@@ -60,7 +60,8 @@ def _run(played: Played, host: str) -> list[dict[str, Any]]:
     launch, wait = _last(played, "job", host), _last(played, "job_wait", host)
     if not launch:
         return []
-    logs = _last(played, "job_logs", host).get("dest")
+    # The logs of a small run come with the wait.
+    logs = _last(played, "job_logs", host).get("dest") or (wait.get("logs") or {}).get("dest")
     known = {**_named(host, launch), **({"job_id": wait["job_id"]} if wait.get("job_id") else {})}
     why = _last(played, "job_diagnosis", host).get("diagnosis")
     return [

@@ -151,14 +151,14 @@ def test_one_host_of_each_cluster_launches_with_the_cluster_s_own_settings(two: 
         script = (site.run_dir(launch) / "job.sbatch").read_text()
         assert f"#SBATCH --partition={'batch' if name == 'alpha' else 'short'}\n" in script
         (result,) = played.results("rankzero.slurm.job_wait", f"{name}1")
-        (logs,) = played.results("rankzero.slurm.job_logs", f"{name}1")
+        logs = result["logs"]
         assert result["success"] and logs["rounds"] == 1
         assert Path(logs["dest"]).relative_to(alpha.folder).parts[:2] == ("runs", name)
         assert "here" in next(Path(logs["dest"]).glob("0/rank-0000.log")).read_text()
     assert len(alpha.jobs(job["name"])) == len(beta.jobs(job["name"])) == 1
     # The second time nothing moves, and what moved the first time was more.
     again = two.play(job, "rankzero.slurm.train", wait=True, launch_logs_dest=None)
-    assert [one["bytes"] for one in again.results("rankzero.slurm.job_logs")] == [0, 0]
+    assert [one["logs"]["bytes"] for one in again.results("rankzero.slurm.job_wait")] == [0, 0]
 
     # A folder of specs for each cluster; beta's alone is reconciled by `-e cluster=`.
     for name, site in two.sites.items():

@@ -50,8 +50,10 @@ WAIT_SPEC: dict[str, Any] = {
     "until": {"type": "str", "choices": ["started", "artifact", "pattern", "finished"], "default": "finished"},
     "pattern": {"type": "str"},
     "log": {"type": "str", "default": ""},
+    "logs_dest": {"type": "path"},
     "_settle": {"type": "float", "default": 0.0},
     "_asked": {"type": "int"},
+    "_logs": {"type": "dict"},
 }
 LOGS_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
