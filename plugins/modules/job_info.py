@@ -190,7 +190,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.listing import listing
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.running import progress
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_list import job_info
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_list import job_info
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 

@@ -177,7 +177,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Round
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import is_over
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, choice_made, one_run
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import choice_made, one_run
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 

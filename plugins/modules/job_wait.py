@@ -305,7 +305,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.artifact import proof_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC, choice_made, chosen_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import choice_made, chosen_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch import budget
 

@@ -18,8 +18,8 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory as store
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import register
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import sweep_results
-from ansible_collections.rankzero.slurm.plugins.module_utils.run import launch_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import launch_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import site_limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import excluded_nodes

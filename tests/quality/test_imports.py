@@ -316,9 +316,10 @@ OPENS_ITSELF = {
     "watch/glance.py _opened": "an artifact in a run of one's own",
     "watch/glance.py _bounded": "a descriptor that was opened with care",
     "run/directory.py _append": "appends, and follows no link",
-    "run/history.py keep": "appends, and follows no link",
+    "run/search/history.py keep": "appends, and follows no link",
     "logs/archive.py collect": "names of logs; they are opened one by one with care",
     "logs/archive.py write_archive": "a new archive in a folder of its own",
+    "logs/final.py packed": "the archive that was just written",
     **dict.fromkeys(
         [f"logs/archive.py {name}" for name in ("place_of", "mark", "read_index", "write_index", "holdings", "unpack")],
         "the folder on the controller",

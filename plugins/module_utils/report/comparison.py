@@ -17,12 +17,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
-    DEFAULT_STATE_ROOT,
-    newest_of_each,
-    one_run,
-    select_runs,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run, select_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT, newest_of_each
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 

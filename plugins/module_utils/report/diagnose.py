@@ -33,7 +33,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_re
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_report
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS, choice_made, one_run
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import choice_made, one_run
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text

@@ -15,9 +15,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison i
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.page_data import page_data
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import results
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_list import job_info
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT, one_run
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_list import job_info
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 LAUNCH, COMPARE, SWEEP, INDEX = "launch", "compare", "sweep", "index"

@@ -15,7 +15,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import M
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, one_run, select_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run, select_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm

@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.run import history, launch_list, status
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import status
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import find, history, launch_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS
 from tests.unit.slurm.recorded import NO_CONTROLLER, UNKNOWN_ID, FakeSlurm, said
@@ -226,3 +227,23 @@ def test_a_few_launches_cost_no_index(state_root: Path) -> None:
     assert not (state_root / "index").exists()
     facts = status.RunFacts.read(RunDirectory(str(state_root / "runs" / "job1" / "key0000000000001" / "1")))
     assert facts.outcome is not None and os.path.isdir(state_root)
+
+
+def test_a_job_is_found_without_reading_what_the_index_rules_out(state_root: Path, read: list[str]) -> None:
+    listed(state_root)
+    read.clear()
+    (run,) = find.find_runs(str(state_root), job_id="117")
+    assert run.path.endswith("key0000000000017/1")
+    # The job itself, and the launch that has not ended.
+    assert len(read) == 2, read
+    # The index is no truth: a line that says another job, or is damaged, changes nothing.
+    index = state_root / "index" / "launches"
+    index.write_text(index.read_text().replace('"117"', '"999"'))
+    (run,) = find.find_runs(str(state_root), job_id="117")
+    assert run.path.endswith("key0000000000017/1")
+    assert find.find_runs(str(state_root), job_id="999") == []
+    # What has been launched since is read.
+    write_lines(Path(run.path) / "journal.jsonl", {"time": 1.0, "event": "submitted", "job_id": "555"})
+    assert [each.path for each in find.find_runs(str(state_root), job_id="555")] == [run.path]
+    index.write_bytes(b"\xff\x00 broken\n" + index.read_bytes()[:1000])
+    assert [each.path for each in find.find_runs(str(state_root), job_id="555")] == [run.path]

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.run import launch_list, launches, select
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import launches, select
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import find, launch_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, NO_DATABASE, UNKNOWN_ID, FakeSlurm, said
@@ -263,16 +264,16 @@ def test_selection(tmp_path: Path) -> None:
     root = str(tmp_path)
 
     def found(**given: Any) -> list[str]:
-        return [f"{select.identity(r.path).name}/{r.generation}" for r in select.find_runs(root, **given)]
+        return [f"{select.identity(r.path).name}/{r.generation}" for r in find.find_runs(root, **given)]
 
     assert found() == ["bert/1", "gpt/1", "gpt/9", "gpt/10"]
     assert found(name="gpt", key=KEY + "0000ffff") == ["gpt/1", "gpt/9", "gpt/10"]
     assert found(key="ffff") == []
     assert found(generation=9) == ["gpt/9"]
     assert found(job_id="10") == ["gpt/10"]
-    assert select.one_run(options(state_root=root, name="gpt")).generation == 10
+    assert find.one_run(options(state_root=root, name="gpt")).generation == 10
     with pytest.raises(RankzeroError, match="job_id=1 names 2 launches"):
-        select.one_run(options(state_root=root, job_id="1"))
+        find.one_run(options(state_root=root, job_id="1"))
 
 
 def test_a_name_means_its_newest_launch(tmp_path: Path) -> None:
@@ -282,33 +283,33 @@ def test_a_name_means_its_newest_launch(tmp_path: Path) -> None:
         event = {**entry("intent"), "time": made}
         make_run(tmp_path, event, key=key, generation=generation)
     asked = options(state_root=str(tmp_path), name="gpt")
-    run = select.one_run(asked)
+    run = find.one_run(asked)
     assert select.identity(run.path).key == new
-    choice = select.choice_made(asked, run)
+    choice = find.choice_made(asked, run)
     assert choice and choice.startswith("gpt 00000000, generation 1, 2023-11-1")
     assert "the newest of 2 launches named gpt (others: gpt ffffffff, generation 2, 2023-11-1" in choice
-    assert "intent" in choice and select.choice_made(options(run_dir=run.path), run) is None
+    assert "intent" in choice and find.choice_made(options(run_dir=run.path), run) is None
     only = options(state_root=str(tmp_path), name="gpt", key=old)
-    assert select.one_run(only).generation == 2 and select.choice_made(only, select.one_run(only)) is None
+    assert find.one_run(only).generation == 2 and find.choice_made(only, find.one_run(only)) is None
 
 
 def test_the_name_of_a_sweep_does_not_say_which_element(tmp_path: Path) -> None:
     for task, key in enumerate(("1" * 16, "2" * 16)):
         make_run(tmp_path, entry("intent", array=".sweep-0123456789abcdef/1", task=task), key=key)
     with pytest.raises(RankzeroError, match=r"(?s)name=gpt names 2 launches .*gpt 1111.*Give name and key"):
-        select.one_run(options(state_root=str(tmp_path), name="gpt"))
+        find.one_run(options(state_root=str(tmp_path), name="gpt"))
 
 
 def test_bad_input_says_what_to_do(tmp_path: Path) -> None:
     make_run(tmp_path, entry("intent"))
     with pytest.raises(RankzeroError, match="which launch"):
-        select.one_run(options())
+        find.one_run(options())
     with pytest.raises(RankzeroError, match=r"no launch with name=gtp .* Names known there: gpt\."):
-        select.one_run(options(state_root=str(tmp_path), name="gtp"))
+        find.one_run(options(state_root=str(tmp_path), name="gtp"))
     with pytest.raises(RankzeroError, match="is not a run directory"):
-        select.one_run(options(run_dir="/tmp"))
+        find.one_run(options(run_dir="/tmp"))
     with pytest.raises(RankzeroError, match="cannot be read on this host"):
-        select.one_run(options(run_dir=str(tmp_path / "runs" / "gpt" / KEY / "7")))
+        find.one_run(options(run_dir=str(tmp_path / "runs" / "gpt" / KEY / "7")))
 
 
 def test_nothing_found_says_where_and_what_slurm_knows(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import collect
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.prune import prune
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnose import DIAGNOSIS_SPEC, diagnose
-from ansible_collections.rankzero.slurm.plugins.module_utils.run import launch_list, select
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import select
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import launch_list
 from tests.unit.run.test_launches import gone, queue
 
 RUNS: dict[str, dict[str, str]] = json.loads(Path(__file__).with_name("release_0_1.json").read_text(encoding="utf-8"))

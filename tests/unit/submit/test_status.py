@@ -20,7 +20,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import cl
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnose import DIAGNOSIS_SPEC, diagnose
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.listing import listing
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import results
-from ansible_collections.rankzero.slurm.plugins.module_utils.run import launch_list, launches, select
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import launches, select
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import launch_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import RunFacts, status_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, query_squeue
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher

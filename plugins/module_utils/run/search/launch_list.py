@@ -15,9 +15,9 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import report, untrusted
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import select_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import select_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import trusted_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import find_by_id

@@ -84,6 +84,10 @@ class History:
         checksum, known_stamp, _place_of_line, array, _text = line.split(" ", 4)
         return checksum == _digest(line.partition(" ")[2]) and known_stamp == _with_array(stamp, run, array)
 
+    def mentions(self, run: RunDirectory, job_id: str) -> bool:
+        """Return whether the report on a launch that the index has may contain the id of a job, or of a part of it."""
+        return f'"{job_id}' in self.lines[_place(run)]
+
     def launch(self, run: RunDirectory) -> JsonObject:
         """Return the report on a launch that the index has, as modules return it."""
         report = json.loads(self.lines[_place(run)].split(" ", 4)[4])

@@ -1,0 +1,158 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find the launches that a module works on, by name, key, generation or job. Reads only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Sequence
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
+    KEY_LENGTH,
+    identity,
+    key_folder,
+    made_at,
+    names_of,
+    newest_of_each,
+    open_run,
+)
+
+
+def find_runs(
+    state_root: str,
+    *,
+    name: str | None = None,
+    key: str | None = None,
+    generation: int | None = None,
+    job_id: str | None = None,
+) -> list[RunDirectory]:
+    """Return the run directories under `state_root` that match all given options, sorted by name, key and generation.
+
+    `key` may be given in full or as a prefix. `job_id` also finds a job that lost the claim to another one. If it
+    belongs to no launch itself, the launches inside that job, or of that array, are returned.
+    """
+    root = state_files.of(state_root)
+    runs = [
+        run
+        for launch_name in (root.folders("runs") if name is None else [name])
+        for launch_key in root.folders(os.path.join("runs", launch_name))
+        if key is None or launch_key.startswith(key[:KEY_LENGTH])
+        for run in generations(os.path.join(state_root, "runs", launch_name, launch_key), root)
+        if generation in (None, run.generation)
+    ]
+    return runs if job_id is None else _of_job(state_root, runs, job_id)
+
+
+def _of_job(state_root: str, runs: Sequence[RunDirectory], job_id: str) -> list[RunDirectory]:
+    """Return the launches of a job. What the index of ended launches rules out is not read; for the others, the run
+    directory decides.
+    """
+    history = History.of(state_root, len(runs))
+    chosen, inside = [], []
+    for run in runs:
+        if history.has(run) and not history.mentions(run, job_id):
+            continue
+        ids = _job_ids(run)
+        if job_id in ids:
+            chosen.append(run)
+        elif any(step_id.startswith((f"{job_id}.", f"{job_id}_")) for step_id in ids):
+            inside.append(run)
+    return chosen or inside
+
+
+def _job_ids(run: RunDirectory) -> set[str]:
+    read = run.snapshot()
+    events = read.events()
+    ids = {str(event["job_id"]) for event in events if event.get("job_id")}
+    own = read.job_id(events)
+    return ids | {own} if own else ids
+
+
+def select_runs(options: Parameters) -> list[RunDirectory]:
+    """Return the run directories for RUN_ARGUMENTS. `run_dir` takes precedence over the others."""
+    if options.get("run_dir"):
+        return [open_run(os.path.expanduser(options["run_dir"]))]
+    state_root = os.path.expanduser(options["state_root"])
+    return find_runs(
+        state_root,
+        name=options.get("name"),
+        key=options.get("key"),
+        generation=options.get("generation"),
+        job_id=options.get("job_id"),
+    )
+
+
+def chosen_runs(options: Parameters) -> list[RunDirectory]:
+    """Return the launches to wait for: those in `run_dirs`, if given, else the one for RUN_ARGUMENTS."""
+    if options.get("run_dirs") is None:
+        return [one_run(options)]
+    if any(options.get(option) for option in ("run_dir", "name", "key", "generation", "job_id")):
+        raise RankzeroError("run_dirs: names the launches; leave run_dir, name, key, generation and job_id away.")
+    return [open_run(os.path.expanduser(path)) for path in dict.fromkeys(options["run_dirs"])]
+
+
+def one_run(options: Parameters) -> RunDirectory:
+    """Return the launch that a module works on: the newest generation of the newest key of a name.
+
+    Raises `RankzeroError` if nothing matches, or if a job id belongs to several launches.
+    """
+    if not any(options.get(option) for option in ("run_dir", "name", "job_id")):
+        raise RankzeroError("which launch? Give run_dir, or name (with key and generation), or job_id.")
+    runs = select_runs(options)
+    given = ", ".join(f"{o}={options[o]}" for o in ("name", "key", "generation", "job_id") if options.get(o))
+    root = os.path.expanduser(options["state_root"])
+    if not runs:
+        known = ", ".join(names_of(root)[:20]) or "none"
+        raise RankzeroError(f"no launch with {given} is recorded under state_root {root}. Names known there: {known}.")
+    newest = newest_of_each(runs)
+    # The launches of one sweep have the same age, so the name alone does not select one.
+    alike = _array(newest[0]) is not None and any(_array(newest[0]) == _array(run) for run in newest[1:])
+    if len(newest) > 1 and (alike or options.get("job_id") or not options.get("name")):
+        raise RankzeroError(
+            f"{given} names {len(newest)} launches under {root}:\n"
+            + "\n".join(f"  {_described(run)}" for run in newest[:8])
+            + "\nGive name and key, or run_dir."
+        )
+    return newest[0]
+
+
+def choice_made(options: Parameters, run: RunDirectory) -> str | None:
+    """Return which launch was chosen for a name that several launches have; None if the choice is clear."""
+    if options.get("run_dir") or options.get("run_dirs") is not None or not options.get("name"):
+        return None
+    others = [other for other in newest_of_each(select_runs(options)) if os.path.dirname(other.path) != key_folder(run)]
+    if not others:
+        return None
+    count = len(others) + 1
+    listed = "; ".join(_described(other) for other in others[:4])
+    more = f"; and {len(others) - 4} more" if len(others) > 4 else ""
+    return f"{_described(run)}: the newest of {count} launches named {options['name']} (others: {listed}{more})"
+
+
+def _array(run: RunDirectory) -> str | None:
+    """Return the array of a sweep that a launch belongs to, or None."""
+    with contextlib.suppress(Untrusted):
+        place = array_of(run.own_events())
+        return place.array if place else None
+    return None
+
+
+def _described(run: RunDirectory) -> str:
+    """Return the name, key prefix, generation, time and state of a launch as text."""
+    who, made = identity(run.path), made_at(run)
+    state = "not readable"
+    with contextlib.suppress(Untrusted):
+        outcome = run.outcome()
+        last = next((str(event["event"]) for event in reversed(run.own_events())), "no record")
+        state = last if outcome is None else "succeeded" if outcome.get("success") else "failed"
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(made)) if made else "at an unknown time"
+    return f"{who.name} {who.key[:8]}, generation {who.generation}, {when}, {state}"
