@@ -113,7 +113,8 @@ class ActionModule(Action):
                 screen.say(_ending(ends[index], watch))
         for record in ends:
             record.pop("_proof", None)
-        return _together(last, ends) if many else {**last, **self._with_logs(last.pop("_logs", None))}
+        logs = last.pop("_logs", None)
+        return _together(last, ends) if many else {**last, **self._with_logs(logs)}
 
     def _final_logs(self, dest: str | None, run_dir: str | None) -> FinalLogs | None:
         """What fetches the logs with a look. Imported only if a task asks for them."""

@@ -17,6 +17,7 @@ from tests.repository import ROOT
 pytestmark = [pytest.mark.more, pytest.mark.xdist_group("benchmarks")]
 
 SMALLEST = {
+    "budget": ("--rounds", "1", "--report-only"),
     "command": ("--rounds", "1"),
     "ends": ("--launches", "2", "--load", "0"),
     "environments": ("--rounds", "1", "--nodes", "1", "--ranks", "1", "--parts", "times"),

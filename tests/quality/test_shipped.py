@@ -108,6 +108,31 @@ def test_an_action_loads_what_one_launch_needs() -> None:
         "plugins/plugin_utils/jobs/folder.py",
         "plugins/plugin_utils/jobs/pipeline.py",
         "plugins/plugin_utils/jobs/sweep.py",
+        "plugins/plugin_utils/actions/launch_many.py",
+        "plugins/module_utils/reconcile/plan.py",
+        "plugins/module_utils/submit/many/launches.py",
     }
     assert all((ROOT / path).is_file() for path in others) and not others & loaded
     assert "plugins/plugin_utils/jobs/built_image.py" in shipped_with("plugins/action/job.py") - loaded
+
+
+def test_a_module_takes_what_its_work_needs() -> None:
+    """A launch finds its run directory by its key, and submits one job. A wait and a fetch submit nothing."""
+    others = {
+        "job": (
+            "run/search/find.py",
+            "submit/sweep.py",
+            "submit/many/batch.py",
+            "reconcile/plan.py",
+            "logs/archive.py",
+        ),
+        "job_wait": ("submit/launch.py", "diagnosis/scan.py", "store/stores.py"),
+        "job_logs": ("submit/launch.py", "diagnosis/scan.py", "watch/poll.py"),
+    }
+    wrong = []
+    for name, paths in others.items():
+        taken = shipped_with(f"plugins/modules/{name}.py")
+        full = [f"plugins/module_utils/{path}" for path in paths]
+        assert all((ROOT / path).is_file() for path in full)
+        wrong += [f"{name}: {path}" for path in full if path in taken]
+    assert not wrong, wrong

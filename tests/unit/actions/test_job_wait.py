@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,10 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.action import job_wait
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs import final
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import PLAIN
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
 
 RUN = "/state/runs/gpt/0123456789abcdef/1"
@@ -47,6 +52,7 @@ class Bench:
         self.modules: list[dict[str, Any]] = []
         self.polls: list[Any] = []
         self.asked = 0
+        self.given: dict[str, Any] = {}
         self.action = job_wait.ActionModule.__new__(job_wait.ActionModule)
         self.action._connection = SimpleNamespace(transport="local")
         self.action._templar = SimpleNamespace(template=lambda value: value)
@@ -65,6 +71,7 @@ class Bench:
         self.now += seconds
 
     def module(self, _action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
+        self.given = module_args
         return dict(self.modules.pop(0) if len(self.modules) > 1 else self.modules[0])
 
     def poll(self, script: str) -> dict[str, Any]:
@@ -215,3 +222,23 @@ def test_a_connection_lost_before_the_first_answer_is_tried_again(
     monkeypatch.setattr(job_wait, "call_module", module)
     assert bench.run()["completed"] is True
     assert any("the connection is back" in line for line in bench.lines)
+
+
+def test_the_logs_of_a_small_run_come_with_the_result(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = RunDirectory(str(tmp_path / "state" / "runs" / "gpt" / "0123456789abcdef" / "1"))
+    log = Path(run.file("logs")) / "rank-0000.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("step 1\n", encoding="utf-8")
+    bench = Bench(monkeypatch, run_dir=run.path, logs_dest=str(tmp_path / "here"))
+    bench.polls = [{"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}}]
+    logs = final.packed(run, FetchRequest(budget=final.MOST_BYTES), PLAIN)
+    end = {"completed": True, "success": True, "state": "COMPLETED", "message": "proven"}
+    bench.modules = [known(), known(**end, _logs=logs)]
+    result = bench.run()
+    assert (result["success"], result["logs"]["bytes"], "_logs" in result) == (True, 7, False)
+    assert (Path(result["logs"]["dest"]) / "rank-0000.log").read_text(encoding="utf-8") == "step 1\n"
+    # The folder is the controller's, so the module does not get it.
+    assert "logs_dest" not in bench.given and bench.given["_logs"]["budget"] == final.MOST_BYTES
+    # A launch that has ended already: the first look is the last one. Logs that are not packed are fetched otherwise.
+    bench.modules = [known(**end, finished_at=0.0, outcome={}, _logs=None)]
+    assert "logs" not in bench.run()

@@ -1,0 +1,79 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How many files a launch opens and how many Slurm commands it runs. Counts only: no time is measured."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import StorageNeeds
+from tests.unit.submit.bench import Bench
+
+# An audit hook stays for the life of a process; it counts only while this list holds a counter.
+_COUNTERS: list[list[str]] = []
+_HOOKED: list[bool] = []
+
+
+def _hook(event: str, arguments: tuple[object, ...]) -> None:
+    if _COUNTERS and event in ("open", "os.listdir", "os.scandir"):
+        _COUNTERS[-1].append(f"{event} {arguments[0]}")
+
+
+@contextmanager
+def opened() -> Iterator[list[str]]:
+    """The files that are opened and the folders that are listed meanwhile."""
+    if not _HOOKED:
+        sys.addaudithook(_hook)
+        _HOOKED.append(True)
+    _COUNTERS.append([])
+    try:
+        yield _COUNTERS[-1]
+    finally:
+        _COUNTERS.pop()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    made = Bench(tmp_path)
+    # With a state root, what Slurm says about the cluster is remembered.
+    places = StorageNeeds(roots={"state_root": str(tmp_path / "state")})
+    made.request = replace(made.request, places=places)
+    made.launch()
+    made.ends(success=True)
+    made.launch(runs_dir=str(made.runs.parent / "fedcba9876543210"))  # the cluster is known now
+    made.cluster.asked.clear()
+    return made
+
+
+def test_a_warm_launch(bench: Bench) -> None:
+    with opened() as files:
+        result = bench.launch(runs_dir=str(bench.runs.parent / "00112233445566aa"))
+    assert result["launch_state"] == "submitted" and bench.cluster.commands == ["sinfo", "sbatch"]
+    assert len(files) <= 80, "\n".join(files)
+
+
+def test_an_unchanged_launch(bench: Bench) -> None:
+    with opened() as files:
+        assert bench.launch()["launch_state"] == "unchanged"
+    assert bench.cluster.commands == []
+    assert len(files) <= 30, "\n".join(files)
+
+
+def test_a_history_adds_no_opens_to_a_launch(bench: Bench) -> None:
+    """Launches of other names are not looked at."""
+    counts = []
+    runs = bench.runs.parent.parent
+    for number in range(2):
+        with opened() as files:
+            bench.launch(name=f"new{number}", runs_dir=str(runs / f"new{number}" / "0123456789abcdef"))
+        counts.append(len(files))
+        for other in range(20):
+            (runs / f"other{other}" / "0123456789abcdef" / "1").mkdir(parents=True, exist_ok=True)
+    assert counts[0] == counts[1]
