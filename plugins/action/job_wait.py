@@ -14,10 +14,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ansible.errors import AnsibleError
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import Waits
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import STALL_FACTOR, STALL_SECONDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import parse_poll, poll_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
@@ -35,6 +39,8 @@ SETTLE = 3.0
 # With many launches: the shortest time between two lines with totals, and a slow pace for step lines.
 SUMMARY_SECONDS = 10.0
 MANY_PACE = 30.0
+# The longest sentence about why a job stands still, in characters.
+WHY_WIDTH = 600
 # Workers of newer versions of ansible-core have no terminal. This line runs in the process that has one.
 AT_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
 WIDTH = shutil.get_terminal_size().columns
@@ -173,6 +179,19 @@ class ActionModule(Action):
             artifact=artifact,
         )
 
+    def _explain(self, watch: Watch, screen: Progress | Waiting) -> None:
+        """Say which rank holds up a job that stands still. A diagnosis that fails is left out: the wait goes on."""
+        arguments = {"run_dir": watch.run_dir, "stall_factor": STALL_FACTOR / 2, "stall_seconds": STALL_SECONDS / 2}
+        try:
+            result = call_module(self, "rankzero.slurm.job_diagnosis", arguments, self._task_vars, None)
+        except (AnsibleError, OSError):
+            return
+        diagnosis = result.get("diagnosis")
+        facts = diagnosis.get("facts") if isinstance(diagnosis, Mapping) else None
+        culprit = facts.get("standstill") if isinstance(facts, Mapping) else None
+        if isinstance(culprit, Mapping):
+            screen.say(printable(str(culprit.get("message")), WHY_WIDTH), "yellow")
+
     def _screen(self, record: Record, count: int) -> Progress | Waiting:
         if count == 1 and display.draws:
             return Waiting(
@@ -235,6 +254,8 @@ class ActionModule(Action):
             now = time.monotonic()
             for index, event in waits.feed(seen, now):
                 screens[index].events([event])
+                if event.kind == "stalled":
+                    self._explain(waits.watches[index], screens[index])
                 screens[index].job_id = waits.watches[index].job_id
             for screen in screens if len(screens) == 1 else ():
                 if isinstance(screen, Waiting):

@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
     ARTIFACT,
     DRAINED,
+    HANG,
     LAUNCHER,
     PENDING,
     SETUP,
@@ -60,6 +61,7 @@ _OF_THE_JOB = {
         retry=True,
         blames_node=True,
     ),
+    HANG: Signature(family=HANG, what="the job stood still: {message}", remedy="{remedy}", matches=(), examples=()),
     SETUP: Signature(
         family=SETUP,
         what="the job refused to start its ranks",

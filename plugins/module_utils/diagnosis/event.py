@@ -24,6 +24,7 @@ PENDING = "pending"
 STATE_ROOT = "state_root"
 # Slurm drained a node because of the job.
 DRAINED = "node_drained"
+HANG = "hang"
 
 
 @dataclass(frozen=True)

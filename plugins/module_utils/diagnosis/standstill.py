@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.flight_recorder import Group, groups_of
 
 # The ranks that a sentence names, and the longest name of a file, in characters.
 NAMED, WIDTH = 4, 100
@@ -44,7 +45,8 @@ class Frame:
 class RankState:
     """What a rank does. `frames`: its main thread, the innermost function first; empty where it is not known.
 
-    `state`: the letter of ps(1); `waits_in`: the function of the kernel; `cpu`: the part of a CPU that it uses.
+    `state`: the letter of ps(1); `waits_in`: the function of the kernel; `cpu`: the part of a CPU that it uses;
+    `groups`: the newest collective of each of its process groups, where a flight recorder is on.
     """
 
     rank: int
@@ -53,6 +55,19 @@ class RankState:
     waits_in: str = ""
     cpu: float = 0.0
     frames: tuple[Frame, ...] = ()
+    groups: tuple[Group, ...] = ()
+
+    @property
+    def active(self) -> Group | None:
+        """The newest collective that it has begun and not ended."""
+        return max((group for group in self.groups if group.active), key=lambda group: group.sequence, default=None)
+
+    @property
+    def label(self) -> str:
+        """The operation for people, with its number where the flight recorder knows it, such as `all_reduce #812`."""
+        active, name = self.active, self.operation
+        same = active is not None and (active.operation.startswith(name) or name == "backward")
+        return f"{name} #{active.sequence}" if active is not None and name and same else name
 
     @property
     def operation(self) -> str:
@@ -92,6 +107,17 @@ class Verdict:
     ranks: tuple[RankState, ...]
     message: str
 
+    @property
+    def remedy(self) -> str:
+        """What to do about it, in a sentence."""
+        nodes = ", ".join(sorted({rank.node for rank in self.ranks[:NAMED] if rank.node}))
+        if self.kind == "mismatch":
+            return "Let all ranks call the same collectives in the same order: equal batches, no branch by rank."
+        if self.kind == "same":
+            return "Measure the network between the nodes: playbook `rankzero.slurm.fabric`."
+        again = f" If it happens again on {nodes}: `resources.exclude: [{nodes}]`." if nodes else ""
+        return f"Look at the line that is named; the other ranks are not at fault.{again}"
+
     def as_dict(self) -> JsonObject:
         """As modules return it."""
         rows = [
@@ -104,7 +130,7 @@ class Verdict:
             }
             for rank in self.ranks
         ]
-        return {"kind": self.kind, "ranks": rows, "message": self.message}
+        return {"kind": self.kind, "ranks": rows, "message": self.message, "remedy": self.remedy}
 
 
 def main_thread(text: str) -> tuple[Frame, ...]:
@@ -158,34 +184,101 @@ def _state_of(row: object, node: str) -> RankState | None:
         printable(str(row.get("waits_in", "")), WIDTH),
         float(cpu) if isinstance(cpu, (int, float)) else 0.0,
         main_thread(str(row.get("stack", ""))),
+        groups_of(row.get("trace")),
     )
 
 
-def verdict(states: Sequence[RankState]) -> Verdict | None:
-    """Which ranks the others wait for; None where too few ranks are known to wait in an operation."""
+def verdict(
+    states: Sequence[RankState], world: int | None = None, silent: Sequence[str] = (), network: Sequence[str] = ()
+) -> Verdict | None:
+    """Which ranks the others wait for; None where too few ranks are known to wait in an operation.
+
+    `world`: the number of ranks of the job; `silent`: nodes that did not answer; `network`: the nodes in whose
+    connections data waits (slow_nodes).
+    """
     stopped = [rank for rank in states if rank.state in ("T", "t")]
     waiting = [rank for rank in states if rank.operation and rank not in stopped]
-    others = stopped or [rank for rank in states if rank not in waiting and rank.frames]
+    # A rank that waits for a disk cannot write its stack.
+    others = stopped or [rank for rank in states if rank not in waiting and (rank.frames or rank.state == "D")]
     if others and (stopped or len(others) <= len(waiting)):
         return Verdict("behind", tuple(others), f"{_named(others)}; {_waiting(waiting)}")
+    missing = _missing(states, world)
+    if missing and waiting and len(missing) <= len(waiting):
+        where = f"{', '.join(silent[:NAMED])} does not answer" if silent else "it has ended or was killed"
+        names = ", ".join(str(rank.rank) for rank in missing[:NAMED])
+        text = f"rank {names} has no process: {where}; {_waiting(waiting)}"
+        return Verdict("gone", tuple(missing), text)
     if len(waiting) < 2 or len(waiting) < len(states):
         return None
+    behind = _behind(waiting)
     groups = Counter((rank.operation, rank.place) for rank in waiting)
     usual, count = groups.most_common(1)[0]
-    if len(groups) == 1:
-        text = f"all {count} ranks wait in {usual[0]} ({usual[1]}): suspect the network between their nodes"
-        return Verdict("same", (), text)
-    odd = [rank for rank in waiting if (rank.operation, rank.place) != usual]
-    text = (
-        f"the ranks wait in different operations: {_named(odd)}, but {count} in {usual[0]} ({usual[1]}). They left "
-        "a loop after different numbers of batches, or took different branches"
-    )
-    return Verdict("mismatch", tuple(odd), text)
+    if len(groups) > 1:
+        odd = [rank for rank in waiting if (rank.operation, rank.place) != usual]
+        text = (
+            f"the ranks wait in different operations: {_named(odd)}, but {count} in {usual[0]} ({usual[1]}). They left "
+            "a loop after different numbers of batches, or took different branches"
+        )
+        return Verdict("mismatch", tuple(odd), text)
+    if behind:
+        return Verdict("mismatch", behind, f"{_apart(behind, waiting)} ({usual[1]})")
+    suspect = f"{', '.join(network[:NAMED])}, whose connections have unsent data" if network else "the network"
+    text = f"all {count} ranks wait in {waiting[0].label} ({usual[1]}): suspect {suspect}"
+    return Verdict("same", (), text + ("" if network else " between their nodes"))
+
+
+def _missing(states: Sequence[RankState], world: int | None) -> list[RankState]:
+    """The ranks of the job of which no node has a process."""
+    known = {rank.rank for rank in states}
+    return [RankState(number, "", "X") for number in range(min(world or 0, 1_000_000)) if number not in known]
+
+
+def _behind(states: Sequence[RankState]) -> tuple[RankState, ...]:
+    """The ranks whose newest collective in a process group differs from that of most others, or is older."""
+    by_group: dict[str, list[tuple[RankState, Group]]] = {}
+    for rank in states:
+        for group in rank.groups:
+            by_group.setdefault(group.name, []).append((rank, group))
+    for members in by_group.values():
+        newest = max(group.sequence for _rank, group in members)
+        late = tuple(rank for rank, group in members if group.sequence < newest)
+        if late and len(late) <= len(members) / 2:
+            return late
+        calls = Counter((group.operation, group.shape) for _rank, group in members if group.active)
+        if len(calls) > 1 and not late:
+            usual = calls.most_common(1)[0][0]
+            return tuple(rank for rank, group in members if (group.operation, group.shape) != usual)
+    return ()
+
+
+def _apart(behind: Sequence[RankState], states: Sequence[RankState]) -> str:
+    """How collectives differ, in words."""
+    other = next((rank for rank in states if rank not in behind), None)
+    rows = []
+    for rank in [*behind[:NAMED], *([other] if other else [])]:
+        active = rank.active
+        words = f"{active.operation} #{active.sequence} {active.shape}".rstrip() if active else "no collective"
+        rows.append(f"rank {rank.rank} on {rank.node} in {words}")
+    return "the ranks wait in different collectives: " + "; ".join(rows)
+
+
+def slow_nodes(documents: Sequence[Mapping[str, object]], addresses: Mapping[str, str]) -> list[str]:
+    """The nodes in most of whose connections data waits; empty where none stands out. `addresses`: address -> node."""
+    ends: Counter[str] = Counter()
+    for document in documents:
+        rows = document.get("network")
+        for row in rows if isinstance(rows, list) else []:
+            if isinstance(row, dict):
+                ends.update({str(row.get(end))[:WIDTH] for end in ("from", "to")})
+    top = ends.most_common(2)
+    if not top or (len(top) > 1 and top[0][1] == top[1][1]):
+        return []
+    return [printable(addresses.get(top[0][0], top[0][0]), WIDTH)]
 
 
 def _named(states: Sequence[RankState]) -> str:
     words = [
-        f"rank {rank.rank} on {rank.node} {f'waits in {rank.operation}' if rank.operation else rank.activity}"
+        f"rank {rank.rank} on {rank.node} {f'waits in {rank.label}' if rank.operation else rank.activity}"
         + (f" ({rank.place})" if rank.place else "")
         for rank in states[:NAMED]
     ]
@@ -196,5 +289,5 @@ def _named(states: Sequence[RankState]) -> str:
 def _waiting(states: Sequence[RankState]) -> str:
     if not states:
         return "nothing is known of the others"
-    usual, count = Counter((rank.operation, rank.place) for rank in states).most_common(1)[0]
+    usual, count = Counter((rank.label, rank.place) for rank in states).most_common(1)[0]
     return f"{count} other rank{'s wait' if count > 1 else ' waits'} in {usual[0]} ({usual[1]})"

@@ -151,6 +151,24 @@ def offline_variables(set_by: str) -> list[Variable]:
     return [Variable(name, value, reasons.get(name, default), "offline", set_by) for name, value in OFFLINE.items()]
 
 
+# The newest collectives that torch's flight recorder keeps for each rank: some hundred kilobytes.
+RECORDED = "512"
+
+
+def recorder_variables(spec: LaunchSpec) -> list[Variable]:
+    """Return the variables that switch on torch's flight recorder, for launches of several ranks."""
+    gpus = spec.resources.gpus_per_node
+    if spec.resources.nodes * (spec.launcher.ranks_per_node or gpus or 1) < 2:
+        return []
+    reason = f"the last {RECORDED} collectives of a rank are kept: a hang shows which rank is behind in which one"
+    found = [Variable("TORCH_FR_BUFFER_SIZE", RECORDED, reason, "hangs")]
+    if gpus:
+        dump = "a collective that times out leaves the recorded ones in the run directory"
+        found.append(Variable("TORCH_NCCL_TRACE_BUFFER_SIZE", RECORDED, f"{reason} (torch before 2.9)", "hangs"))
+        found.append(Variable("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", dump, "hangs"))
+    return found
+
+
 # What `debug` sets for every rank.
 _DEBUG = [
     Variable("NCCL_DEBUG", "INFO", "debug is on", "debug"),
@@ -186,6 +204,7 @@ def variables(
             "threads",
         ),
     ]
+    result += recorder_variables(spec)
     if environment_path and spec.environment.mode != "sealed":
         name = "CONDA_PREFIX" if conda else "VIRTUAL_ENV"
         result.append(Variable(name, environment_path, "the environment of the job", "environment"))

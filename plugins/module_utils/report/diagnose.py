@@ -12,10 +12,14 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    JsonObject,
+    ModuleResult,
+    Parameters,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import (
@@ -25,7 +29,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import (
     site_families,
     standstill,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import HANG, Event, FileEvents
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.flight_recorder import Group
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    LIMIT,
+    WEAK,
+    Signature,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist, monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence, job_sizes, rank_stacks
@@ -42,13 +52,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish impor
 DIAGNOSIS = "diagnosis.json"
 # The families whose report shows the sizes of the job.
 MEMORY = ("cuda_oom",)
+# A stall by default: this many times the usual step, and at least this many seconds, without a step.
+STALL_FACTOR, STALL_SECONDS = 10.0, 60.0
+# The families of what ends a job that stands still.
+ENDS = ("preempted_or_cancelled", "time_limit", "collective_timeout", "peer_lost")
 DIAGNOSIS_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
     "path": {"type": "path"},
     "write": {"type": "bool", "default": True},
     "processes": {"type": "int", "default": 0},
-    "stall_factor": {"type": "float", "default": 10.0},
-    "stall_seconds": {"type": "float", "default": 60.0},
+    "stall_factor": {"type": "float", "default": STALL_FACTOR},
+    "stall_seconds": {"type": "float", "default": STALL_SECONDS},
     "families": {"type": "list", "elements": "str", "default": []},
     "_families": {"type": "list", "elements": "dict", "default": []},
     "code_roots": {"type": "list", "elements": "str"},
@@ -138,7 +152,7 @@ def _of_running(run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, req
     """A running job: the checklist, a stall, and failures that its logs already show."""
     started = run.started() or {}
     begun = started.get("time")
-    ranks = {rank: checklist.read_ends(log.file) for log in scanned.logs if (rank := rank_of(log.file)) is not None}
+    ranks = _ranks(scanned)
     # The file system's clock may be ahead of this host's clock.
     now = max([request.now, *(log.modified for log in ranks.values())])
     nodes = monitor.read_samples(run.file(os.path.join("monitor", str(launch.attempt))))
@@ -151,10 +165,53 @@ def _of_running(run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, req
     facts: dict[str, object] = {"samples": [usage.as_dict() for usage in nodes.values()]}
     if stall is not None and request.write and not request.check_mode:
         stacks = rank_stacks.ask(run, launch.attempt, len(started.get("nodes") or []))
-        culprit = standstill.verdict(standstill.states_of(stacks))
+        culprit = _culprit(stacks, started, rank_stacks.dumps(run, launch.attempt))
         facts["standstill"] = culprit.as_dict() if culprit else None
     diagnosis_report = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall)
     return _result(diagnosis_report, scanned, changed=False, story=run.file("logs"))
+
+
+def _culprit(
+    stacks: Sequence[JsonObject], started: Mapping[str, Any], dumps: Mapping[int, tuple[Group, ...]]
+) -> standstill.Verdict | None:
+    """Which rank holds the others up, from what the nodes answered and what NCCL's timeout left (`dumps`)."""
+    ranks = standstill.states_of(stacks)
+    nodes = {str(node) for node in started.get("nodes") or []}
+    return standstill.verdict(
+        [rank if rank.groups else dataclasses.replace(rank, groups=dumps.get(rank.rank, ())) for rank in ranks],
+        started.get("world_size"),
+        sorted(nodes - {str(document.get("node")) for document in stacks}),
+        standstill.slow_nodes(stacks, {}),
+    )
+
+
+def _of_hang(
+    run: RunDirectory, launch: LaunchReport, ranks: Mapping[int, checklist.RankLog], scanned: scan.Scan
+) -> dict[str, object]:
+    """Add a hang, if the job stood still when its nodes last looked at the ranks and no step followed. Its end by a
+    person or a limit is then a consequence. Returns the facts.
+    """
+    started = run.started() or {}
+    stacks = rank_stacks.recorded(run, launch.attempt)
+    seen = max((when for answer in stacks if isinstance(when := answer.get("time"), (int, float))), default=0.0)
+    steps = checklist.all_progress(ranks, started.get("time"))
+    stall = checklist.find_stall(steps, ranks, seen, STALL_FACTOR, STALL_SECONDS) if stacks else None
+    culprit = _culprit(stacks, started, rank_stacks.dumps(run, launch.attempt)) if stall is not None else None
+    if stall is None or culprit is None:
+        return {}
+    for log in scanned.logs:
+        log.events = [
+            dataclasses.replace(event, strength=min(event.strength, WEAK)) if event.family in ENDS else event
+            for event in log.events
+        ]
+    text = f"no step for {stall.age:.0f} s; {culprit.message}"
+    known = (("message", text), ("remedy", culprit.remedy))
+    first = culprit.ranks[0] if culprit.ranks else None
+    rank, node = (first.rank, first.node or None) if first else (None, None)
+    file = run.file(os.path.join("stacks", str(launch.attempt)))
+    hang = Event(HANG, LIMIT + 2, text, 1, file=file, rank=rank, node=node, captured=known)
+    scanned.logs.append(FileEvents(file, [hang], lines=1))
+    return {"standstill": culprit.as_dict()}
 
 
 def _of_end(
@@ -164,12 +221,14 @@ def _of_end(
     chosen = cause.Cause(cause.HEALTHY, None, "high")
     if not launch.success:
         testimony = evidence.of_end(slurm, run, launch, scanned.signatures)
+        ranks = _ranks(scanned)
         scanned.logs += testimony.logs
+        testimony.facts.update(_of_hang(run, launch, ranks, scanned))
         chosen = cause.find_cause(scanned.logs, failed=True)
     diagnosis = advice.diagnosis_of(chosen, scanned, run.path)
     if diagnosis.family in MEMORY:
         testimony.facts["memory"] = _memory(run, launch, diagnosis.nodes)
-    ranks = {rank: checklist.read_ends(log.file) for log in scanned.logs if (rank := rank_of(log.file)) is not None}
+    ranks = _ranks(scanned)
     started = run.started() or {}
     answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch.success)
     diagnosis_report = DiagnosisReport(diagnosis, answers, launch, testimony.facts)
@@ -180,6 +239,11 @@ def _of_end(
         text = json.dumps(diagnosis_report.as_dict(), indent=1, sort_keys=True) + "\n"
         changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=request.check_mode)["changed"])
     return _result(diagnosis_report, scanned, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
+
+
+def _ranks(scanned: scan.Scan) -> dict[int, checklist.RankLog]:
+    """Both ends of the log of each rank."""
+    return {rank: checklist.read_ends(log.file) for log in scanned.logs if (rank := rank_of(log.file)) is not None}
 
 
 def _memory(run: RunDirectory, launch: LaunchReport, nodes: Sequence[str]) -> dict[str, object]:

@@ -53,6 +53,14 @@ def hand_over():
             sys.modules.setdefault("sitecustomize", own)
 
 
+def record():
+    """Make torch's flight recorder readable, where it is on (rankzero_recorder.py in this folder)."""
+    if os.environ.get("RANK", "").isdigit() and os.environ.get("TORCH_FR_BUFFER_SIZE", "0") not in ("", "0"):
+        __import__("rankzero_recorder").watch()
+
+
 with contextlib.suppress(Exception):
     register()
+with contextlib.suppress(Exception):
+    record()
 hand_over()

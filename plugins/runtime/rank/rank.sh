@@ -84,5 +84,12 @@ fi
 # Makes the stacks of every Python of this rank readable (rank/stacks.py). A job whose PYTHONFAULTHANDLER is empty has
 # declined.
 [ -z "${PYTHONFAULTHANDLER:-}" ] || export PYTHONPATH="$RANKZERO_RUNTIME/hook${PYTHONPATH:+:$PYTHONPATH}"
+# Where torch's flight recorder is on, its dump at a timeout is written beside the stacks of the ranks.
+if [ "${TORCH_FR_BUFFER_SIZE:-0}" != 0 ]; then
+    rankzero_stacks="$RANKZERO_RUN_DIR/stacks/$RANKZERO_ATTEMPT"
+    [ -d "$rankzero_stacks" ] || mkdir -p "$rankzero_stacks" 2> /dev/null
+    export TORCH_FR_DUMP_TEMP_FILE="${TORCH_FR_DUMP_TEMP_FILE:-$rankzero_stacks/trace-}"
+    export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="${TORCH_NCCL_DEBUG_INFO_TEMP_FILE:-$rankzero_stacks/trace-}"
+fi
 cd "${RANKZERO_WORKDIR:-$RANKZERO_RUN_DIR/work}" || exit 66
 exec "$@"

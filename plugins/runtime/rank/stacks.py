@@ -4,9 +4,10 @@
 """What every rank of this node does: the state of its processes and their Python stacks. Used by rank/sampler.py.
 
 Whoever wants to know writes a new id into RUN_DIR/stacks/ATTEMPT/request; each node then replaces its <node>.json
-there. A node also does so shortly before the time limit. Only processes of this launch that have the file in memory of
-hook and handle its signal get the signal: to any other process it would be the end. Command lines are not
-written: they may contain secrets. Standard library only; any Python 3 that a node or an image may have.
+there. A node also does so shortly before the time limit, and when the log that a wait follows has not grown for a
+while. Only processes of this launch that have the file in memory of hook and handle its signal get the signal: to any
+other process it would be the end. Command lines are not written: they may contain secrets. Standard library only; any
+Python 3 that a node or an image may have.
 """
 
 import contextlib
@@ -16,6 +17,8 @@ import shutil
 import subprocess
 import time
 
+from rank import traces
+
 # As in hook/sitecustomize.py.
 NUMBER = 43
 PREFIX = "/memfd:rankzero-stacks-"
@@ -24,6 +27,8 @@ PROCESSES, STACK_BYTES = 8, 48 * 1024
 # Seconds between two looks at the request, until a process has written its stacks, and before the time limit.
 EVERY, ANSWER_SECONDS, BEFORE_LIMIT = 2, 3.0, 25
 PY_SPY_SECONDS = 10
+# Seconds without a new line in the job's log until a node looks by itself; after that, each time they have doubled.
+QUIET = 60
 
 
 class Request:
@@ -38,6 +43,22 @@ class Request:
         limit = environ.get("SLURM_JOB_END_TIME", "")
         self.limit = int(limit) - BEFORE_LIMIT if limit.isdigit() else None
         self.last = self.asked()
+        # The log that a wait follows (rank.sh), its size, since when it has that, and when to look next.
+        self.log = os.path.join(environ.get("RANKZERO_LOGS") or os.path.join(run, "logs", attempt), ".live")
+        self.size, self.since, self.next = -1, self.clock(), QUIET
+
+    def quiet(self, now):
+        """Whether the job's log has not grown for so long that the node looks."""
+        try:
+            size = os.stat(self.log).st_size
+        except OSError:
+            return False
+        if size != self.size:
+            self.size, self.since, self.next = size, now, QUIET
+        if now - self.since < self.next:
+            return False
+        self.next = 2 * (now - self.since)
+        return True
 
     def asked(self):
         """The id of the newest request; "" if there is none."""
@@ -51,12 +72,16 @@ class Request:
         """Answer a new request, and the time limit; whether there was anything to answer."""
         asked, now = self.asked(), self.clock()
         due = self.limit is not None and now >= self.limit
-        if asked == self.last and not due:
+        if asked == self.last and not due and not self.quiet(now):
             return False
         self.last = asked
         self.limit = None if due else self.limit
+        waiting = traces.connections()
         processes = look(self.mine)
-        document = {"request": asked, "time": now, "node": self.node, "limit": due, "processes": processes}
+        document = {
+            "request": asked, "time": now, "node": self.node, "limit": due, "processes": processes,
+            "network": traces.stuck(waiting),
+        }  # fmt: skip
         os.makedirs(self.folder, exist_ok=True)
         path = os.path.join(self.folder, self.node + ".json")
         with open(path + ".new", "w", encoding="utf-8") as stream:
@@ -176,7 +201,9 @@ def look(mine):
     began = time.monotonic()
     # A stopped process would write its stacks once it goes on, when nobody reads them.
     paths = {number: ask(number) for number, state in chosen if state[0] not in "TtZX"}
+    dumps = {number: traces.ask(number) for number, state in chosen if state[0] not in "TtZX"}
     texts = {number: read(path, began + ANSWER_SECONDS) for number, path in paths.items() if path}
+    recorded = {number: traces.read(path, began + traces.ANSWER_SECONDS) for number, path in dumps.items() if path}
     time.sleep(max(0.0, began + 0.5 - time.monotonic()))
     rows, ticks = [], os.sysconf("SC_CLK_TCK") * (time.monotonic() - began)
     for number, before in chosen:
@@ -189,7 +216,7 @@ def look(mine):
             {
                 "rank": rank_of[number], "pid": number, "parent": now[1], "state": now[0],
                 "waits_in": "" if waits == "0" else waits, "cpu": round((now[2] - before[2]) / ticks, 2),
-                "stack": stack,
+                "stack": stack, "trace": recorded.get(number, {}),
             }
         )  # fmt: skip
     return rows

@@ -242,3 +242,27 @@ def test_the_logs_of_a_small_run_come_with_the_result(monkeypatch: pytest.Monkey
     # A launch that has ended already: the first look is the last one. Logs that are not packed are fetched otherwise.
     bench.modules = [known(**end, finished_at=0.0, outcome={}, _logs=None)]
     assert "logs" not in bench.run()
+
+
+@pytest.mark.parametrize("answer", [{"failed": True, "msg": "no"}, {"diagnosis": {"facts": {}}}, None])
+def test_a_wait_says_who_holds_the_job_up(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any] | None) -> None:
+    """None: the diagnosis finds the rank. Otherwise it finds nothing or fails, and the wait goes on."""
+    bench = Bench(monkeypatch)
+    success = {"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}}
+    bench.polls = [*[{"started.json": STARTED}] * 400, success]
+    why = {"standstill": {"message": "rank 5 on node03 sleeps\x1b[2J; 7 other ranks wait in all_reduce #812"}}
+    calls: list[str] = []
+
+    def module(_action: Any, name: str, arguments: dict[str, Any], *_rest: Any) -> dict[str, Any]:
+        calls.append(name)
+        if name.endswith("job_diagnosis"):
+            assert arguments["run_dir"] == RUN
+            return answer or {"diagnosis": {"facts": why}}
+        return known(completed=calls.count(name) > 1, success=calls.count(name) > 1)
+
+    monkeypatch.setattr(job_wait, "call_module", module)
+    assert bench.run()["success"] is True
+    assert "rankzero.slurm.job_diagnosis" in calls
+    shown = [line for line in bench.lines if "7 other ranks wait in all_reduce #812" in line]
+    assert len(shown) == (calls.count("rankzero.slurm.job_diagnosis") if answer is None else 0)
+    assert not any("\x1b" in line for line in shown)

@@ -95,3 +95,59 @@ def test_py_spys_stacks_are_read() -> None:
     )
     assert standstill.main_thread(text)[0] == standstill.Frame("/code/data.py", 42, "__next__")
     assert len(standstill.main_thread(text)) == 2
+
+
+def trace(sequence: int, operation: str = "all_reduce", shape: int = 10, group: str = "0") -> dict[str, object]:
+    """What a node keeps of a flight recorder."""
+    entry = {
+        "process_group": [group, "default_pg"], "collective_seq_id": sequence, "is_p2p": False, "retired": False,
+        "profiling_name": f"gloo:{operation}", "input_sizes": [[shape]],
+    }  # fmt: skip
+    return {"entries": [entry]}
+
+
+def traced(*traces: dict[str, object]) -> standstill.Verdict | None:
+    documents = nodes(*[collective() for _trace in traces])
+    for rank, one in enumerate(traces):
+        documents[rank // 2]["processes"][rank % 2]["trace"] = one  # type: ignore[index]
+    return standstill.verdict(standstill.states_of(documents))
+
+
+def test_the_recorder_numbers_the_collective() -> None:
+    verdict = traced(trace(812), trace(812))
+    assert verdict is not None and "wait in all_reduce #812 (" in verdict.message
+
+
+@pytest.mark.parametrize(
+    "other", [trace(811), trace(812, shape=20), trace(812, operation="broadcast")], ids=["older", "shape", "operation"]
+)
+def test_the_recorder_tells_ranks_in_the_same_line_apart(other: dict[str, object]) -> None:
+    verdict = traced(trace(812), trace(812), other, trace(812))
+    assert verdict is not None and (verdict.kind, [one.rank for one in verdict.ranks]) == ("mismatch", [2])
+    assert "exclude" not in verdict.remedy
+
+
+def test_a_rank_that_waits_for_a_dead_mount_is_the_culprit_without_a_stack() -> None:
+    verdict = judged(collective(), collective(), collective(), "", state="D")
+    assert verdict is not None and [one.rank for one in verdict.ranks] == [3]
+    assert "waits for a disk or a network file system" in verdict.message
+    assert verdict.remedy.endswith("`resources.exclude: [node02]`.")
+
+
+def test_a_rank_without_a_process_is_gone() -> None:
+    states = standstill.states_of(nodes(collective(), collective(), collective()))
+    verdict = standstill.verdict(states, world=4, silent=["node09"])
+    assert verdict is not None and (verdict.kind, [one.rank for one in verdict.ranks]) == ("gone", [3])
+    assert "node09 does not answer; 3 other ranks wait in all_reduce" in verdict.message
+    ended = standstill.verdict(states, world=4)
+    assert ended is not None and "it has ended or was killed" in ended.message
+
+
+def test_the_node_whose_connections_are_full_is_suspected() -> None:
+    rows = [{"from": "10.0.0.1", "to": "10.0.0.3"}, {"from": "10.0.0.2", "to": "10.0.0.3"}]
+    documents: list[dict[str, object]] = [{"network": rows[:1]}, {"network": rows[1:]}, {"network": "no"}]
+    suspects = standstill.slow_nodes(documents, {"10.0.0.3": "node03"})
+    assert suspects == ["node03"]
+    assert standstill.slow_nodes(documents[:1], {}) == []
+    verdict = standstill.verdict(standstill.states_of(nodes(collective(), collective())), network=suspects)
+    assert verdict is not None and verdict.kind == "same" and "suspect node03" in verdict.message

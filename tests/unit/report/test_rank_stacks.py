@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import rank_stacks
@@ -32,3 +34,18 @@ def test_only_answers_to_this_request_count(tmp_path: Path) -> None:
     assert now[0] < rank_stacks.PATIENCE
     assert ask(2) == ["node01"]
     assert now[0] >= rank_stacks.PATIENCE
+
+
+def test_dumps_of_torch_are_read_and_bad_ones_left_out(tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "job" / ("a" * 16) / "1"
+    folder = run / "stacks" / "2"
+    folder.mkdir(parents=True)
+    entry = {"process_group": ("0", "default_pg"), "collective_seq_id": 5, "profiling_name": "nccl:all_reduce"}
+    (folder / "trace-3").write_bytes(pickle.dumps({"entries": [entry]}, protocol=2))
+    (folder / "trace-4").write_bytes(pickle.dumps(os.getpid, protocol=2))
+    (folder / "trace-5").symlink_to("/dev/zero")
+    os.mkfifo(folder / "trace-6")
+    (folder / "trace-x").write_bytes(b"")
+    dumps = rank_stacks.dumps(RunDirectory(str(run)), 2)
+    assert [(rank, group.operation, group.sequence) for rank, (group,) in dumps.items()] == [(3, "all_reduce", 5)]
+    assert rank_stacks.dumps(RunDirectory(str(run)), 0) == {}

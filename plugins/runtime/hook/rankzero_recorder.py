@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes torch's flight recorder readable from outside, without a change in the program. Used by sitecustomize.py.
+
+A rank that imports torch.distributed gets a thread that sleeps on a pipe. Upon a byte it writes the recorder's JSON
+into a file in memory (memfd), which ends with the process. rank/traces.py sends that byte. A process that uses a GPU
+is left alone, because there the recorder may wait for the GPU: torch itself writes its dump at a timeout. Any Python 3.
+"""
+
+import contextlib
+import os
+import sys
+
+# rank/traces.py has the same prefix.
+PREFIX = "rankzero-trace"
+MODULE = "torch.distributed.distributed_c10d"
+MOST_BYTES = 4000000
+
+
+class Finder:
+    """Finds nothing: it only sees that torch.distributed is about to be imported."""
+
+    def find_spec(self, name, _path=None, _target=None):
+        """Start the thread when the time has come. Always leaves the import to the other finders."""
+        if name == MODULE and self in sys.meta_path:
+            sys.meta_path.remove(self)
+            with contextlib.suppress(Exception):  # the program matters more
+                start()
+        return None
+
+
+def start():
+    """Start the thread, with its pipe and its file."""
+    import _thread
+
+    taken, given = os.pipe()
+    file = os.memfd_create(f"{PREFIX}-{os.getpid()}-{given}")
+    _thread.start_new_thread(serve, (taken, file))
+
+
+def serve(taken, file):
+    """Answer until the process ends."""
+    while os.read(taken, 1):
+        with contextlib.suppress(Exception):  # the next question may go better
+            text = dump()
+            os.ftruncate(file, 0)
+            os.pwrite(file, text[:MOST_BYTES], 0)
+
+
+def dump():
+    """The recorder's JSON; an empty object where this torch has none, or where a GPU is used."""
+    cuda = sys.modules.get("torch.cuda")
+    recorder = getattr(sys.modules.get("torch._C._distributed_c10d"), "_dump_fr_trace_json", None)
+    if recorder is None or (cuda is not None and cuda.is_initialized()):
+        return b"{}"
+    text = recorder(includeCollectives=True, onlyActive=False)
+    return text.encode() if isinstance(text, str) else bytes(text)
+
+
+def watch():
+    """See to it that a rank of several can be asked."""
+    if os.environ.get("WORLD_SIZE", "").isdigit() and int(os.environ["WORLD_SIZE"]) > 1:
+        sys.meta_path.insert(0, Finder())

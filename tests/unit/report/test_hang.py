@@ -1,0 +1,62 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A job that stood still until it was cancelled: it is called a hang, and only if no step followed the last look."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import Event
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import LIMIT
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose, evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+
+WAITS = (
+    'Current thread 0x1 (most recent call first):\n  File "/e/site-packages/torch/distributed/distributed_c10d.py", '
+    'line 2900 in all_reduce\n  File "/code/train.py", line 50 in main\n'
+)
+READS = 'Current thread 0x1 (most recent call first):\n  File "/code/data.py", line 42 in __next__\n'
+
+
+def diagnosed(tmp_path: Path, looked_at: float) -> Any:
+    """The diagnosis of a cancelled job whose newest step was at 1,000 and whose nodes looked at `looked_at`."""
+    run = tmp_path / "runs" / "job" / ("a" * 16) / "1"
+    folder = run / "stacks" / "0"
+    folder.mkdir(parents=True)
+    (run / "started.json").write_text(json.dumps({"attempt": 0, "nodes": ["node01", "node02"], "world_size": 3}))
+    rows = {"node01": [(0, WAITS), (1, WAITS)], "node02": [(2, READS)]}
+    for node, stacks in rows.items():
+        processes = [{"rank": rank, "state": "S", "cpu": 0.0, "stack": stack} for rank, stack in stacks]
+        (folder / f"{node}.json").write_text(json.dumps({"time": looked_at, "node": node, "processes": processes}))
+    log = checklist.RankLog("", "step 7/99 loss 1.0 (500 ms)\nstep 8/99 loss 0.9 (500 ms)\n", 1000.0)
+    testimony = evidence.Testimony()
+    cancelled = Event("preempted_or_cancelled", LIMIT, "CANCELLED: cancelled by its user", 1, file="Slurm")
+    testimony.say(cancelled)
+    launch = cast(Any, SimpleNamespace(attempt=0))
+    scanned = scan.Scan(logs=testimony.logs)
+    diagnose._of_hang(RunDirectory(str(run)), launch, {0: log}, scanned)
+    return advice.diagnosis_of(cause.find_cause(scanned.logs), scanned, str(run))
+
+
+def test_the_rank_is_named_instead_of_the_cancellation(tmp_path: Path) -> None:
+    diagnosis = diagnosed(tmp_path, 1075.0)
+    assert diagnosis.family == "hang"
+    assert diagnosis.what == (
+        "the job stood still: no step for 75 s; rank 2 on node02 waits (/code/data.py:42, in __next__); "
+        "2 other ranks wait in all_reduce (/code/train.py:50, in main)"
+    )
+    assert (diagnosis.ranks, diagnosis.nodes) == ([2], ["node02"])
+    assert "`resources.exclude: [node02]`" in diagnosis.remedy and "requeue" not in diagnosis.remedy
+
+
+@pytest.mark.parametrize("looked_at", [900.0, 1010.0], ids=["steps followed", "too soon"])
+def test_a_job_that_made_steps_was_cancelled(tmp_path: Path, looked_at: float) -> None:
+    assert diagnosed(tmp_path, looked_at).family == "preempted_or_cancelled"

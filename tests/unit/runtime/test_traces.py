@@ -1,0 +1,107 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node asks of the flight recorders, with a stand-in for torch; connections; and the look at a quiet job."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.runtime.test_stacks import HOOK, answer, looked_at, ranks
+
+RECORDER = """
+import json
+def _dump_fr_trace_json(includeCollectives, onlyActive):
+    assert includeCollectives and not onlyActive
+    entry = {"process_group": ["0", "default_pg"], "profiling_name": "gloo:all_reduce", "retired": False, "secret": 1}
+    return json.dumps({"entries": [{**entry, "collective_seq_id": number} for number in range(1, 200)]}).encode()
+"""
+
+
+@pytest.fixture
+def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A PYTHONPATH with the hook and a torch that has only a recorder; `torch.cuda` is used where GPU is set."""
+    package = tmp_path / "packages" / "torch"
+    for folder in ("distributed", "_C"):
+        (package / folder).mkdir(parents=True)
+        (package / folder / "__init__.py").write_text("")
+    (package / "__init__.py").write_text("import torch.distributed.distributed_c10d, torch.cuda\n")
+    (package / "cuda.py").write_text("import os\ndef is_initialized():\n    return 'GPU' in os.environ\n")
+    (package / "_C" / "_distributed_c10d.py").write_text(RECORDER)
+    (package / "distributed" / "distributed_c10d.py").write_text("import torch._C._distributed_c10d\n")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("TORCH_FR_BUFFER_SIZE", "512")
+    return f"{HOOK}:{package.parent}"
+
+
+def test_the_newest_collectives_are_kept(tmp_path: Path, torch: str) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    with ranks(run, ["import torch\ntime.sleep(600)", "time.sleep(600)"], torch) as started:
+        for _again in range(2):
+            rows = looked_at(run)
+            entries = rows[0]["trace"]["entries"]
+            assert [entry["collective_seq_id"] for entry in entries] == [196, 197, 198, 199]
+            assert "secret" not in entries[0]
+            assert rows[1]["trace"] == {}
+        assert started[0].poll() is None
+
+
+@pytest.mark.parametrize("name", ["GPU", "TORCH_FR_BUFFER_SIZE", "WORLD_SIZE"])
+def test_a_process_that_is_to_be_left_alone_says_nothing(
+    tmp_path: Path, torch: str, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, {"GPU": "1", "WORLD_SIZE": "1"}.get(name, "0"))
+    run = tmp_path / "run"
+    run.mkdir()
+    with ranks(run, ["import torch\ntime.sleep(600)"], torch):
+        assert not looked_at(run)[0]["trace"].get("entries")
+
+
+def test_a_program_may_fork_and_end(tmp_path: Path, torch: str) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    text = "import torch\nif os.fork() == 0:\n    time.sleep(600)\nos.wait()"
+    with ranks(run, [text], torch):
+        processes: list[dict[str, Any]] = answer(run, f"stacks.look({{'RANKZERO_RUN_DIR={run}'}})")
+        traces = [len(row["trace"].get("entries", [])) for row in sorted(processes, key=lambda row: int(row["pid"]))]
+        assert traces[0] == 4 and sum(traces) == 4
+        for row in processes[1:]:
+            os.kill(row["pid"], 9)
+
+
+def test_data_that_nobody_takes_is_seen(tmp_path: Path) -> None:
+    """From one address of this machine to another: the connection of a rank with itself is none between nodes."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.2", 0))
+        server.listen()
+        with socket.create_connection(server.getsockname(), source_address=("127.0.0.3", 0)) as client:
+            client.setblocking(False)
+            try:
+                while client.send(b"x" * 65536):
+                    pass
+            except BlockingIOError:
+                pass
+            call = "(lambda traces: traces.stuck(traces.connections()))(__import__('rank.traces').traces)"
+            rows = answer(tmp_path, call)
+    (row,) = [row for row in rows if (row["from"], row["to"]) == ("127.0.0.3", "127.0.0.2")]
+    assert row["bytes"] > 0
+
+
+def test_a_node_looks_when_the_log_has_not_grown(tmp_path: Path) -> None:
+    logs = tmp_path / "logs" / "0"
+    logs.mkdir(parents=True)
+    (logs / ".live").write_text("step 1\n")
+    times = [0.0, 1.0, 59.0, 61.5, 100.0, 130.0, 131.0]
+    call = (
+        f"(lambda now: (lambda request: [request.quiet(now.pop(0)) for _time in range({len(times) - 1})])"
+        f"(stacks.Request(__import__('os').environ, clock=lambda: now.pop(0))))({times})"
+    )
+    assert answer(tmp_path, call) == [False, False, True, False, True, False]
+    assert json.loads(json.dumps(answer(tmp_path / "gone", call))) == [False] * 6
