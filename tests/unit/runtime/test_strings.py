@@ -119,8 +119,7 @@ def test_arguments_environment_secrets_and_paths(
     files: list[str],
 ) -> None:
     """Of paths: the roots on the cluster, files of the code snapshot, the artifact's path."""
-    # The sampler of the ranks may write a last line after the job's end.
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "canary").mkdir()
         arguments = [armed(value, folder) for value in arguments]
@@ -159,7 +158,7 @@ def test_arguments_environment_secrets_and_paths(
 @few(2)
 @given(lines=st.lists(text, min_size=60, max_size=100))
 def test_a_shell_line_is_one_argument_of_bash(lines: list[str]) -> None:
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+    with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "canary").mkdir()
         shell = 'printf %s "$BASH_EXECUTION_STRING" > "$RANKZERO_RUN_DIR/said"; exit 0\n' + armed(
