@@ -30,13 +30,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs im
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.timeline import timeline
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.timeline import node_hours, timeline
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 
 # Limits: attempts, ranks in a chart, lines of a table, characters of a value, files with metrics, and their folders.
 MOST_ATTEMPTS, MOST_RANKS, MOST_LINES, MOST_CHARACTERS, MOST_FILES, MOST_VALUES = 32, 4096, 200, 600, 16, 400
-DIAGNOSIS, LEDGER = "diagnosis.json", "ledger.json"
+DIAGNOSIS = "diagnosis.json"
 # Names of JSON-lines files with metrics contain one of these.
 _METRIC_FILES = ("metric", "train", "log", "scalar", "history")
 
@@ -97,7 +97,7 @@ def page_data(run: RunDirectory, launch: LaunchReport, *, full: bool = True) -> 
         preflight=_preflight(run, launch.attempt, clean),
         variables=_variables(manifest, clean),
         cause=[_clean(clean, line) for line in _cause(run)],
-        ledger=_ledger(run),
+        hours=node_hours(phases),
         provenance=_provenance(manifest, launch),
     )
     return summary
@@ -186,16 +186,6 @@ def _preflight(run: RunDirectory, attempt: int, clean: Redactor) -> list[str]:
 def _cause(run: RunDirectory) -> list[str]:
     lines = (run.document(DIAGNOSIS) or {}).get("lines")
     return [str(line) for line in lines[:MOST_LINES]] if isinstance(lines, list) else []
-
-
-def _ledger(run: RunDirectory) -> list[ModuleResult]:
-    """The rows of the record of what the hours went to, if the launch has one."""
-    document = run.document(LEDGER) or {}
-    rows = document.get("rows", document)
-    if isinstance(rows, dict):
-        rows = [{"name": name, "value": value} for name, value in rows.items()]
-    known = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return [{str(name): _text(value) for name, value in row.items()} for row in known[:MOST_LINES]]
 
 
 def _variables(manifest: Mapping[str, Any], redactor: Redactor) -> list[ModuleResult]:

@@ -92,7 +92,7 @@ def embedded(found: ModuleResult) -> str:
     if found["kind"] == "index":
         data["launches"] = []
     for launch in data["launches"]:
-        for name in ("variables", "preflight", "cause", "provenance", "ledger", "spec", "message"):
+        for name in ("variables", "preflight", "cause", "provenance", "hours", "spec", "message"):
             launch.pop(name, None)
     while len(text := json.dumps(data, separators=(",", ":"), allow_nan=False)) > MOST_DATA:
         largest = max(data["launches"], key=lambda launch: len(launch["metrics"]))

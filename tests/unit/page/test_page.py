@@ -53,7 +53,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_launch(root, key=OTHER, ranks=8)
     run = make_launch(root, key=FAILED, name="bad", success=False, message="exit code 3", artifact=None, exit_code=3)
     (run / "diagnosis.json").write_text(json.dumps({"lines": ["CUDA out of memory on rank 7", HOSTILE]}))
-    (run / "ledger.json").write_text(json.dumps({"rows": [{"kind": "queue", "hours": 1.5}, {"kind": "lost steps"}]}))
     return root
 
 
@@ -67,6 +66,12 @@ def test_the_page_of_a_launch(root: Path) -> None:
     kinds = [phase["kind"] for phase in launch["timeline"]]
     assert kinds[:4] == ["queued", "start-up", "training", "after the last step"] and kinds[4] == "waits"
     assert all(phase["ended"] >= phase["began"] for phase in launch["timeline"])
+    hours = {row["kind"]: row for row in launch["hours"]}
+    held = sum((phase["ended"] - phase["began"]) * 2 for phase in launch["timeline"] if phase["attempt"] is not None)
+    assert sum(row["node_hours"] for row in hours.values()) == pytest.approx(held / 3600)
+    assert sum(row["share"] or 0 for row in hours.values()) == pytest.approx(1)
+    assert hours["queued"]["share"] is None and hours["queued"]["node_hours"] == 0 < hours["queued"]["hours"]
+    assert "What the hours went to" in page(seen)
     assert [rank["rank"] for rank in launch["ranks"]] == list(range(16))
     assert launch["ranks"][15]["seconds"][2] > 1.3 > launch["ranks"][3]["seconds"][2]
     assert [found_map["kind"] for found_map in launch["heat_maps"]] == ["cpu", "memory", "gpu", "gpu_memory", "power"]
@@ -160,7 +165,6 @@ def test_the_summary_and_the_annotations(root: Path, tmp_path: Path) -> None:
     seen = found(root, "bad")
     text = markdown(seen)
     assert text.startswith("## bad ffffffff/1\n") and "### Cause" in text and "CUDA out of memory on rank 7" in text
-    assert "What the hours went to" in page(seen) and "lost steps" in page(seen)
     place = tmp_path / "summary.md"
     lines = annotations.annotate(seen, "github", text, "", {annotations.STEP_SUMMARY: str(place)})
     assert place.read_text() == text
