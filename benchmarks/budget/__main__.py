@@ -160,18 +160,18 @@ def exceeded(budget: Mapping[str, Mapping[str, float]], figures: Mapping[str, Ma
 def figures_of(measured: Measured) -> dict[str, dict[str, float]]:
     """Return the figures that the budget bounds: medians of ratios within a round, and the most commands."""
     empty = [seconds for seconds, _commands in measured["empty play"]]
-    found: dict[str, dict[str, float]] = {
+    figures: dict[str, dict[str, float]] = {
         "ratio to the empty play": {},
         "Slurm commands besides sbatch": {},
         "sbatch": {},
     }
     for way, rows in measured.items():
         ratios = [seconds / base for (seconds, _commands), base in zip(rows, empty)]
-        found["ratio to the empty play"][way] = statistics.median(ratios)
-        found["sbatch"][way] = max(commands["sbatch"] for _seconds, commands in rows)
+        figures["ratio to the empty play"][way] = statistics.median(ratios)
+        figures["sbatch"][way] = max(commands["sbatch"] for _seconds, commands in rows)
         others = (commands.total() - commands["sbatch"] for _seconds, commands in rows)
-        found["Slurm commands besides sbatch"][way] = max(others)
-    return found
+        figures["Slurm commands besides sbatch"][way] = max(others)
+    return figures
 
 
 def table(versions: Mapping[str, Measured]) -> str:

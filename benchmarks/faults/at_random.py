@@ -56,7 +56,7 @@ def rows_of(lab: str, came: Came) -> list[Row]:
                 came.injected.get(kind, 0),
                 len(of),
                 [round(launch.seconds, 1) for launch in of if launch.proven],
-                [f"{launch.case.name}: {','.join(launch.states)}: {launch.said}" for launch in of if launch.lost],
+                [f"{launch.case.name}: {','.join(launch.states)}: {launch.message}" for launch in of if launch.lost],
                 [f"{launch.case.name}: {word}" for launch in of for word in [launch.doubled()] if word],
                 [] if rows else came.helped,
                 [] if rows else came.broken,

@@ -41,7 +41,7 @@ class Launched:
     states: list[str] = field(default_factory=list)
     proven: bool = False
     seconds: float = 0.0
-    said: str = ""
+    message: str = ""
     asked_at: float = 0.0
 
     def doubled(self) -> str:
@@ -89,7 +89,7 @@ class Storm:
         """Run the launches with their faults, until all of them have settled."""
         begun = time.monotonic()
         came = Came(batch, [self._launched(batch, number) for number in range(len(batch.jobs))])
-        tasks = [lambda one=one: self._inject(came, one) for one in batch.injections]
+        tasks = [lambda injection=injection: self._inject(came, injection) for injection in batch.injections]
         with ThreadPoolExecutor(len(tasks) + 2) as pool:
             for future in [pool.submit(task) for task in (lambda: self._launch(came), *tasks)]:
                 try:
@@ -239,7 +239,7 @@ class Storm:
                 for launch, reply in zip(due, replies):
                     launch.asked_at = time.monotonic()
                     launch.states.append(_said(reply))
-                    launch.said = str(reply["result"].get("message") or reply["result"].get("msg") or "")
+                    launch.message = str(reply["result"].get("message") or reply["result"].get("msg") or "")
                     launch.proven = launch.states[-1] == "unchanged" and launch.case.outcome().get("success") is True
                     launch.seconds = time.monotonic() - launch.case.begun
                 left = [

@@ -140,9 +140,9 @@ class _Plan:
         jobs = tuple(self.job() for _job_number in range(sum(sizes) if own else self.scale.launches))
         free = iter(range(len(jobs)))
         if own:
-            hit = [self.one(kind, [next(free) for _each in range(size)]) for kind, size in zip(kinds, sizes)]
+            hit = [self.single(kind, [next(free) for _each in range(size)]) for kind, size in zip(kinds, sizes)]
         else:
-            hit = [self.pair(free) if kind == PAIR else self.one(kind) for kind in kinds]
+            hit = [self.pair(free) if kind == PAIR else self.single(kind) for kind in kinds]
         return Batch(number, "launches" if own else kinds[0], jobs, tuple(hit), self.scale.window)
 
     def job(self) -> Job:
@@ -150,7 +150,7 @@ class _Plan:
         nodes = 2 if self.chance.random() < 0.3 else 1
         return Job(round(self.chance.uniform(0, self.scale.begin), 2), seconds, nodes, self.chance.random() < 0.5)
 
-    def one(self, kind: str, launches: Sequence[int] = ()) -> Injection:
+    def single(self, kind: str, launches: Sequence[int] = ()) -> Injection:
         gone = round(self.chance.uniform(*GONE[kind]), 2) if kind in GONE else 0.0
         return Injection(kind, self.chance.random(), gone, self.chance.randrange(self.nodes), tuple(launches))
 
@@ -159,5 +159,5 @@ class _Plan:
         shared = [kind for kind in GONE if kind not in self.without]
         first = self.chance.choice(shared)
         second = self.chance.choice([kind for kind in (MODULE, TWO, *shared) if kind != first])
-        halves = [self.one(kind, [next(free)] if kind in OF_A_LAUNCH else ()) for kind in (first, second)]
+        halves = [self.single(kind, [next(free)] if kind in OF_A_LAUNCH else ()) for kind in (first, second)]
         return Injection(PAIR, 0.0, halves=tuple(halves))

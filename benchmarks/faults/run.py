@@ -56,7 +56,7 @@ def run_matrix(
     each = shares(faults, count)
     runs: list[Run] = []
 
-    def one(fault: Fault, number: int) -> Run:
+    def inject(fault: Fault, number: int) -> Run:
         begun = time.monotonic()
         if STOP.is_set():
             return Run(fault.name, label, broken="interrupted")
@@ -75,9 +75,9 @@ def run_matrix(
     random.Random(count).shuffle(together)
     together.sort(key=lambda one_of: not one_of[0].slow)
     with linking_badly(ground), ThreadPoolExecutor(workers) as pool:
-        for future in [pool.submit(one, *one_of) for one_of in together]:
+        for future in [pool.submit(inject, *one_of) for one_of in together]:
             future.result()
     for one_of in wanted:
         if one_of[0].alone:
-            one(*one_of)
+            inject(*one_of)
     return runs

@@ -91,7 +91,7 @@ class Ground:
 
 def measure(ground: Ground, state_root: Path, rounds: int, collections: str = "") -> dict[str, list[float]]:
     """Seconds of each way in each round. The first `status` of a round finds no index."""
-    found: dict[str, list[float]] = {}
+    measured: dict[str, list[float]] = {}
     for _round in range(rounds):
         shutil.rmtree(state_root / "index", ignore_errors=True)
         for way, playbook, options in (
@@ -103,8 +103,8 @@ def measure(ground: Ground, state_root: Path, rounds: int, collections: str = ""
         ):
             place = None if way == "empty play" else state_root
             seconds = ground.seconds(playbook, *options, state_root=place, collections=collections)
-            found.setdefault(way, []).append(seconds)
-    return found
+            measured.setdefault(way, []).append(seconds)
+    return measured
 
 
 def table(rows: dict[str, dict[str, list[float]]]) -> str:

@@ -78,7 +78,7 @@ class Preflight:
     def look(self) -> dict[str, float]:
         """The cost of one node: the mean of the first, a middle and the last one. The others get copies of a report."""
         sampled = sorted({0, len(self.nodes) // 2, len(self.nodes) - 1})
-        found = [self.traced("node", node, "--ranks-per-node", str(self.ranks))[0] for node in sampled]
+        counted = [self.traced("node", node, "--ranks-per-node", str(self.ranks))[0] for node in sampled]
         report = (self.folder / f"{self.nodes[sampled[-1]]}.json").read_text()
         for number, name in enumerate(self.nodes):
             if number not in sampled:
@@ -86,7 +86,7 @@ class Preflight:
             lines = [f"[binding] task={number * self.ranks + rank} node={name} cpus=0-3 online=0-3 gpus=none\n"
                      for rank in range(self.ranks)]  # fmt: skip
             (self.folder / f"{name}.log").write_text("".join(lines))
-        return {kind: statistics.mean(counts[kind] for counts in found) for kind in KINDS}
+        return {kind: statistics.mean(counts[kind] for counts in counted) for kind in KINDS}
 
     def judge(self) -> tuple[dict[str, int], float]:
         """The cost of the first node's judgement of all, and its CPU seconds."""

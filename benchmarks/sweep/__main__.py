@@ -101,7 +101,7 @@ WAYS = ("plain `sbatch --array`", "ours, check mode", "ours, new", "ours again, 
 def measure(ground: Ground, rounds: int, elements: int) -> dict[str, list[Cost]]:
     """Run each way once per round, after a round that does not count; then once more to count commands and requests."""
     bench = Sweeps(ground, elements)
-    found: dict[str, list[Cost]] = {name: [] for name in WAYS}
+    measured: dict[str, list[Cost]] = {name: [] for name in WAYS}
     for number in range(rounds + 2):
         counting = number == rounds + 1
         print(f"[bench] round {number} of {rounds}{' (counting)' if counting else ''}", file=sys.stderr, flush=True)
@@ -115,8 +115,8 @@ def measure(ground: Ground, rounds: int, elements: int) -> dict[str, list[Cost]]
         bench.clear()
         for way, cost in zip(WAYS, costs):
             if number:
-                found[way].append(cost)
-    return found
+                measured[way].append(cost)
+    return measured
 
 
 def report(facts: dict[str, str], costs_of: dict[str, list[Cost]], rounds: int, elements: int) -> str:

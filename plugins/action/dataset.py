@@ -43,7 +43,7 @@ class ActionModule(Producer):
         what = dataset.read(options, Meter())
         size = sum(file.size for file in what.files)
         if size > _LARGE:
-            self.shown.say(f"read {amount(size)} in {len(what.files)} files of {what.said}")
+            self.shown.say(f"read {amount(size)} in {len(what.files)} files of {what.label}")
         result = self.follow(options, what.request.arguments())
         if result.get("failed") or "lacking" not in result:
             return result

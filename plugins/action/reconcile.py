@@ -73,7 +73,7 @@ class ActionModule(LaunchManyAction):
         origin = provenance_of(options["jobs"], cwd)
         name = options["set"] or set_name(options["jobs"], cwd, origin)
         ready = self._rendered(specs, options, name, origin)
-        self._warn(inside_code([(one.spec, one.rendered.first.snapshot) for one in ready.values()]))
+        self._warn(inside_code([(prepared.spec, prepared.rendered.first.snapshot) for prepared in ready.values()]))
         request = ReconcileRequest(
             state_root=_state_root(ready),
             set=name,
@@ -82,19 +82,19 @@ class ActionModule(LaunchManyAction):
             wanted=[
                 Wanted(
                     of,
-                    one.rendered.request["key"],
-                    one.spec.file,
-                    tuple(one.rendered.element_keys()),
-                    tuple(one.follows),
+                    prepared.rendered.request["key"],
+                    prepared.spec.file,
+                    tuple(prepared.rendered.element_keys()),
+                    tuple(prepared.follows),
                 )
-                for of, one in ready.items()
+                for of, prepared in ready.items()
             ],
         )
         runtime = _runtime(ready)
-        found = self._module(options, replace(request, runtime=runtime))
-        if found.get("failed"):
-            return found
-        steps = _steps(found["steps"], ready)
+        answer = self._module(options, replace(request, runtime=runtime))
+        if answer.get("failed"):
+            return answer
+        steps = _steps(answer["steps"], ready)
         stores = next(iter(ready.values())).rendered.first.arguments["stores"]
         self._tell(steps, ready, name, origin)
         result = {
@@ -106,10 +106,10 @@ class ActionModule(LaunchManyAction):
             "snapshots": None,
             "store_root": stores["store_root"],
             "store_group_writable": stores["store_group_writable"],
-            "slurm_commands": found["slurm_commands"],
+            "slurm_commands": answer["slurm_commands"],
             "diff": [_standing(steps)],
         }
-        if found["runtime_missing"] and not self._task.check_mode:
+        if answer["runtime_missing"] and not self._task.check_mode:
             runtime["files"] = next(iter(ready.values())).rendered.first.runtime
         self._act(options, replace(request, runtime=runtime), steps, ready, result)
         result["counts"] = {action: sum(step["action"] == action for step in steps) for action in plans.ACTIONS}
@@ -121,7 +121,9 @@ class ActionModule(LaunchManyAction):
         # If something must be built first, the action runs again afterwards, and reports these problems then.
         if problems and not result["missing"]:
             count = "1 launch was" if len(problems) == 1 else f"{len(problems)} launches were"
-            result.update(failed=True, msg="\n".join([f"{count} not possible:", *(f"  - {one}" for one in problems)]))
+            result.update(
+                failed=True, msg="\n".join([f"{count} not possible:", *(f"  - {problem}" for problem in problems)])
+            )
         return result
 
     def _warn(self, names: list[str]) -> None:
@@ -142,11 +144,11 @@ class ActionModule(LaunchManyAction):
             facts = {"job_file": {**origin, "path": spec.file, "set": name}}
             follows = [ready[index].spec.job.spec.name for index in stage.after]
             try:
-                one = self.rendered(stage, [before.rendered for before in ready], options["relaunch"], facts)
+                rendered = self.rendered(stage, [before.rendered for before in ready], options["relaunch"], facts)
             except RankzeroError as error:
                 raise RankzeroError(f"jobs: {spec.file}: {error.message}; nothing was done", **error.partial) from error
-            ready.append(_Ready(spec, one, follows))
-        return {one.spec.job.spec.name: one for one in ready}
+            ready.append(_Ready(spec, rendered, follows))
+        return {prepared.spec.job.spec.name: prepared for prepared in ready}
 
     def _module(self, options: Mapping[str, Any], request: ReconcileRequest) -> dict[str, Any]:
         """Call the module, to make the plan or to carry out the steps before the launches."""
@@ -189,11 +191,11 @@ class ActionModule(LaunchManyAction):
     def _batch(self, wanted: list[Step], ready: Mapping[str, _Ready]) -> str:
         """The launches of a plan, each after those that it follows, as text for the module."""
         of_name = {step["name"]: step for step in wanted if step["kind"] == "sweep" or step["action"] == "launch"}
-        launches = [_launch(of_name[name], one) for name, one in ready.items() if name in of_name]
+        launches = [_launch(of_name[name], prepared) for name, prepared in ready.items() if name in of_name]
         known = {
-            name: Before(one.rendered.request["token"], one.generation, one.jobs)
+            name: Before(prepared.rendered.request["token"], prepared.generation, prepared.jobs)
             for launch in launches
-            for name, one in ((name, ready[name]) for name in launch.follows)
+            for name, prepared in ((name, ready[name]) for name in launch.follows)
         }
         if not self._task.check_mode:
             shipped: dict[bytes, str] = {}
@@ -209,9 +211,9 @@ class ActionModule(LaunchManyAction):
     ) -> None:
         """Take over the outcome of one launch of the plan."""
         if self._task.check_mode:
-            one = ready[step["name"]].rendered.first
+            first = ready[step["name"]].rendered.first
             if answer["job"] and answer["job"]["launch_state"] == "planned" and answer["job"]["generation"] == 1:
-                result["diff"].append(compared(one, answer["predecessor"])[1])
+                result["diff"].append(compared(first, answer["predecessor"])[1])
             result["diff"] += answer["diff"]
             if answer["msg"]:
                 self._refused(step, answer)
@@ -240,11 +242,11 @@ class ActionModule(LaunchManyAction):
         if answer["msg"]:
             self._refused(step, answer)
             return False
-        one = ready[step["name"]]
+        prepared = ready[step["name"]]
         if not answer["missing"]:
             return True
         try:
-            needed = self.producers({"missing": answer["missing"]}, one.rendered.first, one.spec.job)
+            needed = self.producers({"missing": answer["missing"]}, prepared.rendered.first, prepared.spec.job)
         except RankzeroError as error:
             self._refused(step, {"msg": error.message})
             return False
@@ -274,16 +276,16 @@ class ActionModule(LaunchManyAction):
         display.display(f"{self._host}: {text}", color=color)
 
 
-def _launch(step: Step, one: _Ready) -> BatchLaunch:
+def _launch(step: Step, prepared: _Ready) -> BatchLaunch:
     """The launch of a step; for a sweep whose elements all exist, what is needed to record them."""
-    request = {**one.rendered.launch.arguments}
+    request = {**prepared.rendered.launch.arguments}
     if step["kind"] == "sweep":
         request["array"] = {**request["array"]}
     if step["anew"]:
         request.get("array", request).update(supersedes=True, relaunch="on_failure")
     # If all elements of a sweep are submitted, they need not be named.
-    narrowed = len(step["submits"]) < len(one.rendered.element_keys())
-    return BatchLaunch(step["name"], request, one.follows, list(step["submits"]) if narrowed else [])
+    narrowed = len(step["submits"]) < len(prepared.rendered.element_keys())
+    return BatchLaunch(step["name"], request, prepared.follows, list(step["submits"]) if narrowed else [])
 
 
 def _runtime(ready: Mapping[str, _Ready]) -> dict[str, Any]:
@@ -311,22 +313,22 @@ def _steps(planned: list[Step], ready: Mapping[str, _Ready]) -> list[Step]:
     return steps
 
 
-def _note(one: _Ready, step: Step) -> None:
+def _note(prepared: _Ready, step: Step) -> None:
     """Record what later launches must know about a launch that exists."""
-    one.generation = str(step["generation"] or "")
+    prepared.generation = str(step["generation"] or "")
     listed = step["elements"] if step["kind"] == "sweep" else [step] if step["action"] == "adopt" else []
-    one.jobs = [str(each["job_id"]) for each in listed if each["job_id"]]
+    prepared.jobs = [str(each["job_id"]) for each in listed if each["job_id"]]
 
 
 def _active(steps: list[Step]) -> list[str]:
     """The run directories of the specs' active launches."""
-    found: list[str] = []
+    run_dirs: list[str] = []
     for step in steps:
         if step["kind"] == "sweep" and step["file"]:
-            found += [each["run_dir"] for each in step["elements"]]
+            run_dirs += [each["run_dir"] for each in step["elements"]]
         elif step["action"] == "adopt" or (step["action"] == "launch" and step["done"]):
-            found += [step["run_dir"]] if step["run_dir"] else []
-    return found
+            run_dirs += [step["run_dir"]] if step["run_dir"] else []
+    return run_dirs
 
 
 def _standing(steps: list[Step]) -> dict[str, str]:

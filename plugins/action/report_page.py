@@ -24,14 +24,14 @@ class ActionModule(Action):
         super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(ACTION_ARGUMENTS)
         given = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}
-        found = call_module(self, "rankzero.slurm.report_page", given, task_vars, ACTION_ARGUMENTS)
-        if found.get("failed"):
-            return found
-        page = os.path.abspath(options["dest"] or default_path(found))
-        text, short = html(found), markdown(found)
+        answer = call_module(self, "rankzero.slurm.report_page", given, task_vars, ACTION_ARGUMENTS)
+        if answer.get("failed"):
+            return answer
+        page = os.path.abspath(options["dest"] or default_path(answer))
+        text, short = html(answer), markdown(answer)
         # Page and summary have the same name with another ending.
         summary = os.path.splitext(page)[0] + ".md"
-        result = {**found, "changed": True, "page": page, "bytes": len(text.encode()), "summary": summary}
+        result = {**answer, "changed": True, "page": page, "bytes": len(text.encode()), "summary": summary}
         if self._task.check_mode:
             return result
         os.makedirs(os.path.dirname(page), exist_ok=True)
@@ -41,6 +41,6 @@ class ActionModule(Action):
         asked = options["annotations"]
         quality = os.path.join(os.path.dirname(page), CODE_QUALITY)
         system = platform(os.environ) if asked == "auto" else asked
-        for line in annotate(found, system, short, quality, os.environ):
+        for line in annotate(answer, system, short, quality, os.environ):
             display.display(line)
         return result

@@ -1,10 +1,13 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pages and roles are written in plain English: phrases that may not return, each with what to write instead."""
+"""Pages and roles are written in plain English: phrases that may not return, each with what to
+write instead. Variables and parameters have names that say what they hold.
+"""
 
 from __future__ import annotations
 
+import ast
 import re
 
 from tests.repository import bullet_list, files, read
@@ -29,6 +32,8 @@ INSTEAD = {
 PHRASE = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, INSTEAD))})(?!\w)", re.IGNORECASE)
 PLACES = ("README.md", "docs/", "roles/", "playbooks/", "plugins/doc_fragments/")
 ENDINGS = (".md", ".rst", ".yml", ".py")
+#: Names of variables and parameters that say nothing about what they hold.
+GRAMMAR = ("found", "one", "said")
 
 
 def test_pages_and_roles_are_in_plain_english() -> None:
@@ -40,3 +45,18 @@ def test_pages_and_roles_are_in_plain_english() -> None:
         for match in PHRASE.finditer(line)
     ]
     assert not found, bullet_list(found)
+
+
+def test_variables_and_parameters_say_what_they_hold() -> None:
+    offenders = {
+        f"{path}:{node.lineno}: {name}"
+        for path in files()
+        if path.startswith("plugins/") and path.endswith(".py")
+        for function in ast.walk(ast.parse(read(path)))
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        for node in ast.walk(function)
+        if isinstance(node, (ast.arg, ast.Name))
+        for name in [node.arg if isinstance(node, ast.arg) else node.id]
+        if name in GRAMMAR
+    }
+    assert not offenders, "Name what it holds, such as findings, launch, message:\n" + bullet_list(sorted(offenders))

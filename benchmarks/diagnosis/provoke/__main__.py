@@ -92,7 +92,7 @@ def main(arguments: Sequence[str]) -> int:
         name = "provoke-site" if site else "provoke"
         with Ground(name, options.python, site=site, extra=extra) as ground:
 
-            def one(case: Case, ground: Ground = ground) -> str:
+            def provoked(case: Case, ground: Ground = ground) -> str:
                 try:
                     logs = ground.provoke(with_tools(case, options))
                 except Exception:
@@ -101,7 +101,7 @@ def main(arguments: Sequence[str]) -> int:
                 return keep(case, logs, options, extra)
 
             with ThreadPoolExecutor(options.parallel) as pool:
-                for message in pool.map(one, some):
+                for message in pool.map(provoked, some):
                     print(message, flush=True)
     if options.store:
         kept = store(options.out, {case.name: batch_of(case) for case in CASES})

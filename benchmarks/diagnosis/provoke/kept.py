@@ -98,7 +98,9 @@ def store(raw: Path, batches: dict[str, int], folder: Path = FOLDER) -> int:
     labels = []
     for path in sorted(raw.glob("*/label.json")):
         label = json.loads(path.read_text(encoding="utf-8"))
-        names = sorted((one.name for one in path.parent.iterdir() if one != path), key=lambda n: (n[:5] != "rank-", n))
+        names = sorted(
+            (file.name for file in path.parent.iterdir() if file != path), key=lambda n: (n[:5] != "rank-", n)
+        )
         single = len(names) == 1
         label["logs"] = [f"{label['id']}.log" if single else f"{label['id']}/{name}" for name in names]
         for name, target in zip(names, label["logs"]):
@@ -107,7 +109,7 @@ def store(raw: Path, batches: dict[str, int], folder: Path = FOLDER) -> int:
             if single:
                 renamed = {key: label[key] for key in ("root", "alike")}
                 renamed["root"] = renamed["root"] and renamed["root"].replace(name, f"{label['id']}.log")
-                renamed["alike"] = [one.replace(name, f"{label['id']}.log") for one in renamed["alike"]]
+                renamed["alike"] = [text.replace(name, f"{label['id']}.log") for text in renamed["alike"]]
                 label.update(renamed)
         label["batch"] = batches[label["id"]]
         labels.append(json.dumps(label, sort_keys=True))

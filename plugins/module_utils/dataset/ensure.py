@@ -215,7 +215,7 @@ class _Run:
         gone = sorted(set(self.broken) - items.keys())
         if gone:
             raise RankzeroError(
-                f"src: {', '.join(gone[:8])} is damaged here, and {source.said} no longer has it, so it cannot be "
+                f"src: {', '.join(gone[:8])} is damaged here, and {source.label} no longer has it, so it cannot be "
                 "repaired; set update: true to take what the source has now"
             )
         return [replace(items[path], sha256=known[path].sha256) for path in sorted(items)]
@@ -265,8 +265,8 @@ class _Run:
 
     def _lacking(self, wanted: stage.Need) -> list[tuple[str, int]]:
         """The files to transfer, each with the number of its bytes that are already here."""
-        begun = {path: part.size for path, part in wanted.found.items()}
-        complete = {path for path, part in wanted.found.items() if part.sha256}
+        begun = {path: part.size for path, part in wanted.parts.items()}
+        complete = {path for path, part in wanted.parts.items() if part.sha256}
         return [(item.path, begun.get(item.path, 0)) for item in wanted.lacking if item.path not in complete]
 
     def _result(self, manifest: Manifest | None, *, changed: bool, present: bool = True) -> dict[str, Any]:

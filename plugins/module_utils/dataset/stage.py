@@ -78,7 +78,7 @@ def verify(place: Place, manifest: Manifest, *, thorough: bool, meter: Meter) ->
     data = place.data(manifest.digest)
     meter.begin("verifying", size=manifest.size, files=len(manifest.files))
 
-    def one(file: File) -> tuple[File, str | None]:
+    def check(file: File) -> tuple[File, str | None]:
         path = os.path.join(data, file.path)
         try:
             if os.path.islink(path):
@@ -89,7 +89,7 @@ def verify(place: Place, manifest: Manifest, *, thorough: bool, meter: Meter) ->
         finally:
             meter.count(file.size, files=1)
 
-    seen = sorted(together(one, manifest.files, _threads()), key=lambda pair: pair[0].path)
+    seen = sorted(together(check, manifest.files, _threads()), key=lambda pair: pair[0].path)
     return replace(manifest, files=tuple(file for file, _why in seen)), {file.path: why for file, why in seen if why}
 
 
@@ -108,7 +108,7 @@ def wanted_items(source: Source, wanted: Wanted, parts: Parts | None, meter: Met
         if absent or without:
             problem, names = ("lacks", absent) if absent else ("has what the list lacks,", without)
             raise RankzeroError(
-                f"checksums: {source.said} {problem} {_some(names)}; correct {wanted.sums}, or exclude files"
+                f"checksums: {source.label} {problem} {_some(names)}; correct {wanted.sums}, or exclude files"
             )
         items = {name: replace(item, sha256=named[name]) for name, item in items.items()}
     if wanted.sha256 is not None:
@@ -116,7 +116,7 @@ def wanted_items(source: Source, wanted: Wanted, parts: Parts | None, meter: Met
             raise RankzeroError(f"sha256: is that of one file, and src has {len(items)}; give checksums instead")
         items = {name: replace(item, sha256=wanted.sha256) for name, item in items.items()}
     if not items:
-        raise RankzeroError(f"src: {source.said} has no file that matches include and exclude")
+        raise RankzeroError(f"src: {source.label} has no file that matches include and exclude")
     return [items[name] for name in sorted(items)]
 
 
@@ -125,7 +125,7 @@ def sums_of(source: Source, name: str, parts: Parts) -> dict[str, str]:
     here = Parts(f"{parts.folder}.sums")
     offered = source.listing(lambda path: path == name)
     if not offered:
-        raise RankzeroError(f"checksums: {source.said} has no {name}")
+        raise RankzeroError(f"checksums: {source.label} has no {name}")
     here.find(())
     [item] = source.bring(offered, here, Meter())
     with open(here.growing(item), encoding="utf-8", errors="surrogateescape") as stream:
@@ -134,13 +134,13 @@ def sums_of(source: Source, name: str, parts: Parts) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Need:
-    """The files to transfer: `lacking`; `found` has parts of them, and `there` the number of bytes already here.
+    """The files to transfer: `lacking`; `parts` has parts of them, and `there` the number of bytes already here.
 
     `kept`: files that are already complete.
     """
 
     lacking: tuple[Item, ...]
-    found: Mapping[str, Part]
+    parts: Mapping[str, Part]
     there: Mapping[str, int]
     kept: Mapping[str, File]
 
@@ -178,7 +178,7 @@ def need(staging: Staging, items: Sequence[Item]) -> Need:
 def bring(staging: Staging, wanted: Need) -> tuple[list[File], dict[str, str], dict[str, str]]:
     """Transfer what is needed: (all files, the path of each, stamps). Raises RankzeroError; complete parts are kept."""
     place, parts, known, meter, repair = staging.place, staging.parts, staging.known, staging.meter, staging.repair
-    complete = {path: part for path, part in wanted.found.items() if part.sha256}
+    complete = {path: part for path, part in wanted.parts.items() if part.sha256}
     meter.begin(
         BRINGING,
         size=wanted.size(),
@@ -315,7 +315,7 @@ def write_manifest(place: Place, manifest: Manifest) -> Manifest:
 def read_source(source: Streams, items: Iterable[Item], meter: Meter) -> list[File]:
     """The files of a source of streams, read without storing them. Raises RankzeroError."""
 
-    def one(item: Item) -> File:
+    def read(item: Item) -> File:
         total, size = hashlib.sha256(), 0
         with source.open(item, 0) as (_begins, blocks):
             for block in blocks:
@@ -324,7 +324,7 @@ def read_source(source: Streams, items: Iterable[Item], meter: Meter) -> list[Fi
                 meter.count(len(block))
         return File(item.path, total.hexdigest(), size)
 
-    return sorted(together(one, items, _threads()), key=lambda file: file.path)
+    return sorted(together(read, items, _threads()), key=lambda file: file.path)
 
 
 def _seen(data: str, file: File) -> File:

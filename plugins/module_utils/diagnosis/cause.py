@@ -78,12 +78,12 @@ class Cause:
 
 def find_cause(logs: Sequence[FileEvents], *, failed: bool = False) -> Cause:
     """The cause of the newest run in these logs. `failed`: it is known that it failed, so nothing is called healthy."""
-    found = _cause([(log, in_chains(current(log))) for log in logs])
-    if found.root is None and failed:
+    cause = _cause([(log, in_chains(current(log))) for log in logs])
+    if cause.root is None and failed:
         # What the program seems to have survived, it did not.
-        found = _cause([(log, in_chains([event for event in log.events if event.run == log.runs])) for log in logs])
-        return Cause(UNKNOWN, None, "low") if found.root is None else replace(found, confidence="low")
-    return found
+        cause = _cause([(log, in_chains([event for event in log.events if event.run == log.runs])) for log in logs])
+        return Cause(UNKNOWN, None, "low") if cause.root is None else replace(cause, confidence="low")
+    return cause
 
 
 def _cause(events_of: Sequence[tuple[FileEvents, list[Event]]]) -> Cause:

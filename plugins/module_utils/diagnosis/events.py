@@ -91,7 +91,7 @@ class _Stream:
     recent: list[int] = field(default_factory=list)
     since: int = 0
     # The line before the open traceback; whether it says that the program recovers.
-    said: str = ""
+    last_text: str = ""
     lived_with: bool = False
 
 
@@ -198,7 +198,7 @@ class Reader:
             if stream is None:
                 stream = streams[line.stream] = _Stream()
             event = self._event(line, stream, events)
-            stream.said = line.text
+            stream.last_text = line.text
             if events.done == line.number:
                 runs.finished()
             if event is None:
@@ -251,7 +251,7 @@ class Reader:
             _carried(text, stream, file_events)
             stream.headers = stream.headers + 1 if stream.open_traceback else 1
             stream.open_traceback, stream.frames, stream.indented, stream.column = True, "", False, 0
-            stream.lived_with = bool(phrases.RECOVERS.search(stream.said))
+            stream.lived_with = bool(phrases.RECOVERS.search(stream.last_text))
             return None
         if text[0] in " \t|\u2502\u256d\u2570":
             frame = phrases.FRAME.match(text)

@@ -53,7 +53,7 @@ class Source:
 
     commit: str
     files: tuple[File, ...]
-    said: str
+    label: str
     #: Their folder on this host; None where they come from the controller.
     folder: str | None = None
 
@@ -237,7 +237,7 @@ class _Staging:
 
     def _manifest(self, source: Source) -> Manifest:
         where = self.where
-        return Manifest(where.name, where.kind, source.commit, source.said, self.wanted, source.files)
+        return Manifest(where.name, where.kind, source.commit, source.label, self.wanted, source.files)
 
     def _predict(self, manifest: Manifest) -> dict[str, Any]:
         """The result of check mode, where `manifest` would become present."""

@@ -161,12 +161,12 @@ def recorder_variables(spec: LaunchSpec) -> list[Variable]:
     if spec.resources.nodes * (spec.launcher.ranks_per_node or gpus or 1) < 2:
         return []
     reason = f"the last {RECORDED} collectives of a rank are kept: a hang shows which rank is behind in which one"
-    found = [Variable("TORCH_FR_BUFFER_SIZE", RECORDED, reason, "hangs")]
+    variables = [Variable("TORCH_FR_BUFFER_SIZE", RECORDED, reason, "hangs")]
     if gpus:
         dump = "a collective that times out leaves the recorded ones in the run directory"
-        found.append(Variable("TORCH_NCCL_TRACE_BUFFER_SIZE", RECORDED, f"{reason} (torch before 2.9)", "hangs"))
-        found.append(Variable("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", dump, "hangs"))
-    return found
+        variables.append(Variable("TORCH_NCCL_TRACE_BUFFER_SIZE", RECORDED, f"{reason} (torch before 2.9)", "hangs"))
+        variables.append(Variable("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", dump, "hangs"))
+    return variables
 
 
 # What `debug` sets for every rank.

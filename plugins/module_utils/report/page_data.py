@@ -45,7 +45,7 @@ _METRIC_FILES = ("metric", "train", "log", "scalar", "history")
 class Metrics:
     """The metrics and steps of all attempts. `notes`: what could not be read, for people."""
 
-    found: MetricSet = field(default_factory=MetricSet)
+    collected: MetricSet = field(default_factory=MetricSet)
     ranks: list[RankSteps] = field(default_factory=list)
     attempt: int | None = None
     notes: list[str] = field(default_factory=list)
@@ -67,7 +67,7 @@ def page_data(run: RunDirectory, launch: LaunchReport, *, full: bool = True) -> 
         "finished_at": launch.finished_at, "wall_time": launch.wall_time, "now": time.time(),
         "world_size": (run.started() or {}).get("world_size"),
         "values": _values(launch),
-        "metrics": {name: series.as_dict() for name, series in metrics.found.series.items()},
+        "metrics": {name: series.as_dict() for name, series in metrics.collected.series.items()},
         "notes": _notes(metrics),
         "spec": {name: _clean(clean, value) for name, value in _flat(manifest.get("spec")).items()},
     }  # fmt: skip
@@ -75,15 +75,15 @@ def page_data(run: RunDirectory, launch: LaunchReport, *, full: bool = True) -> 
         return summary
     first_steps = {
         point.attempt: point.time
-        for series in metrics.found.series.values()
+        for series in metrics.collected.series.values()
         for point in reversed(series.points)
-        if point.time is not None and not metrics.found.estimated
+        if point.time is not None and not metrics.collected.estimated
     }
     last_steps = {
         point.attempt: point.time
-        for series in metrics.found.series.values()
+        for series in metrics.collected.series.values()
         for point in series.points
-        if point.time is not None and not metrics.found.estimated
+        if point.time is not None and not metrics.collected.estimated
     }
     phases = timeline(launch, first_steps, last_steps, time.time())
     began, ended = phases[0].began if phases else 0.0, phases[-1].ended if phases else 0.0
@@ -115,11 +115,11 @@ def _metrics(run: RunDirectory, spans: Sequence[Span], *, full: bool) -> Metrics
         folder = Beneath(run.file(os.path.join("logs", str(span.attempt))))
         logs = sorted((rank, name) for name in folder.names("") if (rank := rank_of(name)) is not None)[:MOST_RANKS]
         budget = max(4 * PART, min(MOST_OF_A_RANK, MOST_BYTES // max(1, len(logs) * len(spans))))
-        before = sum(series.count for series in metrics.found.series.values())
+        before = sum(series.count for series in metrics.collected.series.values())
         # Most programs print their metrics on the first rank, Megatron on the last.
         for _number, name in dict.fromkeys([*logs[:1], *logs[-1:]]):
-            read_metrics(metrics.found, folder, name, span)
-            if sum(series.count for series in metrics.found.series.values()) > before:
+            read_metrics(metrics.collected, folder, name, span)
+            if sum(series.count for series in metrics.collected.series.values()) > before:
                 break
         if full:
             ranks = [read_rank(folder, name, rank, budget) for rank, name in logs]
@@ -138,24 +138,24 @@ def _files(run: RunDirectory, metrics: Metrics, attempt: int) -> None:
         return
     lines = [name for name in names if name.endswith(".jsonl") and any(word in name.lower() for word in _METRIC_FILES)]
     for name in lines[:MOST_FILES]:
-        read_json_lines(metrics.found, Beneath(root), name, attempt)
+        read_json_lines(metrics.collected, Beneath(root), name, attempt)
     folders = sorted({os.path.dirname(name) for name in names if "tfevents" in os.path.basename(name)})
     for folder in folders[:MOST_FILES]:
-        note = read_event_files(metrics.found, os.path.join(root, folder), attempt)
+        note = read_event_files(metrics.collected, os.path.join(root, folder), attempt)
         if note:
             metrics.notes.append(note)
             break
 
 
 def _notes(metrics: Metrics) -> list[str]:
-    found, notes = metrics.found, list(metrics.notes)
-    if found.dropped:
-        notes.append(f"{found.dropped} values of further metrics were left out")
-    if found.estimated:
+    extracted, notes = metrics.collected, list(metrics.notes)
+    if extracted.dropped:
+        notes.append(f"{extracted.dropped} values of further metrics were left out")
+    if extracted.estimated:
         notes.append("the log lines have no time stamps: times of steps are estimated")
-    if found.shifted:
-        notes.append(f"the clocks of the log and of the job are {abs(found.shifted):.0f} s apart: corrected")
-    for name, series in found.series.items():
+    if extracted.shifted:
+        notes.append(f"the clocks of the log and of the job are {abs(extracted.shifted):.0f} s apart: corrected")
+    for name, series in extracted.series.items():
         if series.not_numbers:
             notes.append(
                 f"{name}: {series.not_numbers} of {series.count} values are not finite, the first at step "

@@ -65,15 +65,15 @@ def recorded(run: RunDirectory, attempt: int) -> list[JsonObject]:
 def dumps(run: RunDirectory, attempt: int) -> dict[int, tuple[Group, ...]]:
     """Rank -> its newest collectives, from the dumps that torch wrote at a timeout. What cannot be read is left out."""
     folder, read = os.path.join("stacks", str(attempt)), 0
-    found: dict[int, tuple[Group, ...]] = {}
+    newest: dict[int, tuple[Group, ...]] = {}
     for name in [] if run.foreign else run.names(folder):
         match = _DUMP.fullmatch(name)
         if match and read <= ALL_BYTES:
             with contextlib.suppress(OSError, Refused), regular(run.file(os.path.join(folder, name))) as stream:
                 content = stream.read(flight_recorder.MOST_BYTES + 1)
                 read += len(content)
-                found[int(match[1])] = groups_of(plain(content))
-    return found
+                newest[int(match[1])] = groups_of(plain(content))
+    return newest
 
 
 def _answers(run: RunDirectory, folder: str, number: str | None) -> list[JsonObject]:

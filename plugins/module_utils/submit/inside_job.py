@@ -32,14 +32,14 @@ class Inside:
         self.slurm = slurm
         self.sleep = sleep
         self.clock = clock
-        self.found: allocation.Allocation | None = None
+        self.allocation: allocation.Allocation | None = None
         self.nodes: list[str] = []
 
     def place(self) -> list[str]:
         """Look up the job and choose the nodes. Returns sentences on why the launch does not fit into the job."""
         if self.request.attach is None:
             raise RuntimeError("only a launch inside a running job looks at one")
-        self.found, self.nodes, problems = allocation.place(self.slurm, self.request.attach, self.clock)
+        self.allocation, self.nodes, problems = allocation.place(self.slurm, self.request.attach, self.clock)
         return problems
 
     def check(self, building: bool) -> checks.Checked:
@@ -56,22 +56,22 @@ class Inside:
     @property
     def described(self) -> str | None:
         """The job, its nodes and its remaining time, for people; None before the job was looked up."""
-        return allocation.described(self.found, self.nodes, self.clock()) if self.found else None
+        return allocation.described(self.allocation, self.nodes, self.clock()) if self.allocation else None
 
     def intent(self) -> dict[str, object]:
         """Return the additional fields of an intent in the journal: where to look for the step."""
-        return {"attach": self.found.job_id, "nodes": self.nodes} if self.found else {}
+        return {"attach": self.allocation.job_id, "nodes": self.nodes} if self.allocation else {}
 
     def start(self, run: RunDirectory, **identity: object) -> str:
         """Start the script of a generation as a step; return the step's id. `identity`: additional fields of an error.
 
         Raises SlurmError if the step cannot be started.
         """
-        if self.found is None:
+        if self.allocation is None:
             raise RuntimeError("a launch is started after its job has been looked at")
         runtime = next(str(ref["path"]) for ref in self.request.refs if ref["kind"] == "runtime")
         argv = step_argv(
-            job_id=self.found.job_id,
+            job_id=self.allocation.job_id,
             name=self.request.name_of(run.generation),
             nodes=self.nodes,
             run_dir=run.path,
@@ -83,7 +83,7 @@ class Inside:
             run.forget_secrets()
             run.record("rejected", message=start.complaint)
             raise SlurmError(
-                f"launcher.inside_job: the launch could not be started inside job {self.found.job_id}: "
+                f"launcher.inside_job: the launch could not be started inside job {self.allocation.job_id}: "
                 f"{start.complaint}",
                 **identity,
             )

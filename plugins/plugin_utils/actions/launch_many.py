@@ -32,8 +32,8 @@ class LaunchManyAction(LaunchAction):
     ) -> PreparedSweep:
         """The launches of a job with a section `sweep`."""
 
-        def prepared(one: Job, elements: Sequence[LaunchSpec]) -> Prepared:
-            return self.prepared(one, relaunch, facts, elements=elements, after=after)
+        def prepared(sweep_job: Job, elements: Sequence[LaunchSpec]) -> Prepared:
+            return self.prepared(sweep_job, relaunch, facts, elements=elements, after=after)
 
         return prepare_sweep(job, self.roots(job)[0], prepared)
 

@@ -58,14 +58,14 @@ def inside_code(launches: Sequence[tuple[Spec, Snapshot]]) -> list[str]:
     files = [os.path.realpath(spec.path) for spec, _snapshot in launches]
     # Job files below each folder of code. Many launches share one.
     below: dict[str, set[str]] = {}
-    found = []
+    names = []
     for spec, snapshot in launches:
         root = os.path.realpath(snapshot.src)
         if root not in below:
             below[root] = {os.path.relpath(file, root) for file in files}
         if not below[root].isdisjoint(entry.path for entry in snapshot.files):
-            found.append(spec.job.spec.name)
-    return sorted(found)
+            names.append(spec.job.spec.name)
+    return sorted(names)
 
 
 def read_folder(folder: str, cluster: Parameters | None, cwd: str) -> list[Spec]:

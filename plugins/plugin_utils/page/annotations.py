@@ -26,17 +26,17 @@ def platform(environment: Mapping[str, str]) -> str:
     return GITLAB if environment.get("GITLAB_CI") == "true" else NONE
 
 
-def failures(found: ModuleResult) -> list[tuple[str, str]]:
+def failures(result: ModuleResult) -> list[tuple[str, str]]:
     """(launch, message) of each launch that has failed."""
     return [
         (f"{row['name']}/{row['key'][:8]}/{row['generation']}", _message(row))
-        for row in found["launches"]
+        for row in result["launches"]
         if row["completed"] and state(row) == "failed"
     ]
 
 
 def annotate(
-    found: ModuleResult, system: str, summary: str, quality: str, environment: Mapping[str, str] | None = None
+    result: ModuleResult, system: str, summary: str, quality: str, environment: Mapping[str, str] | None = None
 ) -> list[str]:
     """The lines to print. Writes the summary of a job in GitHub Actions, or the report of GitLab at `quality`."""
     if system == GITHUB:
@@ -44,7 +44,7 @@ def annotate(
         if place:
             with open(place, "a", encoding="utf-8") as stream:
                 stream.write(summary)
-        return [f"::error title={_property(name)}::{_data(text)}" for name, text in failures(found)]
+        return [f"::error title={_property(name)}::{_data(text)}" for name, text in failures(result)]
     if system == GITLAB:
         rows = [
             {
@@ -52,7 +52,7 @@ def annotate(
                 "fingerprint": hashlib.sha256(name.encode()).hexdigest(),
                 "location": {"path": name, "lines": {"begin": 1}},
             }
-            for name, text in failures(found)
+            for name, text in failures(result)
         ]  # fmt: skip
         with open(quality, "w", encoding="utf-8") as stream:
             json.dump(rows, stream, indent=1)

@@ -22,22 +22,22 @@ def escaped(text: object) -> str:
     return _SPECIAL.sub(r"\\\1", printable(str(text), 300))
 
 
-def markdown(found: ModuleResult) -> str:
+def markdown(result: ModuleResult) -> str:
     """The summary of what the cluster returned."""
-    lines = [f"## {escaped(title(found))}", ""]
-    if found["kind"] == "launch":
-        lines += _launch(found["launches"][0])
-    elif found["kind"] == "sweep":
-        lines += _sweep(found["sweep"])
+    lines = [f"## {escaped(title(result))}", ""]
+    if result["kind"] == "launch":
+        lines += _launch(result["launches"][0])
+    elif result["kind"] == "sweep":
+        lines += _sweep(result["sweep"])
     else:
         names = ("launch", "job", "state", "nodes", "time", "message")
-        lines += _table(names, [_row(launch) for launch in found["launches"][:MOST_ROWS]])
-    if found["kind"] == "compare" and found["comparison"]:
+        lines += _table(names, [_row(launch) for launch in result["launches"][:MOST_ROWS]])
+    if result["kind"] == "compare" and result["comparison"]:
         rows = [
             (_named(row), row["nodes"], _number(row["seconds"]), _number(row["speed_up"]), _number(row["efficiency"]))
-            for row in found["comparison"]
+            for row in result["comparison"]
         ]
-        lines += ["", *_table(("launch", "nodes", found["time"], "speed-up", "efficiency"), rows)]
+        lines += ["", *_table(("launch", "nodes", result["time"], "speed-up", "efficiency"), rows)]
     return "\n".join(lines) + "\n"
 
 

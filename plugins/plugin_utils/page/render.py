@@ -29,9 +29,9 @@ FOLDER = os.path.join(os.path.dirname(__file__), "files")
 MOST_DATA = 700_000
 
 
-def html(found: ModuleResult) -> str:
-    """The page. `found`: the result of module report_page."""
-    found = {**found, "launches": [dict(launch) for launch in found["launches"]]}
+def html(result: ModuleResult) -> str:
+    """The page. `result`: the result of module report_page."""
+    result = {**result, "launches": [dict(launch) for launch in result["launches"]]}
     scripts = [_file("uPlot.iife.min.js"), _file("page.js")]
     styles = [_file("uPlot.min.css") + _file("page.css")]
     policy = (
@@ -43,25 +43,25 @@ def html(found: ModuleResult) -> str:
     )
     environment.filters.update(duration=duration, moment=moment, state=state)
     return environment.get_template("page.html.j2").render(
-        found=found,
-        differences=differences(found["launches"]) if found["kind"] == "compare" else [],
-        parameters=parameters(found) if found["kind"] == "sweep" else [],
-        title=title(found),
+        found=result,
+        differences=differences(result["launches"]) if result["kind"] == "compare" else [],
+        parameters=parameters(result) if result["kind"] == "sweep" else [],
+        title=title(result),
         policy=policy,
         scripts=[Markup(script) for script in scripts],
         styles=[Markup(style) for style in styles],
-        data=Markup(embedded(found)),
+        data=Markup(embedded(result)),
     )
 
 
-def title(found: ModuleResult) -> str:
+def title(result: ModuleResult) -> str:
     """The title of the page."""
-    launches = found["launches"]
-    if found["kind"] == "launch":
+    launches = result["launches"]
+    if result["kind"] == "launch":
         return f"{launches[0]['name']} {launches[0]['key'][:8]}/{launches[0]['generation']}"
-    if found["kind"] == "compare":
+    if result["kind"] == "compare":
         return "Comparison of " + ", ".join(dict.fromkeys(launch["name"] for launch in launches))
-    return f"Sweep {found['sweep']['name']}" if found["kind"] == "sweep" else "Launches"
+    return f"Sweep {result['sweep']['name']}" if result["kind"] == "sweep" else "Launches"
 
 
 def differences(launches: Sequence[ModuleResult]) -> list[tuple[str, list[str]]]:
@@ -71,25 +71,25 @@ def differences(launches: Sequence[ModuleResult]) -> list[tuple[str, list[str]]]
     return [(key, values) for key, values in rows if len(set(values)) > 1]
 
 
-def parameters(found: ModuleResult) -> list[str]:
+def parameters(result: ModuleResult) -> list[str]:
     """The names of a sweep's parameters."""
-    return list(dict.fromkeys(name for row in found["sweep"]["elements"] for name in row["parameters"]))
+    return list(dict.fromkeys(name for row in result["sweep"]["elements"] for name in row["parameters"]))
 
 
-def default_path(found: ModuleResult) -> str:
+def default_path(result: ModuleResult) -> str:
     """Where the page is written by default."""
-    if found["kind"] == "launch":
-        launch = found["launches"][0]
+    if result["kind"] == "launch":
+        launch = result["launches"][0]
         return os.path.join("runs", launch["name"], launch["key"], str(launch["generation"]), "report.html")
-    if found["kind"] == "sweep":
-        return os.path.join("runs", found["sweep"]["name"], "report.html")
-    return os.path.join("runs", "compare.html" if found["kind"] == "compare" else "report.html")
+    if result["kind"] == "sweep":
+        return os.path.join("runs", result["sweep"]["name"], "report.html")
+    return os.path.join("runs", "compare.html" if result["kind"] == "compare" else "report.html")
 
 
-def embedded(found: ModuleResult) -> str:
+def embedded(result: ModuleResult) -> str:
     """The data of the charts as JSON that cannot end its element. Of too many metrics the last ones are left out."""
-    data: dict[str, Any] = _finite({name: found[name] for name in ("kind", "launches", "sweep") if name in found})
-    if found["kind"] == "index":
+    data: dict[str, Any] = _finite({name: result[name] for name in ("kind", "launches", "sweep") if name in result})
+    if result["kind"] == "index":
         data["launches"] = []
     for launch in data["launches"]:
         for name in ("variables", "preflight", "cause", "provenance", "hours", "spec", "message"):

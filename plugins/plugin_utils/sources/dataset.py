@@ -27,16 +27,16 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Found:
-    """The files of `source`, which `said` names."""
+    """The files of `source`, which `label` names."""
 
     source: Local
     files: tuple[File, ...]
-    said: str
+    label: str
 
     @property
     def request(self) -> DatasetRequest:
         """The description of the dataset for the host."""
-        return DatasetRequest(self.files, self.said)
+        return DatasetRequest(self.files, self.label)
 
 
 def read(options: Parameters, meter: Meter) -> Found:

@@ -35,12 +35,12 @@ class Found:
 
     folder: str
     files: tuple[File, ...]
-    said: str
+    label: str
     commit: str | None = None
 
     def request(self, archive: str | None = None) -> JsonObject:
         """The description of the files for the host. `archive`: the archive there with the files that it lacked."""
-        return HubRequest(self.files, self.said, self.commit, archive).arguments()
+        return HubRequest(self.files, self.label, self.commit, archive).arguments()
 
 
 @contextlib.contextmanager

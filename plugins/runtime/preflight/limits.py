@@ -90,11 +90,11 @@ def of_queues(root, load):
     3 s, and so on.
     """
     why = f"{load.clients} connections of ranks and launchers arrive at once, and the others are sent again"
-    found = too_low(root, "net.core.somaxconn", load.clients, why)
+    findings = too_low(root, "net.core.somaxconn", load.clients, why)
     # With SYN cookies the kernel goes by somaxconn alone. Without, it keeps a quarter for hosts that it knows.
     if sysctl(root, "net.ipv4.tcp_syncookies") == 0:
-        found += too_low(root, "net.ipv4.tcp_max_syn_backlog", (load.clients * 4 + 2) // 3, why)
-    return found
+        findings += too_low(root, "net.ipv4.tcp_max_syn_backlog", (load.clients * 4 + 2) // 3, why)
+    return findings
 
 
 def of_files(root, load):

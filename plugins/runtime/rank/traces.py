@@ -87,7 +87,7 @@ def shortened(entries):
     newest = {}
     for entry in entries:
         newest[str(entry.get("process_group"))] = entry
-    kept = [entry for entry in list(newest.values())[-KEPT:] if all(entry is not one for one in entries[-4:])]
+    kept = [entry for entry in list(newest.values())[-KEPT:] if all(entry is not last for last in entries[-4:])]
     names = (
         "process_group", "collective_seq_id", "profiling_name", "input_sizes", "state", "retired", "is_p2p",
         "time_created_ns",

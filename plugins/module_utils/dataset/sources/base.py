@@ -42,9 +42,9 @@ class Failed(RankzeroError):
 
 
 class Source(ABC):
-    """A source of a dataset. `said` names it in messages and contains no secret."""
+    """A source of a dataset. `label` names it in messages and contains no secret."""
 
-    said = ""
+    label = ""
     parallel = 4
 
     @abstractmethod

@@ -23,7 +23,7 @@ class Local(Streams):
 
     def __init__(self, src: str) -> None:
         self.src = os.path.realpath(src)
-        self.said = src
+        self.label = src
         if not os.path.exists(self.src):
             raise RankzeroError(f"src: {src} is not on this host; give an existing file or folder")
         self.single = not os.path.isdir(self.src)

@@ -82,7 +82,7 @@ class Folders(Source):
         for item in items:
             path = os.path.join(folder, item.path)
             if os.path.islink(path) or not os.path.isfile(path):
-                raise RankzeroError(f"src: {item.path} of {self.said} is not a file; exclude it")
+                raise RankzeroError(f"src: {item.path} of {self.label} is not a file; exclude it")
             os.replace(path, parts.growing(item))
         with contextlib.suppress(OSError):
             remove_tree(folder)
@@ -116,7 +116,7 @@ class HubFiles(Folders):
     def __init__(self, src: str, revision: str | None, python: str | None, token_file: str | None) -> None:
         self.where = repository("", src, "dataset", revision or "main")
         self.hub = Hub(python or "python3", token_file, "fetch it elsewhere and use source: controller or rsync")
-        self.said = src
+        self.label = src
         self.commit = ""
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
@@ -145,7 +145,7 @@ class Rsync(Folders):
             raise RankzeroError(
                 f"src: {src!r} is not an rsync source; give host:/path, user@host:/path or rsync://host/module/path"
             )
-        self.src, self.said = src.rstrip("/"), src
+        self.src, self.label = src.rstrip("/"), src
         self.single = False
         self.environment = {**(os.environ if environment is None else environment), "LC_ALL": "C.UTF-8"}
         self.words = [program("rsync", "rsync"), "--timeout=300"]
@@ -177,7 +177,7 @@ class Rsync(Folders):
             inside = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
             if match[1] == "l" and (target.startswith("/") or inside.split("/")[0] == ".."):
                 raise RankzeroError(
-                    f"src: {self.said}/{name} is a link to a path outside of the folder, {target}; put what is meant "
+                    f"src: {self.label}/{name} is a link to a path outside of the folder, {target}; put what is meant "
                     "in its place, or leave it out (exclude)"
                 )
             # For the target of a link, neither size nor time is listed.
@@ -224,7 +224,7 @@ class Rsync(Folders):
             advice = "Mend src"
         elif "rsync: command not found" in done.stderr or "rsync: not found" in done.stderr:
             advice = "Install rsync on that host, too"
-        return RankzeroError(f"src: {self.said} cannot be read by rsync ({done.returncode}): {message}. {advice}.")
+        return RankzeroError(f"src: {self.label} cannot be read by rsync ({done.returncode}): {message}. {advice}.")
 
 
 class Objects(Streams):
@@ -237,7 +237,7 @@ class Objects(Streams):
                 f"src: {src!r} is not an rclone path; give remote:path without settings, with the remote as "
                 "`rclone listremotes` names it"
             )
-        self.src, self.said = src.rstrip("/"), src
+        self.src, self.label = src.rstrip("/"), src
         self.rclone = program("rclone", "object")
         self.single = False
 
@@ -283,7 +283,7 @@ class Objects(Streams):
             advice = "Mend src"
         elif re.search(r"AccessDenied|403|401|Unauthorized", done.stderr):
             advice = "Its settings (`rclone config`) lack the permission to list and read it"
-        raise RankzeroError(f"src: {self.said} cannot be read by rclone: {message}. {advice}.")
+        raise RankzeroError(f"src: {self.label} cannot be read by rclone: {message}. {advice}.")
 
 
 def _object(entry: dict[str, Any]) -> Item:

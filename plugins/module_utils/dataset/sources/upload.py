@@ -19,9 +19,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress
 class Sent(Source):
     """The source of a dataset whose pieces have all arrived."""
 
-    def __init__(self, files: Iterable[File], said: str) -> None:
+    def __init__(self, files: Iterable[File], source: str) -> None:
         self.items = [Item(file.path, file.size, file.sha256) for file in files]
-        self.said = said
+        self.label = source
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
         """The wanted files among those that the controller announced."""

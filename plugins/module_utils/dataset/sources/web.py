@@ -56,15 +56,15 @@ class Web(Streams):
             raise RankzeroError(f"src: {src!r} is not a URL; give http://HOST/... or https://HOST/...")
         if parts.password is not None:
             raise RankzeroError("src: the URL contains a password, which logs would show; put it into ~/.netrc.")
-        self.src, self.said = src, urlunsplit(parts._replace(query="", fragment=""))
+        self.src, self.label = src, urlunsplit(parts._replace(query="", fragment=""))
         self.folder = parts.path.endswith("/") or not parts.path
         if sums and not self.folder:
             raise RankzeroError(
-                f"checksums: requires a folder, but {self.said} does not end in /; give sha256 for a single file"
+                f"checksums: requires a folder, but {self.label} does not end in /; give sha256 for a single file"
             )
         if self.folder and not files and not sums:
             raise RankzeroError(
-                f"src: {self.said} is a folder, but a web server does not list the files of a folder; give "
+                f"src: {self.label} is a folder, but a web server does not list the files of a folder; give "
                 f"files or checksums"
             )
         self.names = [plain(name) for name in files] if self.folder else [plain(_last(parts.path))]
