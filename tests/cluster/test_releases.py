@@ -151,7 +151,8 @@ def test_the_role_finds_such_a_lab_as_it_asks_for_it(newer: LabCluster) -> None:
     left.mkdir()
     try:
         lab = newer.lab
-        sizes = {f"lab_cluster_{name}": getattr(lab, name) for name in ("name", "nodes", "cpus", "memory", "gpus")}
+        same = ("name", "nodes", "cpus", "memory", "gpus", "slurm_conf")
+        sizes = {f"lab_cluster_{name}": getattr(lab, name) for name in same}
         told = {"lab_cluster_slurm": lab.slurm, "lab_cluster_prune": True, "lab_cluster_root_packages": ["coreutils"]}
         done = playbook("--check", "-v", **sizes, **told)
         assert done.returncode == 0, done.stdout + done.stderr

@@ -128,9 +128,9 @@ class _Machine:
         else:
             values = self.since_mark()
         target = self.stack[-1]
-        if name.startswith("APPEND") and type(target) is list:
+        if name.startswith("APPEND") and isinstance(target, list):
             target.extend(values)
-        elif name.startswith("SETITEM") and type(target) is dict and len(values) % 2 == 0:
+        elif name.startswith("SETITEM") and isinstance(target, dict) and len(values) % 2 == 0:
             target.update(zip(values[::2], values[1::2]))
         else:
             raise Refused(f"{name} into another kind of value")
@@ -152,8 +152,8 @@ def groups_of(document: object) -> tuple[Group, ...]:
 
 def _group_of(entry: Mapping[Any, object]) -> Group | None:
     # Point-to-point operations have numbers of their own for each pair of ranks, which cannot be compared.
-    name, sequence = entry.get("process_group"), entry.get("collective_seq_id")
-    if not isinstance(name, (list, tuple)) or not name or type(sequence) is not int or entry.get("is_p2p") is True:
+    name, sequence = entry.get("process_group"), _integer(entry.get("collective_seq_id"))
+    if not isinstance(name, (list, tuple)) or not name or sequence is None or entry.get("is_p2p") is True:
         return None
     operation = str(entry.get("profiling_name"))[: 2 * WIDTH].rpartition(":")[2]
     sizes = entry.get("input_sizes")
@@ -167,20 +167,25 @@ def _group_of(entry: Mapping[Any, object]) -> Group | None:
     )  # fmt: skip
 
 
+def _integer(value: object) -> int | None:
+    """A whole number; None for a value of another type. Python counts a bool among the numbers."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def _is_shape(sizes: object) -> bool:
     """Whether a value is a list of a few lists of a few numbers. A list may contain itself."""
     return (
         isinstance(sizes, (list, tuple)) and len(sizes) <= 8
         and all(isinstance(size, (list, tuple)) and len(size) <= 8 for size in sizes)
-        and all(type(number) is int for size in sizes for number in size)
+        and all(_integer(number) is not None for size in sizes for number in size)
     )  # fmt: skip
 
 
 def _place(frames: list[Any] | tuple[Any, ...]) -> str:
     """The innermost line of the program itself."""
     for frame in frames[:200]:
-        if isinstance(frame, Mapping) and isinstance(frame.get("filename"), str) and type(frame.get("line")) is int:
-            file = frame["filename"]
+        file = frame.get("filename") if isinstance(frame, Mapping) else None
+        if isinstance(file, str) and _integer(frame.get("line")) is not None:
             if "/site-packages/" not in file and "/dist-packages/" not in file and "/lib/python3" not in file:
                 return printable(f"{file[-WIDTH:]}:{frame['line']}, in {str(frame.get('name'))[:WIDTH]}", 3 * WIDTH)
     return ""
