@@ -191,8 +191,8 @@ def playbooks() -> str:
     lines += ["## Variables of every playbook", "", *_variable_rows("train", variables.EVERYWHERE), ""]
     lines += ["## Short names of the job spec", ""]
     lines += [
-        "They override the job file for one launch: `-e nodes=8`. See [the job spec](job-spec.md). `args` is a list",
-        'of further arguments of the program, added to `command`: `-e \'{"args": ["--lr", "3e-4"]}\'`.',
+        "They override the job file for one launch: `-e nodes=8`. See [the job spec](job-spec.md). `program_args` is a",
+        'list of further arguments of the program, added to `command`: `-e \'{"program_args": ["--lr", "3e-4"]}\'`.',
         "",
     ]
     lines += ["| name | key |", "| --- | --- |"]

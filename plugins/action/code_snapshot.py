@@ -39,7 +39,7 @@ class ActionModule(Producer):
         if options["dirty"] == "refuse" and options["state"] == "present":
             refuse_changes(snapshot)
         large = snapshot.size > _WHOLE
-        result = self.call(**where, _request=SnapshotRequest(snapshot.digest, large).arguments())
+        result = self.call(**where, x_request=SnapshotRequest(snapshot.digest, large).arguments())
         base = result.pop("base", None)
         wanted = options["state"] == "present" and not self._task.check_mode
         if wanted and not result.get("failed") and not result["ref"]["present"]:
@@ -60,7 +60,7 @@ class ActionModule(Producer):
         sent = snapshot
         if base:
             tree = [(entry.kind, entry.sha256, entry.path) for entry in snapshot.files]
-            answer = self.call(**where, _request=SnapshotRequest(base=base, tree=tree).arguments())
+            answer = self.call(**where, x_request=SnapshotRequest(base=base, tree=tree).arguments())
             if answer.get("failed"):
                 return answer
             numbers = set(answer["lacking"])
@@ -76,7 +76,7 @@ class ActionModule(Producer):
             except OSError as error:
                 raise RankzeroError(f"code.src: the snapshot cannot be packed: {error}. Run again.") from error
             remote = self._connection._shell.join_path(self.send([archive]), "code.tar.gz")
-        return {**self.call(**where, _request=replace(request, archive=remote).arguments()), "sent": size}
+        return {**self.call(**where, x_request=replace(request, archive=remote).arguments()), "sent": size}
 
 
 def _too_large(snapshot: Snapshot) -> str:

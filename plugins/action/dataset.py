@@ -64,7 +64,7 @@ class ActionModule(Producer):
             while entries := pieces.write(piece):
                 start = time.monotonic()
                 remote = self._connection._shell.join_path(self.send([piece]), "piece")
-                taken = self.call(**options, _request=DatasetRequest(piece=remote, entries=entries).arguments())
+                taken = self.call(**options, x_request=DatasetRequest(piece=remote, entries=entries).arguments())
                 if taken.get("failed"):
                     return taken
                 now = time.monotonic()

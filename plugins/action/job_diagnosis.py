@@ -21,7 +21,7 @@ class ActionModule(Action):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        public = {name: spec for name, spec in DIAGNOSIS_SPEC.items() if not name.startswith("_")}
+        public = {name: spec for name, spec in DIAGNOSIS_SPEC.items() if not name.startswith("x_")}
         _checked, options = self.validate_argument_spec(public)
         arguments = {name: value for name, value in self._task.args.items() if name != "code_roots"}
         if options["families"]:
@@ -31,7 +31,7 @@ class ActionModule(Action):
 
             try:
                 roots = Roots.of(options["code_roots"], os.getcwd())
-                arguments["_families"] = load_families(options["families"], os.getcwd(), roots)
+                arguments["x_families"] = load_families(options["families"], os.getcwd(), roots)
             except RankzeroError as error:
                 return {"failed": True, "msg": error.message, **error.partial}
         return call_module(self, "rankzero.slurm.job_diagnosis", arguments, task_vars, DIAGNOSIS_SPEC)

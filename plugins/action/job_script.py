@@ -45,7 +45,7 @@ class ActionModule(LaunchAction):
                 "world_size": prepared.plan.topology.world_size,
             }
             if arguments.get("path"):
-                given = {"job": arguments["job"], "path": arguments["path"], "_script": files["job.sbatch"]}
+                given = {"job": arguments["job"], "path": arguments["path"], "x_script": files["job.sbatch"]}
                 return {**result, **call_module(self, "rankzero.slurm.job_script", given, task_vars, JOB_SCRIPT)}
             return result
         except RankzeroError as error:

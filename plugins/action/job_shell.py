@@ -97,7 +97,7 @@ class ActionModule(LaunchAction):
             "attach": asked and asdict(asked),
             **({"environments": plan.environments_inside} if plan.environments_inside else {}),
         }
-        given = {"job": arguments["job"], "_request": request}
+        given = {"job": arguments["job"], "x_request": request}
         result = self.call("rankzero.slurm.job_shell", given, task_vars, JOB_SHELL)
         if result.get("failed"):
             return result

@@ -56,7 +56,7 @@ class ActionModule(Action):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        public = {name: spec for name, spec in WAIT_SPEC.items() if not name.startswith("_")}
+        public = {name: spec for name, spec in WAIT_SPEC.items() if not name.startswith("x_")}
         _checked, self._options = self.validate_argument_spec(public)
         self._task_vars = task_vars or {}
         self._host = self._task_vars.get("inventory_hostname", "localhost")
@@ -139,7 +139,7 @@ class ActionModule(Action):
         """What the module knows now. `asked`: at the end of a wait, its queries to Slurm in the last minute."""
         given = {name: value for name, value in self._task.args.items() if name != "logs_dest"}
         logs = self._logs.request() if self._logs else None
-        arguments = {**given, **self._same, "_settle": settle, "_asked": asked, "_logs": logs}
+        arguments = {**given, **self._same, "x_settle": settle, "x_asked": asked, "x_logs": logs}
         return call_module(self, "rankzero.slurm.job_wait", arguments, self._task_vars, WAIT_SPEC)
 
     def _line(self, text: str, color: str | None) -> None:

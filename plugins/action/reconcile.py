@@ -152,7 +152,7 @@ class ActionModule(LaunchManyAction):
 
     def _module(self, options: Mapping[str, Any], request: ReconcileRequest) -> dict[str, Any]:
         """Call the module, to make the plan or to carry out the steps before the launches."""
-        given = {"jobs": options["jobs"], "_request": request.arguments()}
+        given = {"jobs": options["jobs"], "x_request": request.arguments()}
         return self.call("rankzero.slurm.reconcile", given, self._task_vars, {**ARGUMENTS, **REQUEST})
 
     def _act(

@@ -10,8 +10,6 @@ name: records
 type: notification
 short_description: Write the results of this collection's tasks to a file
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
 description:
   - Appends one JSON object per task to a file, with C(host), C(action), C(outcome) and C(result). The outcome is V(ok),
     V(failed), V(ignored) (a failure that the playbook ignores) or V(unreachable).

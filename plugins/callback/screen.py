@@ -24,8 +24,6 @@ extends_documentation_fragment:
   - result_format_callback
 requirements:
   - Set it as stdout callback, C(stdout_callback = rankzero.slurm.screen) in section C([defaults]) of C(ansible.cfg).
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""

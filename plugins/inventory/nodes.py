@@ -9,8 +9,6 @@ DOCUMENTATION = r"""
 name: nodes
 short_description: Nodes of a Slurm cluster as hosts
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
 description:
   - Makes a host of every node that C(scontrol show node) names, with its state, partitions, features, GPUs, CPUs and
     memory as variables that begin with C(slurm_).

@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: cluster_info
 short_description: Gather facts and limits of a Slurm cluster
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Gathers the facts that a launch depends on. These are version, controllers, partitions with their limits, states
     and features of the nodes, GPU types, accounting, container runtimes, and the settings of C(slurm.conf) that affect

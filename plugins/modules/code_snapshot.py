@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: code_snapshot
 short_description: Publish a read-only copy of a program's files on the cluster
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Takes the files of a folder on the controller and publishes them, read-only, as C(store_root/code/DIGEST) on the
     cluster. The digest covers names, contents, execute bits and link targets, so the same tree is sent only once,
@@ -73,7 +72,7 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  _request:
+  x_request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 notes:
@@ -191,7 +190,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import E
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """The action plugin of the same name says which tree it is, and brings the archive when it is asked to."""
-    request = SnapshotRequest.of(module.params["_request"] or {})
+    request = SnapshotRequest.of(module.params["x_request"] or {})
     store_root = module.params["store_root"]
     if request.base and not request.archive:
         return {"changed": False, "lacking": lacking(store_root, request.base, request.tree)}

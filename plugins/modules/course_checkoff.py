@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: course_checkoff
 short_description: Check which tasks of a course each student has completed, and by what evidence
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Reads the run directories of a class that M(rankzero.slurm.course_class) created, asks accounting once for all
     jobs, and checks each task of each student.

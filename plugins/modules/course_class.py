@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: course_class
 short_description: Create a class on a cluster, with a folder, an account and limits for each student
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Creates a folder for each student on shared storage. In Slurm's accounting it creates an account for the class, one
     below it for each student, and the limits of both.

@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: dataset
 short_description: Stage a complete and verified dataset for jobs
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Stages the files of a dataset in the store of a cluster, from the controller, a path of the cluster, a web server,
     another host by rsync, the Hugging Face hub, or an object store.
@@ -146,7 +145,7 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  _request:
+  x_request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 notes:
@@ -264,7 +263,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.ensure impo
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     options = {name: module.params[name] for name in DATASET}
-    return run(options, module.params["_request"] or {}, check_mode=module.check_mode)
+    return run(options, module.params["x_request"] or {}, check_mode=module.check_mode)
 
 
 def main() -> None:

@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: extra_variables
 short_description: Refuse misspelt extra variables
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Fails if the command line sets an extra variable (C(-e NAME=VALUE)) that the playbook does not take and nothing else
     defines. Ansible itself accepts any name, so a misspelt one would have no effect.

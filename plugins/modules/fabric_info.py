@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: fabric_info
 short_description: Show which variables a fabric sets, and why
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Checks the fabrics of a cluster and compares one of them with the site's own files on this host
     (C(/etc/nccl.conf), C(/etc/rccl.conf) and those in the user's home). The files on the nodes may differ.

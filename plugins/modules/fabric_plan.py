@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: fabric_plan
 short_description: Plan an all-reduce sweep over nodes
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Creates the job spec of a sweep for M(rankzero.slurm.job). The job measures all-reduces in rounds of disjoint pairs
     of nodes and then over all nodes at once, from small sizes to large ones, and compares candidate settings.

@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: fabric_report
 short_description: Report slow nodes of a fabric sweep, and write the best settings
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Reads the measurements of a sweep of M(rankzero.slurm.fabric_plan), shows bandwidth by size and by node, and reports
     nodes or pairs that are outliers, or that everything is slow. You can run it again with other thresholds.

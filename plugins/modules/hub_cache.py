@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: hub_cache
 short_description: Stage a model, tokenizer or dataset in the cache of the Hugging Face libraries
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Stages the files of a Hugging Face hub repository on the cluster, in the layout of the hub's own cache below
     C(HF_HOME). A job on nodes without a network then loads it by its usual name, as with
@@ -118,7 +117,7 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  _request:
+  x_request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 notes:

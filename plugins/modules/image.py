@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: image
 short_description: Build a container image once, as one reproducible file for all nodes
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Builds C(store_root/images/KEY/image.sqsh) on the cluster, a squashfs file for pyxis and enroot, apptainer, and the
     job's runtime V(oci). The source is a Containerfile, a Debian suite, a root file system, an image of a registry, an
@@ -135,7 +134,7 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  _request:
+  x_request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 notes:

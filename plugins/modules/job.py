@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job
 short_description: Launch a job on Slurm exactly once
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Turns a job spec into a launch. The layers (cluster, job, overrides) are merged and checked on the controller, the
     batch script is rendered there, and a single call on the cluster submits it or adopts the existing launch.
@@ -53,10 +52,10 @@ options:
       - Show every environment variable of the ranks with its value, the reason, and who set it. Check mode always does.
     type: bool
     default: false
-  _request:
+  x_request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
-  _runtime:
+  x_runtime:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 seealso:
@@ -302,7 +301,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     def launcher_of(request: dict[str, Any], submitter: str) -> Launcher:
         return Launcher(Request.of(request, submitter), slurm, check_mode=module.check_mode)
 
-    secrets_file = module.params["_request"].get("secrets_file")
+    secrets_file = module.params["x_request"].get("secrets_file")
     return carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)
 
 

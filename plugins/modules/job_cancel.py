@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job_cancel
 short_description: Cancel the active jobs of recorded launches
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Cancels the active job of the launch selected by O(run_dir), O(job_id), or O(name) with O(key) and O(generation).
     The job file is not needed. To cancel what a job file describes, use O(rankzero.slurm.job#module:state=absent).

@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job_compare
 short_description: Compare the results of launches
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Shows the numbers in the artifacts of launches that have succeeded, side by side, with speed-up and efficiency
     against the first launch. Speed-up is the time of the first launch divided by the time of this one. Efficiency is

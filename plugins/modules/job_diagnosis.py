@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job_diagnosis
 short_description: Find out why a job failed
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Reads the logs of every rank of a launch, of the batch script and the launcher, and the records of the job and of
     Slurm about its end. Reports one cause with its line, rank and node, its consequences, and a remedy in terms of
@@ -52,7 +51,7 @@ options:
     type: list
     elements: str
     default: []
-  _families:
+  x_families:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: list
     elements: dict

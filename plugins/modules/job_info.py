@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job_info
 short_description: Report the state of launches
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Reports the launches selected by O(name), O(key), O(generation), O(job_id) or O(run_dir), or all launches, from
     their run directories and from Slurm's information about their jobs.
@@ -138,8 +137,9 @@ launches:
       type: float
     progress:
       description:
-        - How far a running launch is, with C(step), C(total), C(loss) and C(seconds_left), from the log of its first or
-          last rank. A value that the log does not show is null.
+        - How far a running launch is, with C(step), C(total), C(loss), C(seconds_left) and C(step_age) (seconds since
+          the last step), from the log of its first or last rank. A value that the log does not show is null.
+        - C(seconds_left) is null while the next step is late.
         - Null if the launch does not run, or if no log shows a step.
       type: dict
     artifact:

@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job_logs
 short_description: Fetch the logs of every rank of a launch
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Copies the logs of a launch to the controller. These are the logs of the batch script, the launcher and every
     rank, of every attempt, in the same layout as on the cluster.
@@ -75,7 +74,7 @@ options:
     description: As in M(rankzero.slurm.job_wait).
     type: int
     default: 120
-  _request:
+  x_request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 seealso:
@@ -185,7 +184,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """One round: says what is new and packs it. The action plugin of the same name fetches and unpacks the archive."""
     run = one_run(module.params)
-    request = FetchRequest.of(module.params["_request"] or {})
+    request = FetchRequest.of(module.params["x_request"] or {})
     # Asked before the logs are looked at: what is written until the end is then still fetched.
     over = is_over(run, Slurm(), ask=request.ask, often=module.params["follow"])
     redactor = redactor_of(run) if module.params["redact"] else PLAIN

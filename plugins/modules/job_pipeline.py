@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job_pipeline
 short_description: Launch jobs that depend on each other
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Submits several jobs at once. Each starts when its predecessors have succeeded (C(--dependency=afterok); a job
     fails without a valid artifact). The jobs may include sweeps.

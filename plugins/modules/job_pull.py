@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job_pull
 short_description: Fetch the artifact and other outputs of a launch
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Copies the artifact of a launch, or files and folders that you name, from the working directory of its ranks to the
     controller.
@@ -46,7 +45,7 @@ options:
     description: As in M(rankzero.slurm.job_wait).
     type: int
     default: 120
-  _request:
+  x_request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 seealso:
@@ -171,7 +170,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """One round, or the digests at the end. The action plugin of the same name fetches and compares."""
     run = one_run(module.params)
-    request = FetchRequest.of(module.params["_request"] or {})
+    request = FetchRequest.of(module.params["x_request"] or {})
     paths = chosen_paths(run, module.params["paths"])
     if request.digests:
         return verification(run, paths, request.have).result()

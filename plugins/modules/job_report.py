@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job_report
 short_description: Show the result of a launch
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Shows the result card of a launch, with job, state, nodes, wall time, the artifact's values and the path of the
     logs, and fails unless the result is valid.

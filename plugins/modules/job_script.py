@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job_script
 short_description: Render the batch script of a job without submitting it
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Renders the same script as M(rankzero.slurm.job) and returns it. With O(path) the script is also written on the
     host.
@@ -30,7 +29,7 @@ options:
   path:
     description: File on the host to write the script to. Its folder must exist.
     type: path
-  _script:
+  x_script:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: str
 """
@@ -93,7 +92,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish impor
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    return write_text(module.params["path"], module.params["_script"], check_mode=module.check_mode)
+    return write_text(module.params["path"], module.params["x_script"], check_mode=module.check_mode)
 
 
 def main() -> None:

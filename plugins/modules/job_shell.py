@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job_shell
 short_description: Open an interactive shell with a job's resources and environment, or show the commands
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Shows the two commands for an interactive session in place of a job. C(salloc) allocates the resources of the job,
     C(srun --pty) opens a shell on the first node. With C(launcher.inside_job) only the second is needed.
@@ -36,7 +35,7 @@ options:
       - Open the shell. Requires a terminal and a local or SSH connection; over SSH it runs the user's own C(ssh -t).
     type: bool
     default: false
-  _request:
+  x_request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 seealso:
@@ -129,7 +128,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.shell_sessio
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
-    result = prepare(slurm, **module.params["_request"], check_mode=module.check_mode)
+    result = prepare(slurm, **module.params["x_request"], check_mode=module.check_mode)
     return {**result, "warnings": slurm.notes}
 
 

@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job_sweep
 short_description: Launch one job with many values as a job array, each element exactly once
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Turns a job spec with a section C(sweep) (grid, zip, list or random) into one job array, or several if the sweep
     is larger than the cluster's MaxArraySize.
@@ -53,13 +52,13 @@ options:
     type: str
     choices: [on_failure, always, never]
     default: on_failure
-  _request:
+  x_request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
-  _runtime:
+  x_runtime:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
-  _secrets_file:
+  x_secrets_file:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: path
 seealso:
@@ -215,7 +214,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_reques
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    slurm, secrets_file = Slurm(), module.params["_secrets_file"]
+    slurm, secrets_file = Slurm(), module.params["x_secrets_file"]
 
     def launcher_of(given: dict[str, Any], submitter: str) -> SweepLauncher:
         request = SweepRequest.of({**given, "only": module.params["elements"]}, submitter, secrets_file)

@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job_sweep_info
 short_description: Report the results of a sweep and its best element
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Reports every element of a sweep with its values, state and artifact, and the best element by a number in the
     artifact. Shows a table, and writes C(results.csv) and C(results.json) on the controller.

@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: job_wait
 short_description: Wait for a launch and show its progress
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Waits until a launch has started, has produced a valid artifact, has logged a certain line, or has ended.
     Meanwhile it shows why the job is pending, what would help and when Slurm expects it to start, its nodes, the step
@@ -70,14 +69,14 @@ options:
       - If the launch named by O(run_dir) has ended, and what is new in its logs is at most 1 MiB, the logs come along,
         and RV(logs) is returned.
     type: path
-  _settle:
+  x_settle:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: float
     default: 0.0
-  _asked:
+  x_asked:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: int
-  _logs:
+  x_logs:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 seealso:
@@ -315,19 +314,19 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     """One look: the waiting itself is done by the action plugin of the same name, on the controller."""
     slurm = Slurm()
     runs = chosen_runs(module.params)
-    results = [result.as_dict() for result in final_reports(slurm, runs, settle=module.params["_settle"])]
+    results = [result.as_dict() for result in final_reports(slurm, runs, settle=module.params["x_settle"])]
     for result, run in zip(results, runs):
         result.update(progress=None, matched=None, proven=result["success"])
-        if result["completed"] and module.params["_logs"] and not module.check_mode:
+        if result["completed"] and module.params["x_logs"] and not module.check_mode:
             # Before the secrets are removed, which are replaced in the logs.
-            result["_logs"] = packed(run, FetchRequest.of(module.params["_logs"]), redactor_of(run))
+            result["_logs"] = packed(run, FetchRequest.of(module.params["x_logs"]), redactor_of(run))
         # A job that Slurm ended, or that never began, has not done it itself.
         if result["completed"] and not module.check_mode and not is_foreign(run.path):
             run.forget_secrets()
         if module.params["until"] == "artifact" and not result["completed"]:
             result["_proof"] = proof_of(run)
-    if module.params["_asked"] is not None:
-        budget.drop(module.params["_asked"])
+    if module.params["x_asked"] is not None:
+        budget.drop(module.params["x_asked"])
     counts = {"waited": 0.0, "polls": 0, "slurm_commands": slurm.commands, "warnings": slurm.notes}
     if module.params["run_dirs"] is None:
         return {"changed": False, **results[0], **counts, "choice": choice_made(module.params, runs[0])}

@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: node_exclusion
 short_description: Exclude nodes from the next launches, or use them again
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - If a job's preflight finds an unfit node, the next launches on the cluster exclude that node for some time
     (C(preflight.exclude_for) of the job spec). This module removes nodes from that list, or adds nodes to it.

@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: reconcile
 short_description: Make a cluster match a folder of job specs
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Reads every job file of a folder, compares the specs with the launches on the cluster, shows a plan with a reason
     for each line, and carries it out. Each spec is launched exactly once, as by M(rankzero.slurm.job).
@@ -89,7 +88,7 @@ options:
     description: Maximum number of generations of one launch with O(relaunch=on_failure).
     type: int
     default: 3
-  _request:
+  x_request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 seealso:
@@ -232,12 +231,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.batch i
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import BatchLaunch, unpacked
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import is_present
 
-ARGUMENT_SPEC = {**ARGUMENTS, "_request": {"type": "dict"}}
+ARGUMENT_SPEC = {**ARGUMENTS, "x_request": {"type": "dict"}}
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """The cluster's half: plan, register, cancel, launch. The action plugin of the same name reads the folder."""
-    slurm, request = SlurmOfMany(), ReconcileRequest.of(module.params["_request"])
+    slurm, request = SlurmOfMany(), ReconcileRequest.of(module.params["x_request"])
     result: dict[str, Any] = {"changed": False}
     if request.steps is None:
         result["steps"] = [asdict(step) for step in planned(slurm, request)]

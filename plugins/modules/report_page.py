@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: report_page
 short_description: Write a page about launches
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Writes one self-contained HTML file on the controller. It shows one launch, several launches side by side, a
     sweep, or a list of launches with a search. It works offline, and no request leaves the page.

@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: store_prune
 short_description: Remove files that no launch has used for a number of days
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Removes run directories of launches that ended more than O(older_than) days ago, and code snapshots, environments,
     sets of packages, images, datasets, job runtimes, archives, folders of interactive sessions and cached answers of

@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: uv_cache
 short_description: Create and verify a set of packages for hosts without a network
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Collects the dependencies of a C(pyproject.toml) for a given platform and Python in C(store_root/packages/KEY). The
     set is a wheelhouse (the wheels with their hashes) or a cache of uv, and includes uv itself. Hosts without access to
@@ -110,7 +109,7 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  _request:
+  x_request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 notes:

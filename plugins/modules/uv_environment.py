@@ -9,8 +9,7 @@ DOCUMENTATION = r"""
 module: uv_environment
 short_description: Build and verify a project's Python environment once for all ranks
 version_added: 0.1.0
-author:
-  - The rankzero.slurm authors (!UNKNOWN)
+author: []
 description:
   - Builds the environment of a C(pyproject.toml) with uv, in C(store_root/environments/KEY) on the cluster. The key is
     computed from the recipe (the text of C(pyproject.toml) and C(uv.lock), O(extras), O(python), O(torch)). It is known
@@ -135,7 +134,7 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  _request:
+  x_request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 notes:

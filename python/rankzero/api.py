@@ -216,7 +216,7 @@ def _job_variables(
     return {
         "job": dict(job) if isinstance(job, Mapping) else str(job),
         **({"nodes": nodes} if nodes else {}),
-        **({"args": list(arguments)} if arguments else {}),
+        **({"program_args": list(arguments)} if arguments else {}),
         **({"launch_overrides": changes} if changes else {}),
     }
 

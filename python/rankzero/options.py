@@ -255,5 +255,7 @@ def verb_parser(top: Parser, verb: str) -> argparse.ArgumentParser:
 def _nearest(word: str, known: Any) -> str:
     import difflib
 
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
+    # `--gpus` means --gpus-per-node, although --gbs has more similar letters.
+    longer = sorted((name for name in known if len(word) > 2 and name.startswith(word)), key=len)
+    near = longer or difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
     return f"; did you mean {near[0]}?" if near else ""

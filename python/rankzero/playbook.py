@@ -136,8 +136,8 @@ def play(call: Call, *, verbose: int = 0, output: Any = None, listener: Callable
             print(shlex.join(call.argv()), file=sys.stderr, flush=True)
         environment = surroundings(os.environ, path, verbose=verbose)
         environment["RANKZERO_OPTIONS"] = shlex.join(call.options)
-        if call.playbook == "lab" and not call.inventory:
-            # The lab needs no inventory. Ansible would warn twice that there is none.
+        if not call.inventory:
+            # Ansible would warn twice that there is none. The lab needs none, and other playbooks say so themselves.
             environment.setdefault("ANSIBLE_LOCALHOST_WARNING", "false")
             environment.setdefault("ANSIBLE_INVENTORY_UNPARSED_WARNING", "false")
         rc = _attached(argv, environment, output) if listener is None else _heard(argv, environment, listener)

@@ -108,7 +108,7 @@ def _job(given: Namespace) -> dict[str, Any]:
     return {
         "job": given.job,
         **short,
-        **({"args": given.arguments} if given.arguments else {}),
+        **({"program_args": given.arguments} if given.arguments else {}),
         **({"launch_overrides": changes} if changes else {}),
     }
 

@@ -229,7 +229,7 @@ def test_a_set_of_packages_travels_to_a_head_without_a_way_out(desk: Desk) -> No
 @pytest.mark.parametrize(
     ("module", "options", "said"),
     [
-        (PACKAGES, {"verify": False, "_request": {"offer": {"folder": "/x", "sha256": "y"}}}, "_request"),
+        (PACKAGES, {"verify": False, "x_request": {"offer": {"folder": "/x", "sha256": "y"}}}, "x_request"),
         (PACKAGES, {"source": "/nonexistent"}, "source: /nonexistent on this host is neither a set of packages"),
         (ENVIRONMENT, {"platform": "x86_64-manylinux_2_28"}, "platform: requires mode cache or wheelhouse"),
         (ENVIRONMENT, {"mode": "conda", "file": "a.yml", "torch": "cpu"}, "torch: nothing for mode conda"),
@@ -247,7 +247,7 @@ def test_what_nobody_reaches_is_said(desk: Desk) -> None:
 
 
 def test_a_task_cannot_speak_for_the_action(desk: Desk) -> None:
-    assert "_request" in desk.refused(CODE, src=str(desk.project), _request={"digest": "0" * 64, "archive": "/x"})
+    assert "x_request" in desk.refused(CODE, src=str(desk.project), x_request={"digest": "0" * 64, "archive": "/x"})
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_a_task_cannot_speak_for_the_action(desk: Desk) -> None:
         ({"store_root": "store"}, "store_root: 'store' is not an absolute path on the cluster"),
         ({"extra": ["more"]}, "extra"),
         ({"mode": "sealed", "compression": "gzip"}, "compression"),
-        ({"_request": {"pyproject": "", "uv": "/bin/false"}}, "_request"),
+        ({"x_request": {"pyproject": "", "uv": "/bin/false"}}, "x_request"),
     ],
 )
 def test_bad_options(desk: Desk, options: dict[str, Any], said: str) -> None:

@@ -215,7 +215,7 @@ def test_megatron_bridge_from_an_environment_that_uv_made_once(made: Any) -> Non
 
 
 def test_kempnerforge_on_several_nodes_goes_on_after_its_signal_and_on_one(made: Any) -> None:
-    further = json.dumps({"args": ["--train.batch_size=4"]})
+    further = json.dumps({"program_args": ["--train.batch_size=4"]})
     example = made("kempnerforge", KEMPNERFORGE="@", PYTHONPATH="@", STAND_IN_HOLD="4321")
     for job in ("multi", "single"):
         example.edit(f"jobs/{job}.yml", {"extras: [gpu]": "extras: []", "torch: cu128": "torch: cpu"})

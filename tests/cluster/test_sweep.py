@@ -296,7 +296,7 @@ def test_what_the_modules_take(site: Site) -> None:
         {PIPELINE: {"job": [before], "cluster": cluster, "overrides": {"time": "00:04:00"}, "relaunch": "never"}},
         *(
             {SWEEP: {"job": job, "cluster": cluster, internal: {}}, "ignore_errors": True}
-            for internal in ("_request", "_runtime", "_secrets_file")
+            for internal in ("x_request", "x_runtime", "x_secrets_file")
         ),
     ]
     # The role's part: what is missing is built before. One element alone is asked for, and enough.

@@ -178,6 +178,6 @@ def test_unknown_launches_and_options(bench: Bench) -> None:
 
 
 def test_arguments_between_the_halves_are_no_options(bench: Bench) -> None:
-    assert "_settle" in bench.task("job_wait", run_dir="/tmp", _settle=1.0, fails=True)["msg"]
-    assert "_asked" in bench.task("job_wait", run_dir="/tmp", _asked=1, fails=True)["msg"]
-    assert "_request" in bench.task("job_logs", run_dir="/tmp", _request={}, fails=True)["msg"]
+    assert "x_settle" in bench.task("job_wait", run_dir="/tmp", x_settle=1.0, fails=True)["msg"]
+    assert "x_asked" in bench.task("job_wait", run_dir="/tmp", x_asked=1, fails=True)["msg"]
+    assert "x_request" in bench.task("job_logs", run_dir="/tmp", x_request={}, fails=True)["msg"]

@@ -162,7 +162,7 @@ def test_bad_input(bench: Bench) -> None:
         ({"token_file": "/nowhere/token"}, "token_file: /nowhere/token cannot be read: No such file"),
         ({"src": "/nowhere/x"}, "src: /nowhere/x does not exist; expected a folder or an archive"),
         ({"remote_src": True}, "remote_src: needs src"),
-        ({"_request": {"files": []}}, "_request"),
+        ({"x_request": {"files": []}}, "x_request"),
         ({"repo_type": "weights"}, "value of repo_type must be one of: model, dataset, space"),
     ]
     results = bench.tasks(*(options for options, _message in bad))

@@ -88,8 +88,8 @@ def test_what_changed_is_told_and_a_failing_step_shows_its_last_lines(desk: Desk
     assert code == 2 and failed["msg"].startswith("containerfile: failed at STEP ")
     assert "line 40" in failed["msg"] and "line 1\n" not in failed["msg"] and "exit status 3" in failed["msg"]
     assert "s3cret-token-value" not in said
-    code, _refused, said = desk.image(**desk.options(_request={"text": "FROM scratch"}))
-    assert code == 2 and "_request" in said
+    code, _refused, said = desk.image(**desk.options(x_request={"text": "FROM scratch"}))
+    assert code == 2 and "x_request" in said
 
 
 def test_a_base_that_cannot_be_reached_is_told(desk: Desk) -> None:

@@ -71,7 +71,7 @@ def test_the_playbook_reads_a_bare_folder(tmp_path: Path) -> None:
 
 
 def test_families_are_given_as_files_and_not_as_they_travel(tmp_path: Path) -> None:
-    task = {MODULE: {"path": str(tmp_path), "_families": [{"family": "own"}]}}
+    task = {MODULE: {"path": str(tmp_path), "x_families": [{"family": "own"}]}}
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
     said = " ".join(played(tmp_path, "play.yml", check=False).split())
-    assert "Unsupported parameters" in said and "_families" in said
+    assert "Unsupported parameters" in said and "x_families" in said

@@ -118,11 +118,11 @@ def test_wrong_values_and_internal_options_are_named(tmp_path: Path, job: dict[s
     wrong: list[tuple[str, dict[str, Any], str]] = [
         (MODULE, {"path": "/nowhere/at/all/x.sbatch"}, "its folder must exist"),
         (MODULE, {"pth": "x"}, "unknown option pth; allowed: job, cluster, overrides, generation, path"),
-        (MODULE, {"_script": "echo"}, "unknown option _script"),
+        (MODULE, {"x_script": "echo"}, "unknown option x_script"),
         (MODULE, {"overrides": {"nods": 2}}, "did you mean nodes"),
         (MODULE, {"generation": "many"}, "generation"),
-        (JOB, {"_request": {}}, "unknown option _request"),
-        (JOB, {"_runtime": {}}, "unknown option _runtime"),
+        (JOB, {"x_request": {}}, "unknown option x_request"),
+        (JOB, {"x_runtime": {}}, "unknown option x_runtime"),
     ]
     tasks = [(module, {"job": job, **arguments}) for module, arguments, _message in wrong]
     code, lines, output = run_all(tmp_path, tasks)

@@ -93,6 +93,17 @@ def test_action_group_holds_exactly_our_modules() -> None:
     assert group == sorted(set(MODULES) - set(OUTSIDE_THE_GROUP))
 
 
+def test_internal_options_stand_last_and_no_author_is_a_placeholder() -> None:
+    pages = {name: documentation(name) for name in MODULES}
+    for name, page in pages.items():
+        options = sorted(page.get("options") or {})  # the order of ansible-doc
+        internal = [option for option in options if "Internal." in str(page["options"][option]["description"])]
+        assert internal == options[len(options) - len(internal) :], f"{name}: {internal} stand before public options"
+        assert all(option.startswith("x_") for option in internal), f"{name}: {internal}"
+        assert "UNKNOWN" not in str(page["author"]), name
+    assert sum("x_request" in page.get("options", {}) for page in pages.values()) > 5
+
+
 def wrong_examples(name: str) -> Iterator[str]:
     tasks = yaml.safe_load(module_documentation(name, "EXAMPLES"))
     if not isinstance(tasks, list) or not all(isinstance(task, dict) for task in tasks):

@@ -5,7 +5,7 @@
 environments).
 
 Each spec is defined once, for the module on the host and for its action plugin on the controller. A module also takes
-`_request`, the data that its action plugin sends.
+`x_request`, the data that its action plugin sends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 Options = dict[str, dict[str, Any]]
-REQUEST: Options = {"_request": {"type": "dict"}}
+REQUEST: Options = {"x_request": {"type": "dict"}}
 
 TRUSTED_STORES: Options = {
     "stores": {
@@ -169,19 +169,19 @@ JOB: Options = {
     **LAUNCH_ARGUMENTS,
     "explain": {"type": "bool", "default": False},
     **REQUEST,
-    "_runtime": {"type": "dict"},
+    "x_runtime": {"type": "dict"},
 }
 JOB_SWEEP: Options = {
     **LAUNCH_ARGUMENTS,
     "elements": {"type": "list", "elements": "str", "default": []},
     **REQUEST,
-    "_runtime": {"type": "dict"},
-    "_secrets_file": {"type": "path", "no_log": False},
+    "x_runtime": {"type": "dict"},
+    "x_secrets_file": {"type": "path", "no_log": False},
 }
 JOB_SHELL: Options = {**JOB_ARGUMENTS, "open": {"type": "bool", "default": False}, **REQUEST}
 JOB_SCRIPT: Options = {
     **JOB_ARGUMENTS,
     "generation": {"type": "int", "default": 1},
     "path": {"type": "path"},
-    "_script": {"type": "str"},
+    "x_script": {"type": "str"},
 }

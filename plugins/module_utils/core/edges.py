@@ -48,4 +48,4 @@ def made_of(kind: Callable[..., T], request: JsonObject) -> T:
     try:
         return kind(**request)
     except (TypeError, ValueError) as error:
-        raise RankzeroError(f"_request: is not what the action plugin of this module sends ({error}).") from error
+        raise RankzeroError(f"x_request: is not what the action plugin of this module sends ({error}).") from error

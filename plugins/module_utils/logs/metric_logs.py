@@ -38,7 +38,7 @@ MOST_METRICS, NAME_CHARACTERS = 40, 80
 # The clocks of two hosts may differ by this much (seconds) without a correction.
 CLOCK_SLACK = 120.0
 _JSON_STEPS, _JSON_TIMES = ("step", "global_step", "iteration", "_step"), ("_timestamp", "timestamp", "time")
-_JSON_POSITIONS = frozenset((*_JSON_STEPS, *_JSON_TIMES, "_runtime"))
+_JSON_POSITIONS = frozenset((*_JSON_STEPS, *_JSON_TIMES, "x_runtime"))
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def read_json_lines(into: MetricSet, root: Beneath, name: str, attempt: int, mos
 
 
 _JSON_POSITIONS = frozenset(
-    ("step", "global_step", "iteration", "_step", "_timestamp", "timestamp", "time", "_runtime")
+    ("step", "global_step", "iteration", "_step", "_timestamp", "timestamp", "time", "x_runtime")
 )
 
 

@@ -12,6 +12,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+# After this many times the usual time of a step, and at least this many seconds, the next step is late: an estimate of
+# the end is not worth showing.
+LATE, LATE_SECONDS = 4.0, 10.0
+
 
 @dataclass(frozen=True)
 class Metrics:

@@ -64,7 +64,7 @@ DIAGNOSIS_SPEC: dict[str, Any] = {
     "stall_factor": {"type": "float", "default": STALL_FACTOR},
     "stall_seconds": {"type": "float", "default": STALL_SECONDS},
     "families": {"type": "list", "elements": "str", "default": []},
-    "_families": {"type": "list", "elements": "dict", "default": []},
+    "x_families": {"type": "list", "elements": "dict", "default": []},
     "code_roots": {"type": "list", "elements": "str"},
 }
 
@@ -92,7 +92,7 @@ def diagnose(
     """The result of module job_diagnosis for DIAGNOSIS_SPEC. Raises `RankzeroError` where nothing can be read."""
     request = _Request(
         processes=options["processes"] or min(4, os.cpu_count() or 1),
-        signatures=site_families.with_own(options["_families"]),
+        signatures=site_families.with_own(options["x_families"]),
         stall_factor=options["stall_factor"],
         stall_seconds=options["stall_seconds"],
         write=options["write"],

@@ -60,4 +60,7 @@ def _progress(progress: Mapping[str, Any]) -> str:
     total, loss, left = progress["total"], progress["loss"], progress["seconds_left"]
     text = f", step {progress['step']}{'' if total is None else f'/{total}'}"
     text += "" if loss is None else f", loss {loss:.4g}"
-    return text + ("" if left is None else f", {about(left)} left")
+    if left is not None:
+        return f"{text}, {about(left)} left"
+    age = progress.get("step_age")
+    return text + ("" if age is None else f", last step {duration(age)} ago")

@@ -11,7 +11,7 @@ import re
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import RankLog, progress_of, read_ends
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import LATE, LATE_SECONDS, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 
 
@@ -30,7 +30,10 @@ def progress(launch: ModuleResult, now: float) -> ModuleResult | None:
         left = None
         if newest.total is not None and newest.seconds is not None:
             left = max(0.0, (newest.total - newest.step) * newest.seconds - max(0.0, now - newest.at))
-        return {"step": newest.step, "total": newest.total, "loss": _loss(log), "seconds_left": left}
+        age = max(0.0, now - newest.at)
+        if newest.seconds is not None and age > max(LATE_SECONDS, LATE * newest.seconds):
+            left = None
+        return {"step": newest.step, "total": newest.total, "loss": _loss(log), "seconds_left": left, "step_age": age}
     return None
 
 

@@ -49,9 +49,9 @@ WAIT_SPEC: dict[str, Any] = {
     "pattern": {"type": "str"},
     "log": {"type": "str", "default": ""},
     "logs_dest": {"type": "path"},
-    "_settle": {"type": "float", "default": 0.0},
-    "_asked": {"type": "int"},
-    "_logs": {"type": "dict"},
+    "x_settle": {"type": "float", "default": 0.0},
+    "x_asked": {"type": "int"},
+    "x_logs": {"type": "dict"},
 }
 LOGS_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
@@ -63,14 +63,14 @@ LOGS_SPEC: dict[str, Any] = {
     "follow": {"type": "bool", "default": False},
     "follow_timeout": {"type": "int", "default": 0},
     "reconnect_timeout": {"type": "int", "default": 120},
-    "_request": {"type": "dict"},
+    "x_request": {"type": "dict"},
 }
 PULL_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
     "dest": {"type": "path", "default": "runs"},
     "paths": {"type": "list", "elements": "str", "default": []},
     "reconnect_timeout": {"type": "int", "default": 120},
-    "_request": {"type": "dict"},
+    "x_request": {"type": "dict"},
 }
 
 

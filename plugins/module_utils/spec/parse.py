@@ -17,8 +17,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Clu
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_paths, old_short_names
 
-# The override that adds to `command` instead of replacing it.
-ARGUMENTS = "args"
+# The override that adds to `command` instead of replacing it. Its short name is also a keyword of Ansible's tasks, and
+# Ansible warns of a variable with that name.
+ARGUMENTS, SHORT_ARGUMENTS = "program_args", "args"
 
 
 def short_names() -> dict[str, str]:
@@ -30,10 +31,11 @@ def short_names() -> dict[str, str]:
 
 def further_arguments(values: Parameters) -> tuple[list[object], list[str]]:
     """Return the further arguments of the program that overrides contain, and their mistakes."""
-    given = values.get(ARGUMENTS)
+    name = next((name for name in (ARGUMENTS, SHORT_ARGUMENTS) if values.get(name) is not None), ARGUMENTS)
+    given = values.get(name)
     if isinstance(given, (list, tuple)):
         return list(given), []
-    wrong = f"{ARGUMENTS}: must be a list of arguments, such as [--lr, 3e-4], not {t.shown(given)}"
+    wrong = f"{name}: must be a list of arguments, such as [--lr, 3e-4], not {t.shown(given)}"
     return [], [] if given is None else [wrong]
 
 
@@ -63,7 +65,7 @@ def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
     problems = []
     for given, value in values.items():
         name = str(given)
-        if name == ARGUMENTS:
+        if name in (ARGUMENTS, SHORT_ARGUMENTS):
             continue
         path = names.get(name) or old_short_names().get(name, name)
         if path not in paths:

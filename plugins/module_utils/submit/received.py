@@ -38,16 +38,16 @@ def carry_out(
 ) -> ModuleResult:
     """Launch, or cancel a launch. Returns the result of module `job` or `job_sweep`.
 
-    `params`: the module's parameters. Their `_request` is a launch, or a sweep whose shared launch is in `array`.
+    `params`: the module's parameters. Their `x_request` is a launch, or a sweep whose shared launch is in `array`.
     `launcher_of`: builds the submission from the request, with the actual paths of all items, and the submitter's name.
     """
-    given = dict(params["_request"])
+    given = dict(params["x_request"])
     shared = dict(given.get("array", given))
     asked = shared.pop("stores")
     given = {**given, "array": shared} if "array" in given else shared
-    if params["_runtime"]:
+    if params["x_runtime"]:
         runtime = next(ref for ref in shared["refs"] if ref["kind"] == "runtime")
-        publish_files(runtime["path"], params["_runtime"])
+        publish_files(runtime["path"], params["x_runtime"])
     try:
         sources: list[dict[str, str]] = []
         if params["state"] == "present":

@@ -6,7 +6,8 @@
 This is the remote part of a poll (poll.py); its source is sent with the poll. No program from the cluster is executed:
 the artifact is checked by this release's checker (runtime/artifact/outcome.py), whose source is sent as well. Each part
 of the output begins with the marker and one of: `run I`; `file I NAME`, then the text on the next lines; `proven I`;
-`preflight I NODES`; `log I ATTEMPT START SIZE`, then the bytes; `untrusted I`, then the reason.
+`preflight I NODES`; `staging I KIND DONE NODES BYTES`; `log I ATTEMPT START SIZE`, then the bytes; `untrusted I`, then
+the reason.
 """
 
 from __future__ import annotations
@@ -87,18 +88,36 @@ def _look(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Ma
         if name in there:
             answer.say("file", place.text(name), f" {name}")
     if "started.json" not in there and "preflight" in there:
-        answer.say("preflight", words=f" {_looked_at(place)}")
+        newest = _newest_preflight(place)
+        answer.say("preflight", words=f" {_looked_at(place, newest)}")
+        _staging(place, newest, answer)
     if target["artifact"] and checker is not None and is_proven(place, checker):
         answer.say("proven")
     _log(place, answer, target, request)
 
 
-def _looked_at(place: _Place) -> int:
-    """The number of nodes that the newest preflight has results from."""
+def _newest_preflight(place: _Place) -> str:
     attempts = [name for name in place.shown.names("preflight") if name.isascii() and name.isdigit() and len(name) < 10]
-    newest = max(attempts, key=int, default="")
-    names = place.shown.names(f"preflight/{newest}") if newest else []
+    return f"preflight/{max(attempts, key=int)}" if attempts else ""
+
+
+def _looked_at(place: _Place, folder: str) -> int:
+    """The number of nodes that this preflight has results from."""
+    names = place.shown.names(folder) if folder else []
     return sum(name.endswith(".json") and name not in NOT_OF_NODES for name in names)
+
+
+def _staging(place: _Place, folder: str, answer: _Answer) -> None:
+    """What is being copied to nodes that do not see it (runtime/node/copies.py), to how many of them, and its size."""
+    names = place.shown.names(f"{folder}/stage") if folder else []
+    for kind in ("environment", "code"):
+        nodes = sum(name.startswith(f"{kind}.") and name.endswith(".room") for name in names)
+        if nodes:
+            done = sum(name.startswith(f"{kind}.") and name.endswith(".done") for name in names)
+            with contextlib.suppress(OSError, Untrusted):
+                size = (json_object(text(place.shown, f"{folder}/stage/{kind}.offer")) or {}).get("bytes")
+                answer.say("staging", words=f" {kind} {done} {nodes} {size if isinstance(size, int) else 0}")
+                return
 
 
 def _log(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Mapping[str, Any]) -> None:

@@ -32,7 +32,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reason
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import Pace
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import LOG_BYTES, Poll, Target, View
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import LOG_BYTES, Poll, Staging, Target, View
 
 # How long (seconds) a pending reason that never clears must last before the wait gives up.
 HOPELESS_AFTER = 10
@@ -80,6 +80,7 @@ class Watch:
     pace: Pace = field(default_factory=Pace)
     stands: str = ""
     preflight: int | None = None
+    staging: Staging | None = None
     _attempt: int | None = None
     _log_attempt: int | None = None
     _offset: int = 0
@@ -126,7 +127,7 @@ class Watch:
             return []
         view = poll.views[index] if index is not None else replace(self._view, log=None)
         self._view = view
-        self.preflight = view.preflight
+        self.preflight, self.staging = view.preflight, view.staging
         clock = time.time() if wall is None else wall
         events = self._follow(view) + self._queue(poll, view, now, clock)
         events += self._files(view, now) + self._log(view, now) + self._still(now, clock)
@@ -185,7 +186,10 @@ class Watch:
         if before is not None and before.running:
             events.append(Event("requeued", "Slurm put the job back into the queue"))
         reason = reasons.explain(record.reason).of_job(self.job_id)
-        if record.reason != self._pending_reason:
+        if before is None and record.reason == "None":
+            # A job that was just submitted has no reason yet: that is no news.
+            pass
+        elif record.reason != self._pending_reason:
             self._pending_reason = record.reason
             kind = "stuck" if reason.stuck else "pending"
             note = "; it will not start by itself" if reason.stuck else self._expectation(record, wall)

@@ -9,6 +9,7 @@ import statistics
 from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import LATE, LATE_SECONDS
 
 # How long (seconds) steps are observed before their pace gives an estimate of the end.
 PACE_SECONDS = 10.0
@@ -65,6 +66,11 @@ class Pace:
     def usual(self) -> float | None:
         """The usual time of a step in seconds; None until two steps were seen."""
         return statistics.median(self._took) if self._took else None
+
+    def late(self, now: float) -> bool:
+        """Whether the next step is so late that an estimate of the end is no longer worth showing."""
+        usual = self.usual
+        return usual is not None and self.stepped is not None and now - self.stepped > max(LATE_SECONDS, LATE * usual)
 
     def stands(self, now: float) -> str:
         """Why the run counts as stalled, or an empty string."""

@@ -74,11 +74,21 @@ class LogChunk:
 
 
 @dataclass(frozen=True)
+class Staging:
+    """A copy of code or environment on its way to nodes: how many of them have it, and its size in bytes."""
+
+    kind: str
+    done: int
+    nodes: int
+    size: int
+
+
+@dataclass(frozen=True)
 class View:
     """What one poll read of one target.
 
     `untrusted`: why nothing in its run directory is trusted. `preflight`: before the ranks start, the number of nodes
-    that were checked.
+    that were checked. `staging`: what is being copied to nodes that do not see it.
     """
 
     exists: bool = False
@@ -89,6 +99,7 @@ class View:
     proven: bool = False
     untrusted: str = ""
     preflight: int | None = None
+    staging: Staging | None = None
 
 
 @dataclass(frozen=True)
@@ -190,6 +201,8 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
             views[int(words[1])]["proven"] = True
         elif words[:1] == ["preflight"]:
             views[int(words[1])]["preflight"] = int(words[2])
+        elif words[:1] == ["staging"]:
+            views[int(words[1])]["staging"] = Staging(words[2], *map(int, words[3:6]))
         elif words[:1] in (["queue"], ["steps"]):
             asked = True
             unanswered, rows, complaints = _parse_queue(int(words[1]), body, steps=words[0] == "steps")

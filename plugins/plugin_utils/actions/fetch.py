@@ -88,7 +88,7 @@ class FetchAction(Action):
     def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
         """Fetch. Errors and a lost connection become a failed result."""
         super().run(tmp, task_vars)
-        public = {name: spec for name, spec in self.SPEC.items() if not name.startswith("_")}
+        public = {name: spec for name, spec in self.SPEC.items() if not name.startswith("x_")}
         _checked, options = self.validate_argument_spec(public)
         self._task_vars = task_vars or {}
         self._run_dir = options["run_dir"]
@@ -194,7 +194,7 @@ class FetchAction(Action):
         same = {"run_dir": self._run_dir} if self._run_dir else {}
 
         def call() -> ModuleResult:
-            arguments = {**self._task.args, **same, "_request": request.arguments()}
+            arguments = {**self._task.args, **same, "x_request": request.arguments()}
             return call_module(self, self.MODULE, arguments, self._task_vars, self.SPEC)
 
         result = self._retried(call)

@@ -23,7 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_short_names
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS, short_names
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import (
     check_extra_variables,
     extra_variables,
@@ -123,7 +123,7 @@ class LaunchAction(Action):
         def ask(**more: Any) -> ModuleResult:
             if lines and not self._task.check_mode:
                 request["secrets_file"] = self.ship_secrets(lines)
-            return self.call("rankzero.slurm.job", {**arguments, "_request": request, **more}, task_vars, JOB)
+            return self.call("rankzero.slurm.job", {**arguments, "x_request": request, **more}, task_vars, JOB)
 
         result = self.with_runtime(ask, prepared.runtime)
         if "predecessor" in result:
@@ -148,7 +148,7 @@ class LaunchAction(Action):
         """Call the module. If the job runtime is missing (once per cluster and version), copy it and call again."""
         result = ask()
         if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
-            result = ask(_runtime=runtime)
+            result = ask(x_runtime=runtime)
         return result
 
     def secrets(self, job: Job, task_vars: TaskVariables) -> bytes:
@@ -261,7 +261,7 @@ class LaunchAction(Action):
             check_extra_variables(self, None, extra, self._task_vars)
             tell_localhost(None, extra, self._task_vars)
         names = {**old_short_names(), **short_names()}
-        return {name: plain(extra[name]) for name in (*names, ARGUMENTS) if name in extra}
+        return {name: plain(extra[name]) for name in (*names, ARGUMENTS, SHORT_ARGUMENTS) if name in extra}
 
     def roots(self, job: Job) -> list[str]:
         """state_root, store_root and, if given, caches as absolute paths. `~` and $NAME are expanded on the cluster."""

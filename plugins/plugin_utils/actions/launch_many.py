@@ -44,8 +44,8 @@ class LaunchManyAction(LaunchAction):
         lines = self.secrets(job, task_vars) if arguments["state"] == "present" else b""
 
         def ask(**more: Any) -> ModuleResult:
-            shipped = {"_secrets_file": self.ship_secrets(lines)} if lines and not self._task.check_mode else {}
-            given = {**arguments, "_request": sweep.arguments, **shipped, **more}
+            shipped = {"x_secrets_file": self.ship_secrets(lines)} if lines and not self._task.check_mode else {}
+            given = {**arguments, "x_request": sweep.arguments, **shipped, **more}
             return self.call("rankzero.slurm.job_sweep", given, task_vars, JOB_SWEEP)
 
         return self.with_runtime(ask, sweep.first.runtime)

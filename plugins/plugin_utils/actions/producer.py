@@ -81,10 +81,10 @@ class Producer(Action):
     def follow(self, options: Parameters, request: JsonObject) -> ModuleResult:
         """Run the module in the background of the host, show its progress, and return its result."""
         if self._task.check_mode or options["state"] == "absent":
-            return self.call(**options, _request=request)
+            return self.call(**options, x_request=request)
         seconds, notes_shown, again = FIRST_WAIT, 0, False
         while True:
-            result = self.call(**options, _request={**request, "follow": seconds, "again": again})
+            result = self.call(**options, x_request={**request, "follow": seconds, "again": again})
             going = result.get("going")
             if going is None or result.get("failed"):
                 self.shown.flush()
@@ -108,7 +108,7 @@ class Producer(Action):
         result = self.follow(options, request)
         # If Ansible has been killed, nobody waits for the result.
         if result.get("killed") and os.getppid() == ansible:
-            return self.call(**options, _request=request)
+            return self.call(**options, x_request=request)
         return result
 
     def say(self, text: str) -> None:

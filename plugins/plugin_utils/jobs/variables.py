@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_short_names
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS, short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
 
 #: Names of variables that a user's inventory, play or command line defines for itself.
@@ -145,7 +145,11 @@ def known_names(playbook: str | None) -> tuple[str, ...]:
     own = ROLE_LAUNCH if playbook is None else PLAYBOOKS.get(playbook)
     if own is None:
         raise RankzeroError(f"playbook: must be one of {', '.join(PLAYBOOKS)}; not {playbook!r}")
-    short = () if playbook and playbook not in LAUNCHING else (*short_names(), ARGUMENTS, *old_short_names())
+    short = (
+        ()
+        if playbook and playbook not in LAUNCHING
+        else (*short_names(), ARGUMENTS, SHORT_ARGUMENTS, *old_short_names())
+    )
     return tuple(dict.fromkeys([*own, *short, *EVERYWHERE]))
 
 
@@ -157,16 +161,16 @@ def refuse_unknown(playbook: str | None, extra: Collection[str], own: Collection
         return
     count = "1 extra variable is" if len(unknown) == 1 else f"{len(unknown)} extra variables are"
     where = f"rankzero.slurm.{playbook}" if playbook else "a launch"
-    shown = [name for name in known if name not in old_short_names()]
+    shown = [name for name in known if name not in (SHORT_ARGUMENTS, *old_short_names())]
     hints = {name: _meant(name, known) for name in unknown}
     lines = [f"{count} not known to {where}, and nothing was done:"]
     lines += [f"  - -e {name}: unknown{'; ' if hint else ''}{hint}" for name, hint in hints.items()]
     lines += [f"It takes: {', '.join(shown)}."]
     lines += [
-        "A value for your program belongs into `command` or `args`. List your own variables in the inventory or the"
+        "A value for your program belongs into `command` or `program_args`. List your own variables in the inventory",
     ]
     mine = [name for name in unknown if not hints[name]] or unknown
-    raise RankzeroError("\n".join([*lines, f"play: {DECLARED}: [{', '.join(mine)}]"]))
+    raise RankzeroError("\n".join([*lines, f"or the play: {DECLARED}: [{', '.join(mine)}]"]))
 
 
 def _meant(name: str, known: Collection[str]) -> str:

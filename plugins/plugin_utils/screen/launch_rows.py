@@ -28,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows im
 if TYPE_CHECKING:  # at runtime, a wait does not need the planner, and a launch does not need the watch
     from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
     from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
+    from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Staging
 
 KEY_DIGITS = 8
 # The names of steps on the screen.
@@ -110,6 +111,7 @@ class Waiting:
         self.job_id = job_id
         self._step: Row | None = None
         self._setup = False
+        self._copying: Staging | None = None
         self._attached = attached
         self._limit: tuple[float, float] | None = None
 
@@ -136,6 +138,7 @@ class Waiting:
         elif event.kind == "started":
             self._started(event)
         elif event.kind == "requeued":
+            self._copy(None)
             self._step, self._setup, self._began = None, False, self._clock()
             self._show(Row(self._host, FAILED, "step", "the attempt ended"))
             self.say(event.text, "yellow")
@@ -158,6 +161,7 @@ class Waiting:
         # If the job ended before the first poll, the duration of its set-up is unknown.
         seen = self._setup
         self._granted(node_list(event.nodes) or event.text)
+        self._copy(None)
         if self._step is None:
             self._show(Row(self._host, OK, "preflight", looked_at(len(event.nodes), len(event.nodes)), timed=seen))
         self._step = Row(self._host, RUNNING, "step", "waiting for the first step")
@@ -167,13 +171,16 @@ class Waiting:
         """Update the row of the preflight or of the steps from the watch."""
         if self._step is None:
             nodes = watch.record.nodes if watch.record is not None else None
+            if self._setup and watch.staging is not None:
+                self._copy(watch.staging)
             if self._setup and watch.preflight is not None and nodes:
                 text = looked_at(min(watch.preflight, nodes), nodes)
                 self._show(Row(self._host, RUNNING, "preflight", text, limit=self._ends(watch)))
             return
         known = watch.metrics
         pace = watch.pace
-        step = replace(self._step, heard=pace.heard, ends=pace.ends, limit=self._ends(watch), stands="")
+        ends = None if pace.late(self._clock()) else pace.ends
+        step = replace(self._step, heard=pace.heard, ends=ends, limit=self._ends(watch), stands="")
         if watch.stands:
             step = replace(step, heard=pace.stepped or pace.heard, stands="stands still")
         if known is not None:
@@ -181,6 +188,15 @@ class Waiting:
         if step != self._step:
             self._step = step
             self._show(step)
+
+    def _copy(self, staging: Staging | None) -> None:
+        """Show the copying to nodes that lack code or environment. None, or another kind: the copy before is done."""
+        before = self._copying
+        if before is not None and (staging is None or staging.kind != before.kind):
+            self._show(copied(self._host, before, OK))
+        if staging is not None and staging != before:
+            self._show(copied(self._host, staging, RUNNING))
+        self._copying = staging
 
     def _ends(self, watch: Watch) -> float | None:
         """When the time limit ends the job, on this object's clock. Slurm gives it as epoch seconds."""
@@ -204,9 +220,22 @@ class Waiting:
                 step = replace(step, text="no steps in its log")
             self._show(step)
         elif self._setup:
+            if self._copying is not None:
+                self._show(copied(self._host, self._copying, state))
             self._show(Row(self._host, state, "preflight", text))
         else:
             self._show(Row(self._host, state, job_name(self.job_id), text, timed=False))
+
+
+def copied(host: str, staging: Staging, state: str) -> Row:
+    """The copying of code or environment to nodes that do not see the store: `2 of 3 nodes ###.  1.2 GB each`."""
+    # Imported here, because hardly any launch copies anything, and each launch loads this file.
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount
+
+    size = f"{amount(staging.size)} each" if staging.size else ""
+    done = staging.nodes if state == OK else staging.done
+    part = staging.done / staging.nodes if state == RUNNING else None
+    return Row(host, state, f"copy {STEPS[staging.kind]}", looked_at(done, staging.nodes), detail=size, fraction=part)
 
 
 def looked_at(done: int, nodes: int) -> str:

@@ -232,6 +232,7 @@ def receive(stage, kind, imports):
     problem = sent["problem"] if sent else f"it was not sent within {stage.seconds} s"
     if not problem:
         problem = unpacked(stage, kind, stage.hear(f"{kind}.offer"))
+    stage.say(f"{kind}.{name}.done", problem=problem)
     if problem:
         return stage.fail(kind, problem)
     columns = {COLUMNS[kind]: "staged"}

@@ -44,8 +44,8 @@ class Desk:
         return self.dest / "gpt" / "0123456789abcdef" / "1" / "work" / name
 
     def call(self, _action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
-        self.requests.append(module_args["_request"])
-        self.before(module_args["_request"])
+        self.requests.append(module_args["x_request"])
+        self.before(module_args["x_request"])
         given = {**{name: spec.get("default") for name, spec in PULL_SPEC.items()}, **module_args}
         try:
             return module.logic(SimpleNamespace(params=given, check_mode=self.check))

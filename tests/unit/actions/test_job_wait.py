@@ -238,7 +238,7 @@ def test_the_logs_of_a_small_run_come_with_the_result(monkeypatch: pytest.Monkey
     assert (result["success"], result["logs"]["bytes"], "_logs" in result) == (True, 7, False)
     assert (Path(result["logs"]["dest"]) / "rank-0000.log").read_text(encoding="utf-8") == "step 1\n"
     # The folder is the controller's, so the module does not get it.
-    assert "logs_dest" not in bench.given and bench.given["_logs"]["budget"] == final.MOST_BYTES
+    assert "logs_dest" not in bench.given and bench.given["x_logs"]["budget"] == final.MOST_BYTES
     # A launch that has ended already: the first look is the last one. Logs that are not packed are fetched otherwise.
     bench.modules = [known(**end, finished_at=0.0, outcome={}, _logs=None)]
     assert "logs" not in bench.run()

@@ -31,7 +31,7 @@ class Desk:
         self.action._variables = {"inventory_hostname": "login", "ansible_play_hosts_all": ["login"]}
 
         def execute(_action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
-            self.calls.append(module_args["_request"])
+            self.calls.append(module_args["x_request"])
             return dict(answers.pop(0))
 
         monkeypatch.setattr(producer, "call_module", execute)

@@ -62,7 +62,7 @@ class Host:
         return {"rc": done.returncode, "stdout": done.stdout.decode(), "stderr": done.stderr.decode()}
 
     def call(self, **options: Any) -> dict[str, Any]:
-        given = {"job": {}, "path": "~/job.sbatch", "_script": TEXT, **options}
+        given = {"job": {}, "path": "~/job.sbatch", "x_script": TEXT, **options}
         variables = {"ansible_python_interpreter": sys.executable}
         return modules.call_module(self, "rankzero.slurm.job_script", given, variables, arguments.JOB_SCRIPT)
 
@@ -185,7 +185,7 @@ def test_ansible_runs_the_module_where_stdin_cannot_carry_it(host: Host) -> None
 
 def test_a_host_without_a_suitable_python_is_left_to_ansible(host: Host) -> None:
     variables = {"ansible_python_interpreter": "/nonexistent/python3"}
-    given = {"job": {}, "path": "~/x", "_script": ""}
+    given = {"job": {}, "path": "~/x", "x_script": ""}
     modules.call_module(host, "rankzero.slurm.job_script", given, variables, arguments.JOB_SCRIPT)
     assert host.executed == ["rankzero.slurm.job_script"]
 

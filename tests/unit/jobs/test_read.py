@@ -298,6 +298,8 @@ def test_further_arguments_follow_the_command_of_the_job() -> None:
     assert read.spec.command == ("train.py", "--steps", "10", "model.seq_length=4096", "--lr", "3")
     written = read_job({**job, "command": list(read.spec.command)})
     assert launch_key(read.spec, {}) == launch_key(written.spec, {})
+    named = read_job(job, overrides={"args": ["a"]}, command_line={"program_args": ["--lr"]})
+    assert named.spec.command[-2:] == ("a", "--lr")
     replaced = read_job(job, overrides={"command": ["other.py"]}, command_line={"args": ["--lr"]})
     assert replaced.spec.command == ("other.py", "--lr")
 

@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 import jinja2.meta
 import pytest
+from ansible.vars.reserved import is_reserved_name
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import (
@@ -117,3 +118,13 @@ def test_variables_of_the_user_and_of_ansible_pass() -> None:
     refuse_unknown("train", ["lr", "ansible_become", "nodes", "cluster", "debug"], ["lr"])
     refuse_unknown("sweep", ["state", "elements", "parallel"], [])
     refuse_unknown("lab", ["lab", "state", "lab_cluster_nodes"], [])
+
+
+def test_ansible_warns_of_no_documented_variable() -> None:
+    """Names that Ansible reserves are accepted as second names only; their first names are free."""
+    second = {"args": "program_args", "until": "wait_until"}
+    for playbook in PLAYBOOKS:
+        known = known_names(playbook)
+        reserved = {name for name in known if is_reserved_name(name)}
+        assert reserved <= set(second), playbook
+        assert all(second[name] in known and not is_reserved_name(second[name]) for name in reserved)

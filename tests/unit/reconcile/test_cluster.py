@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cluster's half of a reconciliation, for both kinds of _request of the module reconcile."""
+"""The cluster's half of a reconciliation, for both kinds of x_request of the module reconcile."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_a_job_that_does_not_start_says_why_and_what_to_change(
     run = tmp_path / "runs" / "a" / "k" / "1"
     run.mkdir(parents=True)
     monkeypatch.setattr(diagnose, "final_report", lambda slurm, run: launch)
-    options = {"run_dir": str(run), "state_root": "~", "_families": [], "processes": 1, "write": True,
+    options = {"run_dir": str(run), "state_root": "~", "x_families": [], "processes": 1, "write": True,
         "stall_factor": 10.0, "stall_seconds": 60.0,
     }  # fmt: skip
     found = diagnose.diagnose(FakeSlurm().slurm(), options)

@@ -71,7 +71,7 @@ def test_a_full_gpu_is_reported_with_the_sizes_and_the_peak(tmp_path: Path, monk
         "a", "k", 1, "FAILED", "it failed", str(run), str(run / "logs"), job_id="9", completed=True, exit_code=1
     )
     monkeypatch.setattr(diagnose, "final_report", lambda slurm, run: launch)
-    options = {"run_dir": str(run), "state_root": "~", "_families": [], "processes": 1, "write": True,
+    options = {"run_dir": str(run), "state_root": "~", "x_families": [], "processes": 1, "write": True,
         "stall_factor": 10.0, "stall_seconds": 60.0,
     }  # fmt: skip
     found = diagnose.diagnose(FakeSlurm(sacct=NO_ACCOUNTING).slurm(), options)

@@ -17,14 +17,14 @@ STEPS = "step 10/100 loss 2.5 1.0 s/step\nstep 20/100 loss 2.25 1.0 s/step\nsave
 NOW = 1_000_000.0
 
 
-def running(tmp_path: Path, **logs: str) -> dict[str, Any] | None:
+def running(tmp_path: Path, age: float = 5.0, **logs: str) -> dict[str, Any] | None:
     run = tmp_path / "runs" / "gpt" / "0123456789abcdef" / "1"
     folder = run / "logs" / "1"
     folder.mkdir(parents=True)
     for name, text in logs.items():
         path = folder / f"{name.replace('_', '-')}.log"
         path.write_text(text)
-        os.utime(path, (NOW - 30, NOW - 30))
+        os.utime(path, (NOW - age, NOW - age))
     return progress({"run_dir": str(run), "attempt": 1, "started_at": NOW - 100}, NOW)
 
 
@@ -32,8 +32,13 @@ def running(tmp_path: Path, **logs: str) -> dict[str, Any] | None:
     "logs", [{"rank_0000": STEPS, "rank_0001": ""}, {"rank_0000": "hello\n", "rank_0001": "", "rank_0002": STEPS}]
 )
 def test_the_rank_that_prints_steps_is_read(tmp_path: Path, logs: dict[str, str]) -> None:
-    """80 steps of one second are left, and the last line is 30 seconds old."""
-    assert running(tmp_path, **logs) == {"step": 20, "total": 100, "loss": 2.25, "seconds_left": 50.0}
+    """80 steps of one second are left, and the last line is 5 seconds old."""
+    assert running(tmp_path, **logs) == {"step": 20, "total": 100, "loss": 2.25, "seconds_left": 75.0, "step_age": 5.0}
+
+
+def test_a_step_that_is_late_leaves_no_estimate(tmp_path: Path) -> None:
+    late = running(tmp_path, 137.0, rank_0000=STEPS)
+    assert late is not None and (late["seconds_left"], late["step_age"]) == (None, 137.0)
 
 
 def test_what_the_log_does_not_show_is_not_known(tmp_path: Path) -> None:
@@ -42,6 +47,7 @@ def test_what_the_log_does_not_show_is_not_known(tmp_path: Path) -> None:
         "total": None,
         "loss": None,
         "seconds_left": None,
+        "step_age": 5.0,
     }
 
 

@@ -17,6 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Staging
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting, launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.painter import Painter
@@ -229,6 +230,18 @@ def test_a_pipe_gets_each_line_once_and_steps_now_and_then() -> None:
     assert "\x1b" not in screen.terminal.written and "\r" not in screen.terminal.written
 
 
+def test_a_late_step_has_no_estimate_of_the_end() -> None:
+    screen = Screen(160)
+    screen.submitted()
+    screen.started()
+    screen.steps(12)
+    screen.limited(600)
+    screen.stands(5)
+    assert ", about 3 min 03 s left, last line 5 s ago" in shown(screen)[-1]
+    screen.stands(20)
+    assert shown(screen)[-1].endswith("0:37, limit in 9 min 35 s, last line 25 s ago")
+
+
 def test_a_hanging_job_says_so_and_tells_the_times() -> None:
     """No step for longer than ten usual ones and a minute: the row says so, and so does a line in a pipe."""
     screen = Screen(160)
@@ -251,6 +264,29 @@ def test_a_hanging_job_says_so_and_tells_the_times() -> None:
     assert shown(pipe)[-2:] == [
         " >  step      12/200 #.........  loss 2.88  51k tok/s  stands still  1:12, last step 1 min 00 s ago",
         " >  step      12/200 #.........  loss 2.88  51k tok/s  stands still  2:12, last step 2 min 00 s ago",
+    ]
+
+
+def test_copies_to_nodes_have_rows_of_their_own() -> None:
+    screen = Screen(100)
+    screen.submitted()
+    screen.waiting.begin()
+    screen.waiting.events([Event("queued", "", nodes=("node[01-03]",))])
+    screen.watch.record = JobRecord("2", "gpt", "RUNNING", nodes=3)
+    for staging, seconds in (
+        (Staging("code", 0, 2, 4200), 2),
+        (Staging("environment", 0, 2, 1_200_000_000), 10),
+        (Staging("environment", 1, 2, 1_200_000_000), 5),
+    ):
+        screen.watch.staging, screen.watch.preflight = staging, 3
+        screen.waiting.look(screen.watch)
+        screen.passes(seconds)
+    assert shown(screen)[-1] == " >  copy env  1 of 2 nodes #####.....  1.2 GB each  0:15"
+    screen.waiting.events([Event("started", "", nodes=("node01", "node02", "node03"))])
+    assert [" ".join(line.split()) for line in shown(screen) if " copy " in line or "preflight" in line] == [
+        "ok copy code 2 of 2 nodes 4 kB each 2.0 s",
+        "ok copy env 2 of 2 nodes 1.2 GB each 15 s",
+        "ok preflight 3 of 3 nodes 17 s",
     ]
 
 

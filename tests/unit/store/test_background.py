@@ -31,7 +31,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ask(ensure: Callable[..., dict[str, Any]], *, again: bool = False, seconds: float = 0.0) -> dict[str, Any]:
     request = {"name": "it", "follow": seconds, "again": again}
-    return in_steps("builds it", ensure, {"_request": request}, check_mode=False)
+    return in_steps("builds it", ensure, {"x_request": request}, check_mode=False)
 
 
 def until_done(ensure: Callable[..., dict[str, Any]]) -> dict[str, Any]:
@@ -42,10 +42,10 @@ def test_without_a_wish_for_progress_it_is_done_in_this_process() -> None:
     def ensure(options: Any, request: Any, *, check_mode: bool, meter: Meter) -> dict[str, Any]:
         return {"request": request, "process": os.getpid()}
 
-    asked = in_steps("builds it", ensure, {"_request": {"name": "it"}}, check_mode=False)
+    asked = in_steps("builds it", ensure, {"x_request": {"name": "it"}}, check_mode=False)
     assert asked == {"request": {"name": "it"}, "process": os.getpid()}
     # In check mode nothing is built, so there is nothing to follow.
-    checked = in_steps("builds it", ensure, {"_request": {"follow": 1}}, check_mode=True)
+    checked = in_steps("builds it", ensure, {"x_request": {"follow": 1}}, check_mode=True)
     assert checked["process"] == os.getpid()
 
 

@@ -61,6 +61,13 @@ def test_the_life_of_a_launch_in_words() -> None:
     assert watch.metrics is None, "the steps of an attempt are not those of the next one"
 
 
+def test_a_job_that_slurm_has_not_considered_yet_is_queued_without_a_reason() -> None:
+    watch = Watch(RUN, "7")
+    assert watch.feed(seen(record("PENDING", reason="None")), 0.0) == []
+    (event,) = watch.feed(seen(record("PENDING", reason="None")), 9.0)
+    assert "not considered it yet" in event.text
+
+
 def test_until_started() -> None:
     watch = Watch(RUN, "7", until="started")
     watch.feed(seen(record()), 0.0)

@@ -134,15 +134,17 @@ def test_a_listing_has_the_active_ones_first_and_then_the_newest() -> None:
             journal=[{"event": "submitted", "time": 40.0}],
             progress={"step": 120, "total": 200, "loss": 0.30651, "seconds_left": 9.0},
         ),
+        launch(name="hung", progress={"step": 4, "total": 9, "loss": None, "seconds_left": None, "step_age": 137.0}),
         launch(name="wait", state="PENDING", started_at=None, nodes=[], message="pending: waiting", job_id=None),
     ]
     lines = listing(found, 160.0)
     assert lines[0].split() == list(HEAD)
-    assert [line.split()[0] for line in lines[1:]] == ["run", "wait", "new", "old"]
+    assert [line.split()[0] for line in lines[1:]] == ["run", "hung", "wait", "new", "old"]
     assert "1 min 00 s" in lines[1] and lines[1].endswith(
         "on node01, attempt 2, step 120/200, loss 0.3065, about 10 s left"
     )
     times = [moment(at, 160.0) for at in (40.0, 100.0)]
+    assert lines.pop(2).endswith("step 4/9, last step 2 min 17 s ago")
     assert lines[1].split()[5:8] == [*times, "-"] and lines[2].split()[5:8] == ["-", "-", "-"]
     # The state of an ended launch is two words.
     assert lines[3].split()[8] == moment(300.0, 160.0)

@@ -32,6 +32,13 @@ def test_no_step_for_ten_usual_ones_and_a_minute_stands_still() -> None:
     assert slow.stands(300.0 + 200.0) == "" and slow.stands(300.0 + 301.0) != ""
 
 
+def test_a_late_step_leaves_no_estimate() -> None:
+    quick, slow = paced(10, 0.5), paced(10, 30.0)
+    assert [quick.late(5.0 + age) for age in (9.0, 11.0)] == [False, True]
+    assert [slow.late(300.0 + age) for age in (119.0, 121.0)] == [False, True]
+    assert not Pace().late(1e6)
+
+
 def test_a_step_that_is_printed_again_is_none() -> None:
     pace = paced(10, 1.0)
     for second in range(11, 80):

@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import (
     LogChunk,
     Poll,
+    Staging,
     Target,
     View,
     parse_poll,
@@ -104,6 +105,21 @@ def test_offsets_count_bytes_whatever_they_are(run_dir: Path) -> None:
     chunk = poll(Target(str(run_dir), "7")).views[0].log
     assert chunk is not None and chunk.size == 12
     assert "step 1" in chunk.text
+
+
+def test_the_copying_to_nodes_is_seen_until_the_ranks_start(run_dir: Path) -> None:
+    stage = run_dir / "preflight" / "0" / "stage"
+    stage.mkdir(parents=True)
+    (stage / "code.offer").write_text('{"problem": null, "bytes": 4200, "unpacked": 9000}')
+    assert poll(Target(str(run_dir), "7")).views[0].staging is None, "no node has made room for it yet"
+    for name in ("code.node02.room", "code.node03.room", "code.node02.done", "node02.held", "plan"):
+        (stage / name).write_text("{}")
+    assert poll(Target(str(run_dir), "7")).views[0].staging == Staging("code", 1, 2, 4200)
+    (stage / "environment.offer").write_text('{"bytes": ')
+    (stage / "environment.node02.room").write_text("{}")
+    assert poll(Target(str(run_dir), "7")).views[0].staging == Staging("environment", 0, 1, 0)
+    (run_dir / "started.json").write_text('{"job_id": "7", "attempt": 0}')
+    assert poll(Target(str(run_dir), "7")).views[0].staging is None
 
 
 def test_an_empty_or_missing_place_is_no_error(tmp_path: Path) -> None:

@@ -64,11 +64,11 @@ class Desk:
 def in_steps(doing: str, ensure: Callable[..., ModuleResult], options: Parameters, *, check_mode: bool) -> ModuleResult:
     """The result of `ensure(options, request, check_mode=..., meter=...)`. Raises RankzeroError.
 
-    The work is done in this call, or in the background if the request, the option `_request`, has the field `follow`:
+    The work is done in this call, or in the background if the request, the option `x_request`, has the field `follow`:
     the seconds after which the controller wants a progress report. `again`: it has asked before. `doing`: what the work
     does, for an error.
     """
-    given = options["_request"] or {}
+    given = options["x_request"] or {}
     request = {name: value for name, value in given.items() if name not in ("follow", "again")}
 
     def work(meter: Meter) -> ModuleResult:
@@ -77,7 +77,7 @@ def in_steps(doing: str, ensure: Callable[..., ModuleResult], options: Parameter
     records = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "rankzero", "work")
     if given.get("follow") is None or check_mode or not _writable(records):
         return work(Meter())
-    asked = {"doing": doing, "options": {**options, "_request": request}}
+    asked = {"doing": doing, "options": {**options, "x_request": request}}
     again = bool(given.get("again"))
     return follow(records, asked, float(given["follow"]), work, again=again)
 

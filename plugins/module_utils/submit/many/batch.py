@@ -183,7 +183,7 @@ class Batch:
             secrets_file = given["array"].get("secrets_file")
             return SweepLauncher(SweepRequest.of(of_sweep, submitter, secrets_file), self.slurm, check_mode=check_mode)
 
-        params = {"_request": request, "_runtime": None, "state": "present"}
+        params = {"x_request": request, "x_runtime": None, "state": "present"}
         try:
             result = carry_out(params, None, launcher_of, self.slurm, check_mode=check_mode)
         except SlurmUnavailable as error:
