@@ -185,7 +185,8 @@ def _place(frames: list[Any] | tuple[Any, ...]) -> str:
     """The innermost line of the program itself."""
     for frame in frames[:200]:
         file = frame.get("filename") if isinstance(frame, Mapping) else None
-        if isinstance(file, str) and _integer(frame.get("line")) is not None:
-            if "/site-packages/" not in file and "/dist-packages/" not in file and "/lib/python3" not in file:
-                return printable(f"{file[-WIDTH:]}:{frame['line']}, in {str(frame.get('name'))[:WIDTH]}", 3 * WIDTH)
+        if not isinstance(file, str) or _integer(frame.get("line")) is None:
+            continue
+        if "/site-packages/" not in file and "/dist-packages/" not in file and "/lib/python3" not in file:
+            return printable(f"{file[-WIDTH:]}:{frame['line']}, in {str(frame.get('name'))[:WIDTH]}", 3 * WIDTH)
     return ""
