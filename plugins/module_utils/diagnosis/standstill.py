@@ -93,7 +93,8 @@ class RankState:
             return "is stopped by a signal or a debugger"
         if self.state == "D":
             return "waits for a disk or a network file system"
-        if self.cpu >= BUSY:
+        # On a node that is short of CPUs a process that wants to run may get little of one.
+        if self.cpu >= BUSY or self.state == "R":
             return "computes"
         waits = {"futex": "waits for a lock or another thread", "nanosleep": "sleeps"}
         return next((words for word, words in waits.items() if word in self.waits_in), "waits")
@@ -138,7 +139,11 @@ def main_thread(text: str) -> tuple[Frame, ...]:
     heads = list(_THREAD.finditer(text))
     if not heads:
         return ()
-    chosen = next((head for head in heads if head[1] == "Current thread" or '"MainThread"' in head[0]), heads[-1])
+    # faulthandler writes the main thread last. Where it is cut off, the thread that took the signal is the best guess:
+    # the kernel gives it to another one only while the main thread waits for a disk.
+    whole = text.endswith("\n") and "\n...\n" not in text
+    sought = '"MainThread"' if whole or '"MainThread"' in text else "Current thread"
+    chosen = next((head for head in heads if sought in head[0]), heads[-1])
     after = [head.start() for head in heads if head.start() > chosen.start()]
     block = text[chosen.end() : after[0] if after else len(text)]
     return tuple(
@@ -262,18 +267,30 @@ def _apart(behind: Sequence[RankState], states: Sequence[RankState]) -> str:
     return "the ranks wait in different collectives: " + "; ".join(rows)
 
 
-def slow_nodes(documents: Sequence[Mapping[str, object]], addresses: Mapping[str, str]) -> list[str]:
-    """The nodes in most of whose connections data waits; empty where none stands out. `addresses`: address -> node."""
+def slow_nodes(documents: Sequence[Mapping[str, object]]) -> list[str]:
+    """The nodes in most of whose connections data waits; empty where none stands out. A node names its addresses."""
     ends: Counter[str] = Counter()
+    addresses = _addresses(documents)
     for document in documents:
         rows = document.get("network")
         for row in rows if isinstance(rows, list) else []:
             if isinstance(row, dict):
-                ends.update({str(row.get(end))[:WIDTH] for end in ("from", "to")})
+                named = {str(row.get(end))[:WIDTH] for end in ("from", "to")}
+                ends.update({addresses.get(name, name) for name in named})
     top = ends.most_common(2)
     if not top or (len(top) > 1 and top[0][1] == top[1][1]):
         return []
-    return [printable(addresses.get(top[0][0], top[0][0]), WIDTH)]
+    return [printable(top[0][0], WIDTH)]
+
+
+def _addresses(documents: Sequence[Mapping[str, object]]) -> dict[str, str]:
+    """Address -> node. An address that several nodes give (127.0.0.1) belongs to none."""
+    owners: dict[str, set[str]] = {}
+    for document in documents:
+        rows = document.get("addresses")
+        for address in rows if isinstance(rows, list) else []:
+            owners.setdefault(str(address)[:WIDTH], set()).add(str(document.get("node", "")))
+    return {address: min(nodes) for address, nodes in owners.items() if len(nodes) == 1}
 
 
 def _named(states: Sequence[RankState]) -> str:

@@ -181,7 +181,7 @@ def _culprit(
         [rank if rank.groups else dataclasses.replace(rank, groups=dumps.get(rank.rank, ())) for rank in ranks],
         started.get("world_size"),
         sorted(nodes - {str(document.get("node")) for document in stacks}),
-        standstill.slow_nodes(stacks, {}),
+        standstill.slow_nodes(stacks),
     )
 
 

@@ -80,7 +80,7 @@ class Request:
         processes = look(self.mine)
         document = {
             "request": asked, "time": now, "node": self.node, "limit": due, "processes": processes,
-            "network": traces.stuck(waiting),
+            "network": traces.stuck(waiting), "addresses": traces.own_addresses(),
         }  # fmt: skip
         os.makedirs(self.folder, exist_ok=True)
         path = os.path.join(self.folder, self.node + ".json")

@@ -104,6 +104,22 @@ def address(text):
     return socket.inet_ntop(socket.AF_INET if len(native) == 4 else socket.AF_INET6, native)
 
 
+def own_addresses():
+    """The addresses of this node from which this user has connections to other nodes."""
+    addresses, user = set(), str(os.getuid())
+    for table in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError), open(f"/proc/self/net/{table}", encoding="ascii") as stream:
+            next(stream, None)
+            for line in stream:
+                fields = line.split()
+                # State 01: established.
+                if fields[3] == "01" and fields[7] == user and len(addresses) < CONNECTIONS:
+                    here, there = address(fields[1]), address(fields[2])
+                    if here != there:
+                        addresses.add(here)
+    return sorted(addresses)
+
+
 def connections():
     """{(address here, address there): [bytes that wait to be sent or acknowledged, tries]} of this user."""
     waiting, user = {}, str(os.getuid())

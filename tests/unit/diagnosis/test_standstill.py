@@ -134,6 +134,21 @@ def test_a_rank_that_waits_for_a_dead_mount_is_the_culprit_without_a_stack() -> 
     assert verdict.remedy.endswith("`resources.exclude: [node02]`.")
 
 
+def test_the_main_thread_counts_whichever_thread_took_the_signal() -> None:
+    taken = 'Current thread 0x1 (most recent call first):\n  File "/hook/recorder.py", line 44 in serve\n\n'
+    main = 'Thread 0x2 (most recent call first):\n  File "/code/data.py", line 42 in read\n'
+    assert [frame.name for frame in standstill.main_thread(taken + main)] == ["read"]
+    assert [frame.name for frame in standstill.main_thread(taken + main + "...\n")] == ["serve"], "of 100 threads"
+    assert [frame.name for frame in standstill.main_thread(taken + main + "Thread 0x3 (most")] == ["serve"], "cut"
+    assert [frame.name for frame in standstill.main_thread(POLL + taken)] == ["serve"]
+
+
+def test_a_rank_that_wants_a_cpu_computes() -> None:
+    """Its node may be so short of CPUs that it gets none."""
+    verdict = judged(collective(), collective(), collective(), stack(("/code/train.py", 7, "augment")), state="R")
+    assert verdict is not None and "rank 3 on node02 computes (/code/train.py:7, in augment)" in verdict.message
+
+
 def test_a_rank_without_a_process_is_gone() -> None:
     states = standstill.states_of(nodes(collective(), collective(), collective()))
     verdict = standstill.verdict(states, world=4, silent=["node09"])
@@ -145,9 +160,20 @@ def test_a_rank_without_a_process_is_gone() -> None:
 
 def test_the_node_whose_connections_are_full_is_suspected() -> None:
     rows = [{"from": "10.0.0.1", "to": "10.0.0.3"}, {"from": "10.0.0.2", "to": "10.0.0.3"}]
-    documents: list[dict[str, object]] = [{"network": rows[:1]}, {"network": rows[1:]}, {"network": "no"}]
-    suspects = standstill.slow_nodes(documents, {"10.0.0.3": "node03"})
+    own: list[dict[str, object]] = [
+        {"node": "node01", "network": rows[:1], "addresses": ["10.0.0.1", "192.168.0.1"]},
+        {"node": "node02", "network": rows[1:], "addresses": ["10.0.0.2", "192.168.0.1"]},
+        {"node": "node03", "network": "no", "addresses": ["10.0.0.3", 7]},
+        {"node": "node04", "addresses": "no"},
+    ]
+    suspects = standstill.slow_nodes(own)
     assert suspects == ["node03"]
-    assert standstill.slow_nodes(documents[:1], {}) == []
+    assert standstill.slow_nodes(own[:1]) == []
+    assert standstill.slow_nodes(own[:2]) == ["10.0.0.3"], "a node that did not answer has no name"
+    shared: list[dict[str, object]] = [{"network": [{"from": "192.168.0.1", "to": "192.168.0.1"}]}]
+    assert standstill.slow_nodes(shared) == ["192.168.0.1"]
+    for document in own[:2]:
+        shared.append({**document, "network": []})
+    assert standstill.slow_nodes(shared) == ["192.168.0.1"], "an address of two nodes names none of them"
     verdict = standstill.verdict(standstill.states_of(nodes(collective(), collective())), network=suspects)
     assert verdict is not None and verdict.kind == "same" and "suspect node03" in verdict.message

@@ -90,6 +90,8 @@ def test_data_that_nobody_takes_is_seen(tmp_path: Path) -> None:
                 pass
             call = "(lambda traces: traces.stuck(traces.connections()))(__import__('rank.traces').traces)"
             rows = answer(tmp_path, call)
+            own = answer(tmp_path, "__import__('rank.traces').traces.own_addresses()")
+    assert {"127.0.0.2", "127.0.0.3"} <= set(own)
     (row,) = [row for row in rows if (row["from"], row["to"]) == ("127.0.0.3", "127.0.0.2")]
     assert row["bytes"] > 0
 
