@@ -54,7 +54,7 @@ class Played:
             (self.shared / "cases.json").write_text(json.dumps(self.launch.documents()), encoding="utf-8")
             job = self.site.job(
                 [self.python, "train.py", self.inside],
-                resources={"nodes": self.launch.nodes, "time": "00:20:00"},
+                resources={"nodes": self.launch.nodes, "time": "00:20:00", "exclusive": True},
                 launcher={"ranks_per_node": 4 // self.launch.nodes},
                 env={"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0"},
             )

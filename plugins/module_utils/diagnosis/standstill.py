@@ -211,7 +211,8 @@ def verdict(
     if missing and waiting and len(missing) <= len(waiting):
         where = f"{', '.join(silent[:NAMED])} does not answer" if silent else "it has ended or was killed"
         names = ", ".join(str(rank.rank) for rank in missing[:NAMED])
-        text = f"rank {names} has no process: {where}; {_waiting(waiting)}"
+        subject = f"ranks {names} have" if len(missing) > 1 else f"rank {names} has"
+        text = f"{subject} no process: {where}; {_waiting(waiting)}"
         return Verdict("gone", tuple(missing), text)
     if len(waiting) < 2 or len(waiting) < len(states):
         return None

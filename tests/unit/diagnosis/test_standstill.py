@@ -155,7 +155,9 @@ def test_a_rank_without_a_process_is_gone() -> None:
     assert verdict is not None and (verdict.kind, [one.rank for one in verdict.ranks]) == ("gone", [3])
     assert "node09 does not answer; 3 other ranks wait in all_reduce" in verdict.message
     ended = standstill.verdict(states, world=4)
-    assert ended is not None and "it has ended or was killed" in ended.message
+    assert ended is not None and "rank 3 has no process: it has ended or was killed" in ended.message
+    several = standstill.verdict(states, world=6, silent=["node09"])
+    assert several is not None and "ranks 3, 4, 5 have no process: node09 does not answer" in several.message
 
 
 def test_the_node_whose_connections_are_full_is_suspected() -> None:
