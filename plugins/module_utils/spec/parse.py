@@ -123,6 +123,14 @@ def parse_cluster(merged: Merged) -> tuple[ClusterSettings, list[str]]:
     return reader.table(ClusterSettings, merged.data, ""), merged.problems + reader.problems
 
 
+def _as_map(table: type[Any], value: Any) -> str:
+    """How to write a value that is one of the choices of a section's field, such as `launcher: torchrun`."""
+    for field in dataclasses.fields(table):
+        if isinstance(value, str) and value in field.metadata["type"].schema.get("enum", ()):
+            return f"; write {{{field.name}: {value}}}"
+    return ""
+
+
 class _Reader:
     def __init__(self, merged: Merged) -> None:
         self.merged = merged
@@ -141,14 +149,17 @@ class _Reader:
             path = prefix + name
             attribute = known.get(name)
             if attribute is None:
-                self.complain(path, f"unknown key{t.suggestion(name, list(known))}; known here: {', '.join(known)}")
+                near, note = t.suggestion(name, list(known)), getattr(table, "UNKNOWN", "")
+                self.complain(path, f"unknown key{near}; known here: {', '.join(known)}{'' if near else note}")
                 continue
             nested = attribute.metadata.get("section")
             if nested and isinstance(value, Mapping):
                 values[name] = self.table(nested, value, path + ".")
             elif nested:
                 keys = ", ".join(inner.name for inner in dataclasses.fields(nested))
-                self.complain(path, f"must be a map with some of the keys {keys}; not {t.shown(value)}")
+                self.complain(
+                    path, f"must be a map with some of the keys {keys}; not {t.shown(value)}{_as_map(nested, value)}"
+                )
             else:
                 try:
                     values[name] = attribute.metadata["type"].parse(value)

@@ -93,6 +93,12 @@ def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
     return [(f"RANKZERO_{name}", str(size)) for name, size in sizes if size is not None]
 
 
+def _next_multiples(count: int, part: int) -> str:
+    """Which numbers next to `count` a part divides."""
+    below, above = count // part * part, (count // part + 1) * part
+    return f"the next that fit are {below} and {above}" if below else f"the next that fits is {above}"
+
+
 def _segment(spec: LaunchSpec) -> Iterator[Finding]:
     """Yield a segment that does not divide the nodes, or that cuts a group of ranks."""
     ask, group = spec.resources, group_nodes(spec)
@@ -100,9 +106,8 @@ def _segment(spec: LaunchSpec) -> Iterator[Finding]:
     if segment is None:
         return
     if total % segment:
-        below, above = total // segment * segment or segment, (total // segment + 1) * segment
         counted = f"{total} nodes" + (f" ({ask.nodes} and {ask.spares} spares)" if ask.spares else "")
-        sentence = f"resources.segment: {segment} does not divide {counted}; the next that fit are {below} and {above}"
+        sentence = f"resources.segment: {segment} does not divide {counted}; {_next_multiples(total, segment)}"
         yield ["resources.segment", "resources.nodes", "resources.spares"], sentence
     if group > 1 and segment % group:
         name, size = group_size(spec.parallelism)
@@ -158,10 +163,9 @@ class Sizes(Aspect):
         sizes = ["parallelism.tensor", "parallelism.pipeline", "parallelism.context"]
         stage = world // wanted.pipeline
         if data is None:
-            below, above = world // model * model or model, (world // model + 1) * model
             sentence = (
                 f"parallelism: tensor {wanted.tensor} x pipeline {wanted.pipeline} x context {wanted.context} = {model}"
-                f" does not divide the {world} ranks; the next that fit are {below} and {above} ranks"
+                f" does not divide the {world} ranks; {_next_multiples(world, model)}"
             )
             yield [*sizes, "resources.nodes", "launcher.ranks_per_node"], sentence
         # Experts are distributed over the ranks of one pipeline stage.

@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
@@ -102,6 +102,9 @@ _NAMED = "a name of letters, digits and _"
 @dataclass(frozen=True)
 class Sweep:
     """Section `sweep`: the parameters of a sweep, and how its elements are derived from them."""
+
+    # What an unknown key may be meant for.
+    UNKNOWN: ClassVar[str] = "; a parameter of the sweep belongs into sweep.parameters"
 
     method: str = option(
         t.choice("grid", "zip", "list", "random"),
