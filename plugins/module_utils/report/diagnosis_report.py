@@ -16,8 +16,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report i
 
 _MARKS = {True: "ok", False: "BAD", None: "?"}
 _STALLED = (
-    "Look at what that rank does: playbook `rankzero.slurm.shell` enters its node (`py-spy dump`, `nvidia-smi`). "
-    "The others wait for it in a collective."
+    "Look at what the ranks do: playbook `rankzero.slurm.shell` enters a node (`py-spy dump`, `nvidia-smi`). The rank "
+    "that is in no collective is the one that the others wait for."
 )
 # The lines on a screen: cause, place, evidence, remedy, path of the complete report.
 SCREEN_LINES = 15
