@@ -60,6 +60,14 @@ def begun(site: Site, launch: Mapping[str, Any], attempt: int, text: str, ranks:
     site.lab.wait_until(said, JOB_SECONDS, f"attempt {attempt}: {text}")
 
 
+def sampled(site: Site, launch: Mapping[str, Any], attempt: int) -> None:
+    """Wait until the samplers of both nodes have started: they have the lowest priority."""
+    folder = site.run_dir(launch) / "monitor" / str(attempt)
+    site.lab.wait_until(
+        lambda: len(list(folder.glob("*.host.csv"))) == 2, JOB_SECONDS, f"samplers of attempt {attempt}"
+    )
+
+
 def early(site: Site, launch: Mapping[str, Any]) -> None:
     """What Slurm does before the time limit: the signal goes to the batch script alone."""
     site.lab.head(["scancel", "--batch", "--signal=USR2", launch["job_id"]])
@@ -81,9 +89,11 @@ def test_a_job_goes_on_at_the_very_step_and_waiting_for_it_goes_on_too(site: Sit
         "run_dir": f"{site.lab.shared_inside}/{run.relative_to(site.lab.shared)}",
     }
     begun(site, launch, 0, "step 4", ranks=4)
+    sampled(site, launch, 0)
     early(site, launch)
     begun(site, launch, 1, "resumed at step 5", ranks=4)
     begun(site, launch, 1, "step 9", ranks=4)
+    sampled(site, launch, 1)
     # While the job waits for its next attempt, or runs it, the wait goes on.
     assert play.process.poll() is None, play.output
     early(site, launch)

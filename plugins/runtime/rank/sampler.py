@@ -94,10 +94,6 @@ def sample_pcie(path):
 
 def main():
     rank, environ = int(sys.argv[1]), os.environ
-    state = state_of(rank)
-    # A rank may end before this program has started. Nothing is written after it: nobody waits for this program.
-    if state is None:
-        return
     every = {kind: int(environ.get("RANKZERO_MONITOR_" + kind.upper()) or 0) for kind in ("host", "gpu")}
     folder = os.path.join(environ["RANKZERO_RUN_DIR"], "monitor", environ["RANKZERO_ATTEMPT"])
     series = os.path.join(folder, environ.get("SLURMD_NODENAME") or os.uname().nodename)
@@ -107,12 +103,12 @@ def main():
             os.mkdir(path)
     if every["host"]:
         append(series + ".host.csv", HOST_COLUMNS)
-    before, start = cpu_time(), time.monotonic()
+    state, before, start = state_of(rank), cpu_time(), time.monotonic()
     every["pcie"] = every["gpu"]
     due = {kind: start + 1 for kind in every if every[kind] and (kind == "host" or shutil.which("nvidia-smi"))}
     due["stacks"], every["stacks"], request = start + 1, stacks.EVERY, stacks.Request(environ)
     sample = {"gpu": (sample_gpus, series + ".gpu.csv"), "pcie": (sample_pcie, series + ".pcie.txt")}
-    while due:
+    while due and state is not None:
         time.sleep(1)
         # A process with the same number that began at another moment is not the rank.
         if (state_of(rank) or ("", ""))[1] != state[1]:
