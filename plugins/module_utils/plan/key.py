@@ -9,6 +9,7 @@ relaunches. Golden keys in the tests check this. Pure.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
@@ -26,16 +27,14 @@ def key_inputs(spec: LaunchSpec, inputs: Mapping[str, str]) -> JsonObject:
     `environment`).
     """
     values: dict[str, Any] = {}
-    for info in fields_of(LaunchSpec):
-        if not info.meta["key"]:
-            continue
+    for path, parts, default in _hashed():
         holder: Any = spec
-        for part in info.path.split("."):
+        for part in parts:
             holder = getattr(holder, part) if holder is not None else None
-        if spec.artifact is None and info.path.startswith("artifact."):
+        if spec.artifact is None and path.startswith("artifact."):
             continue
-        if holder != info.default:
-            values[info.path] = holder
+        if holder != default:
+            values[path] = holder
     # Whether an artifact is required at all matters, even if all its values are defaults.
     if spec.artifact is not None:
         values.setdefault("artifact.path", spec.artifact.path)
@@ -43,6 +42,14 @@ def key_inputs(spec: LaunchSpec, inputs: Mapping[str, str]) -> JsonObject:
     if spec.secrets:
         values["secrets"] = sorted(spec.secrets)
     return {"version": 1, "spec": values, "inputs": dict(inputs)}
+
+
+@functools.cache
+def _hashed() -> tuple[tuple[str, tuple[str, ...], Any], ...]:
+    """Path, parts of the path and default of each field that is part of the key."""
+    return tuple(
+        (info.path, tuple(info.path.split(".")), info.default) for info in fields_of(LaunchSpec) if info.meta["key"]
+    )
 
 
 def launch_key(spec: LaunchSpec, inputs: Mapping[str, str]) -> str:

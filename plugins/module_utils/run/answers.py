@@ -129,7 +129,9 @@ class SlurmAnswer:
         known = self.generations[run.path]
         if not known.asked:
             return status_of(known.facts)
-        facts = RunFacts.read(run, self.journals)
+        # A job that waits in the queue writes nothing: what was read before Slurm was asked still holds.
+        waits = known.record is not None and known.record.pending
+        facts = known.facts if waits else RunFacts.read(run, self.journals)
         if facts.job_id is None:
             # A job id that was found by name may not be recorded.
             facts = replace(facts, job_id=known.job_id)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,9 +89,13 @@ class FieldInfo:
 
 def fields_of(table: type, prefix: str = "") -> Iterator[FieldInfo]:
     """Iterate over the leaves of the table, depth first, in the order of the file."""
+    return iter(_leaves(table, prefix))
+
+
+@functools.cache
+def _leaves(table: type, prefix: str) -> tuple[FieldInfo, ...]:
+    leaves: list[FieldInfo] = []
     for attribute in dataclasses.fields(table):
-        nested = attribute.metadata.get("section")
-        if nested:
-            yield from fields_of(nested, f"{prefix}{attribute.name}.")
-        else:
-            yield FieldInfo(prefix + attribute.name, attribute)
+        path, nested = prefix + attribute.name, attribute.metadata.get("section")
+        leaves += _leaves(nested, f"{path}.") if nested else [FieldInfo(path, attribute)]
+    return tuple(leaves)

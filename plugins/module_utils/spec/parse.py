@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -22,7 +23,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names impo
 ARGUMENTS, SHORT_ARGUMENTS = "program_args", "args"
 
 
-def short_names() -> dict[str, str]:
+@functools.cache
+def short_names() -> Mapping[str, str]:
     """Return the allowed overrides: short name -> dotted path."""
     return {info.meta["short"]: info.path for info in fields_of(LaunchSpec) if info.meta["short"]} | {
         key: f"{info.path}.{key}" for info in fields_of(LaunchSpec) for key in info.meta["short_keys"]

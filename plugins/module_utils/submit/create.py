@@ -69,9 +69,12 @@ def _made(request: Request, target: RunDirectory) -> RunDirectory:
     runs = request.runs_dir
     made = RunDirectory(os.path.join(runs, f".new-{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"))
     try:
-        state_files.make_folder(made.file("logs"))
-        # Check the folder first: files in a folder that others can write may be replaced at any time.
-        for name in names_of_key(runs):
+        new = _make_folder_of_key(runs)
+        os.mkdir(made.path, 0o755)
+        os.mkdir(made.file("logs"), 0o755)
+        # Check the folder first: files in a folder that others can write may be replaced at any time. One that this
+        # submitter has just made, below folders that were checked when the launches there were looked up, is its own.
+        for name in () if new else names_of_key(runs):
             # The incomplete folder may contain secrets.
             if name.startswith(".new-") and _age(os.path.join(runs, name)) > LEFTOVER_SECONDS:
                 with contextlib.suppress(OSError):
@@ -86,6 +89,16 @@ def _made(request: Request, target: RunDirectory) -> RunDirectory:
             raise _unwritable(target, error) from error
         raise
     return made
+
+
+def _make_folder_of_key(runs: str) -> bool:
+    """Create the folder of all generations of a key. Return whether this submitter created it. Raises OSError."""
+    state_files.make_folder(os.path.dirname(runs))
+    try:
+        os.mkdir(runs, 0o755)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _age(path: str) -> float:

@@ -85,6 +85,9 @@ class Launcher:
         self.checks: checks.Checks | None = None
         #: The status of generations that have ended, by path, if it is known already (many/batch.py).
         self.ended: Mapping[str, LaunchStatus] = {}
+        #: Whether a new launch is compared with the newest other one of its name. The array of a sweep is not: the
+        #: newest ones are its own elements.
+        self.compares = True
 
     @property
     def policy(self) -> Policy:
@@ -297,7 +300,7 @@ class Launcher:
         *,
         job_id: str | None = None,
     ) -> LaunchResult:
-        new = state in ("submitted", "planned", "missing")
+        new = self.compares and state in ("submitted", "planned", "missing")
         return LaunchResult(
             name=self.request.name,
             key=self.request.key,

@@ -121,11 +121,13 @@ class SweepResult:
 
     def result(self) -> ModuleResult:
         """Return the result of the module."""
-        values = asdict(self)
+        values = dict(vars(self))
         if self.checks is None:
             del values["checks"]
-        lists = {name: list(values[name]) for name in ("elements", "arrays")}
-        return {**values, **lists, "missing": [dict(ref) for ref in self.missing]}
+        # asdict() copies each value of a thousand elements.
+        elements = [{**vars(element), "parameters": dict(element.parameters)} for element in self.elements]
+        arrays = [dict(vars(array)) for array in self.arrays]
+        return {**values, "elements": elements, "arrays": arrays, "missing": [dict(ref) for ref in self.missing]}
 
     @property
     def hopeless(self) -> bool:

@@ -15,6 +15,7 @@ tasks.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shlex
@@ -30,7 +31,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import point_text, substituted
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import point_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit import create, node_archives
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import checkpoint_owner, excluded_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
@@ -48,7 +49,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elemen
     newest_generations,
     numbers_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import Manifests, SweepRequest
 
 PARAMETERS = "elements"
 # slurm.conf(5): the default of MaxArraySize; the highest task number is one less.
@@ -93,6 +94,10 @@ class SweepLauncher:
     clock: Callable[[], float] = time.time
     submitted: list[ArrayResult] = field(default_factory=list)
 
+    @functools.cached_property
+    def _manifests(self) -> Manifests:
+        return Manifests(self.request.array.key, self.request.spec, self.request.manifest)
+
     def launch(self) -> SweepResult:
         """Adopt, keep or submit each element (or those in `only`) according to the request's policy."""
         array = self.request.array
@@ -100,8 +105,9 @@ class SweepLauncher:
         asked = numbers_of(self.request.elements, self.request.only)
         wanted = [row for row in rows if row.element.number in asked]
         todo = [row for row in wanted if row.status is None or row.status.wants_new(array.relaunch)]
+        chosen = {row.element.number for row in todo}
         for row in rows:
-            self._judge(row, row in todo)
+            self._judge(row, row.element.number in chosen)
         before = _table(rows, before=True)
         missing = absent(array.refs, array.state_root, self.slurm.note, check_mode=self.check_mode) if todo else []
         # The checks only need some value for the array's tasks.
@@ -251,6 +257,7 @@ class SweepLauncher:
         waits = [*launcher.request.waits_for, *([f"afterany:{previous}"] if previous else [])]
         array_launcher = self._launcher(replace(self.request.array, waits_for=waits))
         array_launcher.excluded, array_launcher.checks = launcher.excluded, launcher.checks
+        array_launcher.compares = False
         job_id = str(array_launcher.submit(array).job_id)
         for task, row in enumerate(own_rows):
             row.state, row.job_id = "submitted", f"{job_id}_{task}"
@@ -272,21 +279,11 @@ class SweepLauncher:
 
     def _own_request(self, element: Element) -> Request:
         """Return the request of one element, for steps that an ordinary launch shares."""
-        array = self.request.array
-        manifest = {
-            **self.request.manifest,
-            "key": element.key,
-            "spec": substituted(self.request.spec, element.point),
-            "sweep": {"key": array.key, "number": element.number, "parameters": dict(element.point)},
-        }
         return replace(
-            array,
+            self.request.array,
             key=element.key,
             runs_dir=os.path.join(self.request.runs, element.short),
-            files={
-                "launch.json": json.dumps(manifest, indent=1, sort_keys=True) + "\n",
-                "contract.json": self.request.contract,
-            },
+            files={"launch.json": self._manifests.text(element), "contract.json": self.request.contract},
             checkpoint_dir=element.checkpoint_dir,
         )
 

@@ -15,20 +15,23 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import StorageNeeds
 from tests.unit.submit.bench import Bench
+from tests.unit.submit.grid import Grid
 
+EVENTS = ("open", "os.listdir", "os.scandir", "os.mkdir")
 # An audit hook stays for the life of a process; it counts only while this list holds a counter.
 _COUNTERS: list[list[str]] = []
 _HOOKED: list[bool] = []
 
 
 def _hook(event: str, arguments: tuple[object, ...]) -> None:
-    if _COUNTERS and event in ("open", "os.listdir", "os.scandir"):
+    # A stream for an open descriptor (os.fdopen) opens nothing.
+    if _COUNTERS and event in EVENTS and not (event == "open" and isinstance(arguments[0], int)):
         _COUNTERS[-1].append(f"{event} {arguments[0]}")
 
 
 @contextmanager
 def opened() -> Iterator[list[str]]:
-    """The files that are opened and the folders that are listed meanwhile."""
+    """The files that are opened, and the folders that are listed or made meanwhile."""
     if not _HOOKED:
         sys.addaudithook(_hook)
         _HOOKED.append(True)
@@ -77,3 +80,30 @@ def test_a_history_adds_no_opens_to_a_launch(bench: Bench) -> None:
         for other in range(20):
             (runs / f"other{other}" / "0123456789abcdef" / "1").mkdir(parents=True, exist_ok=True)
     assert counts[0] == counts[1]
+
+
+def _of_one_element(grid: Grid, first: int, again: bool = False) -> list[float]:
+    """What one further element of a sweep costs: files opened, folders made, journals read, Slurm commands."""
+    counted = []
+    for count in (10, 30):
+        grid.wanted, grid.key = list(range(first, first + count)), f"{first + count:016x}"
+        if again:
+            grid.launch()
+        grid.cluster.asked.clear()
+        with opened() as files:
+            states = set(grid.states(grid.launch()))
+        assert states == ({"adopted"} if again else {"submitted"})
+        journals = [file for file in files if file.endswith("journal.jsonl")]
+        made = [file for file in files if file.startswith("os.mkdir")]
+        counted.append((len(files) - len(made), len(made), len(journals), len(grid.cluster.commands)))
+        first += count
+    return [(most - least) / 20 for least, most in zip(*counted)]
+
+
+def test_a_further_element_of_a_sweep(tmp_path: Path) -> None:
+    """Three files, three folders, and no Slurm command. While it waits, its journal is read once."""
+    grid = Grid(tmp_path)
+    grid.launch()  # the cluster is known now
+    assert _of_one_element(grid, 3) == [3, 3, 1, 0]
+    files, made, journals, commands = _of_one_element(grid, 100, again=True)
+    assert (made, journals, commands) == (0, 1, 0) and files <= 20

@@ -21,7 +21,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
     SlurmUnavailable,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import substituted
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import SweepResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import Manifests
 from tests.unit.submit.bench import SILENT, Cluster
 from tests.unit.submit.grid import Grid
 
@@ -298,3 +301,25 @@ def test_missing_code_submits_nothing(grid: Grid) -> None:
     result = grid.launch(refs=refs)
     assert (grid.states(result), result["missing"], result["changed"]) == (["missing"] * 3, refs, False)
     assert not grid.runs.exists() and "sbatch" not in grid.cluster.commands
+
+
+@pytest.mark.parametrize("point", [{"lr": "1e-3"}, {"lr": 'a "b"\n\u2028\\', "seed": "7", "gbs": "64"}, {}])
+def test_the_manifest_of_an_element_is_what_json_writes(point: dict[str, str]) -> None:
+    """Its parts are converted one by one, most of them once for all elements."""
+    spec: dict[str, Any] = {
+        "name": "job",
+        "command": ["train.py", "--lr={lr}", 3],
+        "env": {"LR": "{lr}", "NONE": "", "NESTED": {}},
+        "checkpoint": {"dir": "/scratch/{lr}", "fresh": False},
+        "resources": {"nodes": 2, "gres": [], "sbatch": {}, "time": "1\n2"},
+        "sweep": {"parameters": {"lr": ["1"]}},
+    }
+    shared = {"refs": [{"kind": "code", "path": "/s/\u00e9"}], "world_size": 4, "code": None, "origins": {}}
+    element = Element(3, "ab" * 32, point)
+    whole = {
+        **shared,
+        "key": element.key,
+        "spec": substituted(spec, point),
+        "sweep": {"key": "5" * 64, "number": 3, "parameters": point},
+    }
+    assert Manifests("5" * 64, spec, shared).text(element) == json.dumps(whole, indent=1, sort_keys=True) + "\n"
