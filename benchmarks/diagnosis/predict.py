@@ -31,6 +31,7 @@ CLASSES = {
     "cuda_max_connections": "assertion_cuda_max_connections",
     "cuda_mismatch": "nccl_version_or_cuda_mismatch",
     "disk_full": "disk_full_or_quota",
+    "duplicate_gpu": "cuda_driver_or_ecc",
     "exception": "python_exception_other",
     "file_missing": "file_not_found_or_not_shared",
     "hub_auth": "auth_or_gated_hub",

@@ -135,13 +135,15 @@ diagnosis:
       type: list
       elements: str
     remedy:
-      description: What to do, in terms of the job spec.
+      description:
+        - What to do, in terms of the job spec.
+        - Where C(confidence) is not V(high), what to look at before anything is changed.
       type: str
     retry:
       description: Whether the same launch may succeed on a retry.
       type: bool
     blame:
-      description: The node to exclude, if one is at fault.
+      description: The node to exclude, if one is at fault and C(confidence) is V(high).
       type: list
       elements: str
     files:

@@ -24,7 +24,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event imp
     Event,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.scan import Scan
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import WEAK, Signature
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    MEANT,
+    WEAK,
+    Signature,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 
 _LOST = "peer_lost"
@@ -135,10 +139,23 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
         nodes=nodes,
         evidence=[_shown(event, files) for event in [root, *_others(root, cause.followed)][:EVIDENCE_KEPT]],
         chain=_chain(root, cause.followed, families),
-        remedy=filled(root.remedy or family.remedy, root),
+        remedy=filled(_advice(cause.confidence, root, family), root),
         retry=family.retry,
-        blame=nodes[:1] if family.blames_node and len(nodes) == 1 else [],
+        blame=nodes[:1] if family.blames_node and len(nodes) == 1 and cause.confidence == "high" else [],
     )
+
+
+def _advice(confidence: str, root: Event, family: Signature) -> str:
+    """What to change where the family is certain, else what to look at first: a wrong remedy costs more than none.
+
+    What is not sure at all, or known by its meaning only, gets no remedy.
+    """
+    remedy = root.remedy or family.remedy
+    if confidence == "high" or family.family in _OF_THE_JOB:
+        return remedy
+    guessed = confidence == "low" or root.strength == MEANT
+    look = (root.remedy and "Read that line.") or family.look or "Read that line and those around it."
+    return f"Not certain. {look}" + ("" if guessed else f" If it is that: {remedy}")
 
 
 def with_rank(event: Event, rank: int | None, node: str | None = None) -> Event:

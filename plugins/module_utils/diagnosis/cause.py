@@ -19,7 +19,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event imp
     Event,
     FileEvents,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import CARRIER
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
     DECISIVE,
@@ -28,6 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     RAISED,
     WEAK,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import CARRIER
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import YEAR
 
 _CANCELLED, _KILLED = "preempted_or_cancelled", "host_oom_killed"
@@ -141,6 +141,9 @@ def current(log: FileEvents) -> list[Event]:
         if event.strength <= WEAK and 0 < log.last_step < event.line and not last_failure > event.line:
             # Messages of a script's cleanup after the very last step.
             continue
+        if event.family == "script_error" and event.strength < RAISED and event.progress and not last_failure:
+            # The shell could not run a later command: the program had run before.
+            continue
         if not _lived_through(event, log, events, last_failure):
             kept.append(event)
     return kept
@@ -155,7 +158,7 @@ def _of_newest_run(log: FileEvents) -> list[Event]:
     if events and events[0].family in _OF_A_CUT_FILE:
         # The full disk of the run before left a file behind that is cut short.
         events = [event for event in log.events if event.family == "disk_full" and event.run == log.runs - 1] + events
-    ended = [event for event in events if event.family == LAUNCHER or event.strength >= RAISED]
+    ended = [event for event in events if event.family in (LAUNCHER, *_ENDS) or event.strength >= RAISED]
     if ended and not log.finished and _ran_on(ended[-1], log):
         return [event for event in events if event.line > ended[-1].line]
     return events
@@ -164,7 +167,11 @@ def _of_newest_run(log: FileEvents) -> list[Event]:
 def _ran_on(event: Event, log: FileEvents) -> bool:
     """Whether the program logged steps from the event until the end of the file: more than one buffer a rank holds."""
     steps = log.progress - event.progress + log.bars - event.bars
-    return steps >= WENT_ON and log.chars - event.chars >= BUFFERED * max(1, len(log.ranks)) and log.to_the_end
+    if steps >= WENT_ON and log.chars - event.chars >= BUFFERED * max(1, len(log.ranks)) and log.to_the_end:
+        return True
+    # A progress bar is not buffered.
+    later = log.bars - event.bars >= WENT_ON and not log.ranks and event.family != LAUNCHER
+    return later and log.lines - log.step_line <= TEARDOWN
 
 
 def _lived_through(event: Event, log: FileEvents, events: Sequence[Event], last_failure: int) -> bool:
@@ -234,13 +241,20 @@ def _root(events: Sequence[Event], skew: float) -> tuple[Event | None, str]:
         if outside and _DYING.search(first.text):
             return outside[0], "high"
         return first, "high" if first.strength >= LIMIT else "medium"
-    symptoms = _without_victims([event for event in events if event.strength > ECHO], events)
+    symptoms = _without_victims(_without_names([event for event in events if event.strength > ECHO]), events)
     if symptoms:
         strongest = max(event.strength for event in symptoms)
         first = next(event for event in symptoms if event.strength == strongest)
         return first, "medium" if strongest >= WEAK else "low"
     failed = [event for event in events if event.family == LAUNCHER]
     return (failed[0], "low") if failed else (None, "high")
+
+
+def _without_names(symptoms: list[Event]) -> list[Event]:
+    """Drop what C++ says of an exception without a reason, where its reason is known as well."""
+    if not any("what():" in event.text[:12] for event in symptoms):
+        return symptoms
+    return [event for event in symptoms if not event.text.startswith("terminate called")]
 
 
 def _without_victims(symptoms: list[Event], events: Sequence[Event]) -> list[Event]:

@@ -8,9 +8,9 @@ A reader of one file keeps one open traceback per stream (rank and node) and at 
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
@@ -27,24 +27,31 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     ANYWHERE,
     CAUSE,
     ECHO,
+    MEANT,
     RAISED,
     WEAK,
     Match,
     Signature,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import (
+    CARRIER,
+    NAN_LINES,
+    TEXT_KEPT,
+    Kept,
+    Nan,
+    Stream,
+    carried,
+    outlived,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
 
-KEPT = 12
-# The strength of an exception that carries another one: it counts only where that one is not in the log.
-CARRIER = RAISED - 1
 # Explains a failure only where nothing else does: a complaint that names its own fallback.
 HINT = ECHO + 1
 FRAMES_KEPT = 4000
 # Where an event's own line has no time, this many lines before it are searched for one.
 RECENT = 40
-# After this many steps in a row whose loss is no number, the loss counts as NaN.
-NAN_LINES = 3
-TEXT_KEPT = 2000
+# The log ends within a traceback.
+CUT = ECHO + 5
 
 
 def _one_of(words: tuple[str, ...], text: str) -> bool:
@@ -52,91 +59,6 @@ def _one_of(words: tuple[str, ...], text: str) -> bool:
         if word in text:
             return True
     return False
-
-
-def _carried(text: str, stream: _Stream, file_events: FileEvents) -> None:
-    """Weaken an exception whose message goes on with the traceback of another one: it only carries that one."""
-    goes_on = stream.since <= 2 and not stream.after and not text.startswith(("Traceback", "\u256d", "\u2570"))
-    if 0 <= stream.raised < len(file_events.events) and goes_on:
-        event = file_events.events[stream.raised]
-        file_events.events[stream.raised] = replace(event, strength=min(event.strength, CARRIER))
-        stream.open_traceback, stream.headers = True, 1
-    stream.raised = -1
-
-
-def _outlived(text: str, file_events: FileEvents) -> None:
-    """Weaken what NCCL warned of in a process whose communicator was completed after it."""
-    process = text.partition(" ")[0].rpartition(":")[0]
-    for place, event in enumerate(file_events.events):
-        if event.strength > ECHO and "NCCL WARN" in event.text and process and event.text.startswith(process + ":"):
-            file_events.events[place] = replace(event, strength=ECHO)
-
-
-@dataclass
-class _Stream:
-    open_traceback: bool = False
-    ignored: bool = False
-    frames: str = ""
-    after: str = ""
-    indented: bool = False
-    wrapped: bool = False
-    # Open tracebacks: more than one where ranks without a prefix share the stream. The column of the frames.
-    headers: int = 0
-    column: int = 0
-    # The index of the exception that ended the last traceback, while its message may go on.
-    raised: int = -1
-    # A class name whose message is on the next line, as another rank wrote in between.
-    name: str = ""
-    # The indices of this stream's last events, and the number of lines since the last of them.
-    recent: list[int] = field(default_factory=list)
-    since: int = 0
-    # The line before the open traceback; whether it says that the program recovers.
-    last_text: str = ""
-    lived_with: bool = False
-
-
-class _Kept:
-    """Keeps the first events of each family and stream in each run, and the newest one, which may be the end."""
-
-    def __init__(self, file_events: FileEvents) -> None:
-        self.counts: Counter[tuple[str, int | None, str | None]] = Counter()
-        self._events = file_events.events
-        self._newest: dict[tuple[str, int | None, str | None], Event] = {}
-
-    def add(self, event: Event) -> bool:
-        """Whether the event is one of the first."""
-        key = (event.family, event.rank, event.node)
-        self.counts[key] += 1
-        if self.counts[key] <= KEPT:
-            self._events.append(event)
-            return True
-        if event.strength > ECHO:
-            self._newest[key] = event
-        return False
-
-    def settle(self) -> None:
-        """Insert the newest ones where they belong."""
-        self._events += self._newest.values()
-        self._events.sort(key=lambda event: event.line)
-
-
-@dataclass
-class _Nan:
-    """The current series of steps whose loss is no number. Steps that loss scaling skips do not count."""
-
-    lines: int = 0
-    first: Event | None = None
-
-    def see(self, line: Line, run: int) -> None:
-        if ("nan" in line.text or "NaN" in line.text) and phrases.NAN_LOSS.search(line.text):
-            if not self.lines:
-                text = line.text[:TEXT_KEPT]
-                self.first = Event(
-                    "nan_loss", WEAK + 2, text, line.number, rank=line.rank, node=line.node, time=time_of(text), run=run
-                )
-            self.lines += 1
-        elif self.lines and phrases.LOSS.search(line.text):
-            self.lines = 0
 
 
 class _Meaning(NamedTuple):
@@ -169,11 +91,11 @@ class Reader:
     def read(self, file: str, lines: Iterable[Line]) -> FileEvents:
         """The events of one file. `lines` may contain GAP where a part of the file was not read."""
         events = FileEvents(file)
-        streams: dict[tuple[int | None, str | None], _Stream] = {}
+        streams: dict[tuple[int | None, str | None], Stream] = {}
         heard: deque[Line] = deque(maxlen=RECENT)
-        nan = _Nan()
+        nan = Nan()
         runs = Runs(events)
-        kept = _Kept(events)
+        kept = Kept(events)
         for line in lines:
             if line is GAP:
                 # A traceback that was open before an unread part is not open after it.
@@ -196,7 +118,7 @@ class Reader:
                 kept.counts.clear()
             stream = streams.get(line.stream)
             if stream is None:
-                stream = streams[line.stream] = _Stream()
+                stream = streams[line.stream] = Stream()
             event = self._event(line, stream, events)
             stream.last_text = line.text
             if events.done == line.number:
@@ -210,10 +132,11 @@ class Reader:
                 event = replace(event, time=next(filter(None, stamps), None))
             if event.family == LAUNCHER and not any(known.run == events.runs for known in events.events):
                 events.events += self._last_words(heard, events)
-            runs.note(event)
+            runs.note(event, stream)
             if kept.add(replace(event, run=events.runs)):
                 stream.recent, stream.since = [*stream.recent, len(events.events) - 1], 0
         kept.settle()
+        events.events += self._cut_short(heard, streams.values(), events)
         if nan.lines >= NAN_LINES and nan.first is not None:
             # A loss that is no number and stays so until the end.
             where = replace(nan.first, file=file, progress=events.progress)
@@ -229,7 +152,16 @@ class Reader:
                 return [self._made(line, file_events, _Meaning(LAUNCHER, ECHO + 5))]
         return []
 
-    def _recovered(self, line: Line, stream: _Stream, file_events: FileEvents) -> None:
+    def _cut_short(self, heard: Sequence[Line], streams: Iterable[Stream], file_events: FileEvents) -> list[Event]:
+        """The last line of a log that ends within a traceback, after everything that it reports."""
+        opened = [stream for stream in streams if stream.open_traceback and not stream.headless]
+        if not heard or not any(not phrases.LAUNCHERS.search(stream.frames) for stream in opened):
+            return []
+        line = heard[-1]
+        inside = phrases.FRAME.match(line.text) or line.text[:1] in " \t" or phrases.HEADER.search(line.text)
+        return [self._made(line, file_events, _Meaning(UNEXPLAINED, CUT))] if inside else []
+
+    def _recovered(self, line: Line, stream: Stream, file_events: FileEvents) -> None:
         """Weaken a complaint to a symptom if its writer reports at once that it recovers."""
         # Lines of the next traceback do not count: several ranks may report an error in a row.
         if not stream.recent or stream.open_traceback:
@@ -243,20 +175,22 @@ class Reader:
         if recovers or stream.since >= phrases.RECOVERY_LINES:
             stream.recent = []
 
-    def _event(self, line: Line, stream: _Stream, file_events: FileEvents) -> Event | None:
+    def _event(self, line: Line, stream: Stream, file_events: FileEvents) -> Event | None:
         text = line.text
         if "CANCELLED AT" in text and phrases.REQUEUED.search(text):
             file_events.requeued = True
         if phrases.RECENT_CALL in text and phrases.HEADER.search(text):
-            _carried(text, stream, file_events)
-            stream.headers = stream.headers + 1 if stream.open_traceback else 1
-            stream.open_traceback, stream.frames, stream.indented, stream.column = True, "", False, 0
+            carried(text, stream, file_events)
+            stream.headers = stream.headers + 1 if stream.open_traceback and not stream.headless else 1
+            stream.opened(line.number, quoted=not text.startswith("Traceback"))
             stream.lived_with = bool(phrases.RECOVERS.search(stream.last_text))
             return None
         if text[0] in " \t|\u2502\u256d\u2570":
             frame = phrases.FRAME.match(text)
             if frame and not stream.open_traceback:
-                _carried(text, stream, file_events)
+                carried(text, stream, file_events)
+            if frame:
+                stream.frame(text, line.number)
             if stream.open_traceback:
                 stream.indented = True
                 stream.column = stream.column or (len(frame[1]) if frame else 0)
@@ -268,12 +202,14 @@ class Reader:
         elif text.startswith((phrases.DURING, phrases.DIRECT)):
             stream.after = "during" if text.startswith(phrases.DURING) else "direct"
             return None
+        elif stream.headless and not phrases.EXCEPTION.match(text):
+            stream.open_traceback = stream.headless = False
         if any(word in text for word in phrases.IGNORED_WORDS) and phrases.IGNORED.search(text):
             stream.ignored = True
             return None
         if "NCCL INFO" in text:
             if "Init COMPLETE" in text:
-                _outlived(text, file_events)
+                outlived(text, file_events)
             return None
         if ("rain" in text or "exit" in text) and phrases.DONE.search(text):
             file_events.done = line.number
@@ -291,7 +227,7 @@ class Reader:
                 return None
         return self._exception(line, stream, file_events) or self._wording(line, file_events)
 
-    def _exception(self, line: Line, stream: _Stream, file_events: FileEvents) -> Event | None:
+    def _exception(self, line: Line, stream: Stream, file_events: FileEvents) -> Event | None:
         # Compilers of Python code re-raise exceptions indented below "in user code:".
         text = line.text.strip("^ ~") if stream.open_traceback or line.text.startswith(("^", "~")) else line.text
         if stream.open_traceback:
@@ -301,7 +237,8 @@ class Reader:
                 # The name alone was taken for the exception.
                 file_events.events[stream.raised] = replace(file_events.events[stream.raised], strength=ECHO)
         plain = phrases.EXCEPTION.match(text)
-        if not plain and not (stream.open_traceback and stream.indented and phrases.ANY_CLASS.match(text)):
+        any_class = stream.open_traceback and stream.indented and not stream.headless
+        if not plain and not (any_class and phrases.ANY_CLASS.match(text)):
             inside = phrases.EXCEPTION_INSIDE.search(text) if stream.open_traceback else None
             if not inside or text[0] in " \t":
                 return None
@@ -311,9 +248,10 @@ class Reader:
         if text.endswith(": in user code:"):
             stream.wrapped = True
             return None
-        stream.wrapped = False
+        stream.wrapped = stream.headless = False
         stream.headers = max(0, stream.headers - 1)
         stream.open_traceback, stream.after, stream.ignored, stream.column = stream.headers > 0, "", False, 0
+        stream.ended = stream.frames
         stream.frames = stream.frames if stream.headers else ""
         stream.name = text.rstrip(": ") if stream.headers and phrases.BARE.match(text) else ""
         if ignored or phrases.WARNING.match(text) or (phrases.NOISE.search(text) and not within):
@@ -334,7 +272,7 @@ class Reader:
             if not within:
                 return None
             meant = phrases.meant(text, frames)
-            best = _Meaning(meant, RAISED + 1) if meant else _Meaning(UNEXPLAINED, RAISED)
+            best = _Meaning(meant, MEANT) if meant else _Meaning(UNEXPLAINED, RAISED)
         strength = min(best.strength, CARRIER) if phrases.CARRIERS.search(text) else best.strength
         if within and stream.lived_with and best.strength <= CAUSE:
             strength = WEAK

@@ -42,8 +42,8 @@ _PREFIX = re.compile(
 )
 # A progress bar that something else was written behind. What follows `]` is no part of the bar, except its losses.
 _BAR = re.compile(r"(?:.*%\||\s*\d+it ).*\[[^\]]*(?:it/s|s/it|B/s)[^\]]*\]\s*(?=\S)(?!.*\b[Ll]oss\b)")
-# A progress bar of steps, not of loading or downloading.
-STEP_BAR = re.compile(r"(?:(?:[Ee]poch|[Tt]rain|[Ss]tep|[Ii]ter)[^|%]{0,40})?\s*\d+%\|")
+# A progress bar of steps, not of loading or downloading, after the first step.
+STEP_BAR = re.compile(r"(?!.*\b0%\|[^|]*\| *0/)(?:(?:[Ee]poch|[Tt]rain|[Ss]tep|[Ii]ter)[^|%]{0,40})?\s*\d+%\|")
 # A bar with this was written behind a message, or before it.
 _FAILED = re.compile("rror|Killed|CANCELLED|xception")
 # Of one line with many carriage returns, this many messages are kept from the end.

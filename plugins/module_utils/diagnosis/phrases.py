@@ -12,6 +12,9 @@ TRACEBACK = "Traceback (most recent call last)"
 RECENT_CALL = "(most recent call last)"
 HEADER = re.compile(r"[Tt]raceback\b[^()]{0,80}\(most recent call last\)")
 FRAME = re.compile(r"(\s+)File \"")
+# A frame as only tracebacks have it: the file and the function; without a function the file is no valid Python.
+CALL = re.compile(r"\s+File \"[^\"]+\", line \d+, in ")
+OUTERMOST = re.compile(r"\s+File \"([^\"]+)\", line \d+(?:, in (\S+))?")
 DURING = "During handling of the above exception"
 DIRECT = "The above exception was the direct cause"
 # The last line of a traceback: the name of an exception, with or without a message.
@@ -32,20 +35,27 @@ ECHOES = re.compile(
     r"|got 0 bytes"
     r"|TCPStore|(?:recv|send)(?:Value|Bytes|Vector)|HeartbeatMonitor|sigkill_handler|Force Terminated|exitcode: -15"
     r"|SignalException|Root Cause \(first observed failure\)|ProcessExitedException|ProcessRaisedException"
+    r"|failed \(exitcode: -?\d+\) local_rank|Container failed !!!|status failed cmd \["
+    r"|ABORT!!! Out of all \d+ trainers"
     r"|srun: (?:error: .*(?:Exited with exit code|Terminated|Killed)|Job step aborted|Force)|Terminating StepId"
     r"|CANCELLED AT \S+ DUE TO TASK FAILURE"
     r"|exits with return code|Sending process \d+ closing signal|BrokenPipeError|ConnectionResetError"
     r"|CalledProcessError: Command .*(?:python|torchrun|srun|deepspeed|mpirun)|died with <Signals|SystemExit"
     r"|the rank (?:of the )?first process to fail|Primary job +terminated normally|mpirun (?:detected|noticed)"
-    r"|EOFError$|raise_error|UnboundLocalError: .*(?:sock|conn)|Process group watchdog thread terminated"
+    r"|EOFError$|raise_error|UnboundLocalError: .*(?:sock|conn)"
+    r"|Process group watchdog thread terminated(?!.*operation timeout)"
     r"|(?:[Tt]raining|[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram|[Pp]rocess|"
     r"[Tt]ask)\b.{0,40} (?:failed|crashed|exited)"
     r" with (?:a )?(?:non-?zero )?(?:exit |return )?(?:code|status)[: =]+(?!0\b)\d"
 )
+# A launcher's own frames.
+LAUNCHERS = re.compile(r"torch/distributed/(?:run|launch|elastic)|accelerate/commands|deepspeed/launcher|bin/torchrun")
 # Exceptions that only carry another one, which has its own traceback in the same log.
 CARRIERS = re.compile(
     r"Caught \w+ in (?:DataLoader worker|pin memory thread|replica)|PapermillExecutionError|"
     r"JaxStackTraceBeforeTransformation"
+    # NCCL's reason follows on the lines below it.
+    r"|NCCL error in: \S+, (?:invalid usage|invalid argument|internal error|unhandled)"
     r"|RemoteTraceback|_RemoteError|See (?:the )?(?:root cause|stack trace|traceback) above|"
     r"(?:Engine core|Worker) \w+ failed"
     r"|One or more background workers are no longer alive|InstantiationException|Error in call to target"
@@ -53,6 +63,9 @@ CARRIERS = re.compile(
 ECHO_NEEDLES = (
     "ChildFailedError",
     "exitcode: ",
+    "Container failed",
+    "status failed cmd",
+    "ABORT!!!",
     "srun: error: ",
     "exits with return code",
     "Exited with exit code",
@@ -118,12 +131,14 @@ TASK = re.compile(r"srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)")
 PROGRESS = re.compile(
     r"\b(?:iter(?:ation)?|step|global_step|epoch|Training step|batch)\b[^\w\n]{0,4}\d+.*"
     r"(?:loss|ms|time|it/s|tps|lr|tflop)"
-    r"|'loss': |\d+%\|.*(?:it/s|s/it)|[Ll]oss\b[^\w\n]{1,4}-?\d",
+    r"|'loss': |\[ *\d+/\d+\] +eta: \d|^(?!\W*(?:Load|Download|Fetch|Resolv|Generating|"
+    r"Running tokenizer|Tokeniz|Map\b|Filter|Extract|Sanity))"
+    r"[^|%]{0,200}?(?<!\d)(?!0%\|[^|]*\| *0/)\d+%\|.*(?:it/s|s/it)|[Ll]oss\b[^\w\n]{1,4}-?\d",
 )
 # The last of all requested steps: as good as a message of a normal end.
 LAST_STEP = re.compile(r"\b(?:iter(?:ation)?|(?:global_)?step)\b\W{0,4}(\d+) ?/ ?(\d+)\b")
 # Fixed strings: each such line contains one of them. They are checked first, as the regular expression is slow.
-PROGRESS_WORDS = ("loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
+PROGRESS_WORDS = ("eta: ", "loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
 # Failures that may share a line with a step: a message that was appended to a progress bar.
 BESIDE_PROGRESS = ("rror", "CANCEL", "illed", "xcept", "ailed", "emory", "nan", "NaN", "space left", "topp")
 NAN_LOSS = re.compile(

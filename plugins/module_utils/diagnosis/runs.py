@@ -4,7 +4,8 @@
 """Where a new run begins in a file that several runs were appended to: nohup, `open-mode=append`, a loop.
 
 Only the newest run counts. After the end of a run, another one begins where the file's first lines appear again, where
-a launcher prints what it prints at its start, or where Slurm names another job.
+a launcher prints what it prints at its start, where a progress bar of steps begins at 0 %, where the clock jumps, where
+the same program raises again, or where Slurm names another job.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from dataclasses import replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import LAUNCHER, Event, FileEvents
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import Line
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import RAISED
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import RAISED, WEAK
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import Stream
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
 
 # This many lines of the beginning of a file are compared, up to COMPARED characters of each, digits aside.
 HEAD = 6
@@ -33,6 +36,18 @@ _BANNER = re.compile(
     r"Setting OMP_NUM_THREADS environment variable for each process|\[runner\.py:\d+:main\] cmd = |"
     r"\[launch\.py:\d+:main\] WORLD INFO DICT|^Submitted batch job \d+$"
 )
+# A progress bar of steps before its first one.
+_FIRST_BAR = re.compile(r"(?:(?:[Ee]poch|[Tt]rain|[Ss]tep|[Ii]ter)[^|%]{0,40})?\s*0%\|[^|]*\| *0/")
+# A clock that jumps this far (seconds) within this many lines after the end of a run belongs to the next one. Watchdogs
+# and launchers that give up late do not count.
+JUMP = 900.0
+AFTER_END = 200
+_LATE = re.compile(r"NCCL|ProcessGroup|TCPStore|[Ww]atchdog|[Rr]endezvous|elastic|srun|slurmstepd")
+# Several processes of one program raise as well: where these modules are in a traceback, it proves no other run.
+_PROCESSES = re.compile(
+    r"distributed_c10d\.py|parallel/distributed\.py|fsdp|distributed/elastic|multiprocessing/(?:process|spawn|pool)|"
+    r"concurrent/futures/process|/ray/|deepspeed/(?:launcher|comm)|mpi4py|horovod"
+)
 _JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d+)|StepId=(\d+)|job step (\d+)")
 
 
@@ -44,8 +59,17 @@ class Runs:
         self._head: set[tuple[int | None, str]] = set()
         self._lines = 0
         self._ended = False
+        self._ended_at: float | None = None
+        self._since = 0
         self._job = ""
         self._named = 0
+        # The program whose exception ended the run, and that exception.
+        self._raised = ("", "")
+        self._processes = False
+        # The programs that raised before torchrun gave up; whether Slurm's srun started several launchers.
+        self._scripts: set[str] = set()
+        self._given_up = False
+        self._srun = False
 
     def begins(self, line: Line) -> bool:
         """Whether a run begins at this line; it is then counted."""
@@ -56,8 +80,20 @@ class Runs:
             if self._lines < ONCE:
                 self._learn(line)
             return False
-        begins = (line.rank, _shape(text)) in self._head or bool(_BANNER.search(text))
+        begins = (line.rank, _shape(text)) in self._head or bool(_BANNER.search(text)) or self._starts_over(line)
         return begins and self._begin(line.number, inferred=True)
+
+    def _starts_over(self, line: Line) -> bool:
+        """Whether a progress bar begins again, or much time has passed since the end of the run."""
+        if "0%|" in line.text and not self._events.ranks and _FIRST_BAR.match(line.text):
+            return True
+        self._since += 1
+        if self._ended_at is None or self._since > AFTER_END:
+            return False
+        time = time_of(line.stamp or line.text)
+        if time is None or time - self._ended_at < JUMP:
+            return False
+        return not (_LATE.search(line.text) or phrases.COMPLAINT.match(line.text) or phrases.ECHOES.search(line.text))
 
     def _learn(self, line: Line) -> None:
         """Remember the first lines of the file, except those that are repeated soon, such as steps."""
@@ -68,10 +104,17 @@ class Runs:
         elif self._lines <= HEAD and len(line.text) >= SHORTEST and not _OF_A_RUN.match(line.text):
             self._head.add(known)
 
-    def note(self, event: Event) -> None:
-        """Take account of an event: it may be the end of a run, or name another job than the last one."""
+    def note(self, event: Event, stream: Stream) -> None:
+        """Take account of an event: it may be the end of a run, or show that another one began before it."""
         ends = event.family == LAUNCHER or event.strength >= RAISED or "CANCELLED AT" in event.text
         self._ended = self._ended or ends
+        if ends:
+            self._ended_at, self._since = event.time, 0
+        self._processes = self._processes or event.family == LAUNCHER or 0 < event.strength < WEAK
+        self._given_up = self._given_up or "ChildFailedError" in event.text
+        self._srun = self._srun or "srun: " in event.text or "slurmstepd: " in event.text
+        if stream.script:
+            self._raises_again(event, stream)
         self._head.discard((event.rank, _shape(event.text)))
         named = _JOB.search(event.text)
         job = next(filter(None, named.groups()), "") if named else ""
@@ -82,6 +125,26 @@ class Runs:
                 self._events.events[place] = replace(self._events.events[place], run=self._events.runs)
         if job:
             self._job, self._named = job, event.line
+
+    def _raises_again(self, event: Event, stream: Stream) -> None:
+        """A program raises once. Where the same one raises something else later, it was started again."""
+        script, stream.script = stream.script, ""
+        says_little = event.family == LAUNCHER or event.strength < WEAK
+        if stream.quoted or says_little or phrases.LAUNCHERS.search(stream.ended):
+            return
+        if self._given_up and script in self._scripts and event.node is None and not self._srun:
+            # Its launcher had already ended.
+            self._begin(stream.began or event.line, inferred=True)
+            self._given_up, self._raised = False, (script, event.text)
+            return
+        self._scripts.add(script)
+        alone = not self._processes and not self._events.ranks and event.rank is None and not event.after
+        if not alone or _PROCESSES.search(stream.ended):
+            return
+        known, text = self._raised
+        if stream.top and known == script and text != event.text and self._events.begun < stream.began:
+            self._begin(stream.began, inferred=True)
+        self._raised = (script, event.text)
 
     def finished(self) -> None:
         """The program reported a normal end."""

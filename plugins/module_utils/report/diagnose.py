@@ -27,10 +27,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import (
     cause,
     scan,
     site_families,
-    standstill,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import HANG, Event, FileEvents
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.flight_recorder import Group
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import standstill
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.flight_recorder import Group
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     LIMIT,
     WEAK,

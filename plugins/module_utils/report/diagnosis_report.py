@@ -76,7 +76,7 @@ def screen(report: DiagnosisReport, story: str = "") -> list[str]:
     lines += _row("job", _memory(report), 2)
     if len(diagnosis.chain) > 1:
         lines += _row("then", " -> ".join(diagnosis.chain[1:]), 1)
-    lines += _row("remedy", diagnosis.remedy, 4)
+    lines += _row("remedy" if diagnosis.confidence == "high" else "look at", diagnosis.remedy, 4)
     lines += _row("retry", "the same launch may succeed when it is tried again" if diagnosis.retry else "", 1)
     lines += [*_unread(diagnosis), *_row("story", story, 1)]
     return lines[:SCREEN_LINES]

@@ -16,8 +16,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_f
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import flight_recorder
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.flight_recorder import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import flight_recorder
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.flight_recorder import (
     Group,
     Refused,
     groups_of,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import flight_recorder as recorder
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import flight_recorder as recorder
 
 
 def entry(sequence: int, name: str = "0", **more: object) -> dict[str, Any]:

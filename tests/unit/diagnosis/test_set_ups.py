@@ -252,7 +252,7 @@ FIXTURES = {
     ),
     "kempnerforge: two ranks on one GPU": Fixture(
         "gpu01:11:22 [0] init.cc:800 NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 3b000\n",
-        "cuda_device",
+        "duplicate_gpu",
         "Duplicate GPU detected",
         ("resources.gpus_per_node",),
     ),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import standstill
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import standstill
 
 TORCH = "/env/lib/python3.11/site-packages/torch/"
 POLL = 'Thread 0x00007f01 (most recent call first):\n  File "/usr/lib/python3.11/threading.py", line 320 in wait\n\n'

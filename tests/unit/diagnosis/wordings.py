@@ -141,7 +141,7 @@ RAISED: list[tuple[str, str]] = [
         ),
     ),
     (
-        "cuda_device|usage",
+        "duplicate_gpu|usage",
         (
             "torch.distributed.DistBackendError: NCCL error in: x, invalid usage (run with NCCL_DEBUG=W"
             "ARN for details), NCCL version 2.21.5\nncclInvalidUsage: This usually reflects invalid usag"

@@ -20,6 +20,10 @@ SIGNATURE = Signature(
         "(`environment.project`), one CUDA only (`setup.modules`, `container.image`), and nothing in "
         "`env.LD_LIBRARY_PATH` or `env.PYTHONPATH` from elsewhere."
     ),
+    look=(
+        "Compare the versions in that line with what the ranks import: `preflight.imports` shows each "
+        "package's version on each node."
+    ),
     matches=(
         says(
             "(?:ImportError|OSError|RuntimeError|AttributeError|"

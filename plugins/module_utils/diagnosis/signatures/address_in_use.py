@@ -19,6 +19,9 @@ SIGNATURE = Signature(
         "task of the node starts torchrun itself, name the program in `command` and set `launcher.kind: torchrun`: it "
         "starts one torchrun a node."
     ),
+    look=(
+        "See which process holds the port on that node (`ss -ltnp`): an earlier run, or a second launcher of this job."
+    ),
     matches=(
         says(
             "(?:Error|errno|error|EADDRINUSE|failed to|bind|Errno 98).*[Aa]ddress already in use|"

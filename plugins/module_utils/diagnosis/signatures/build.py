@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         "Resolve it before the job: correct and lock the project (`environment.project`), or bring wheels "
         "(`environment.mode: wheelhouse`)."
     ),
+    look="Read the first error of the build above that line: it names the package and what it lacks.",
     matches=(
         says(
             "^ERROR: (?:Cannot install|Could not (?:find a version|install packages|build wheels)|"

@@ -18,6 +18,7 @@ SIGNATURE = Signature(
         "`launch_cluster.caches` moves NEMO_HOME, HF_HOME and others below one folder, `env.NEMO_HOME` only this one. "
         "If rank 0 fails as well, the program made no iterator for its data: check `data`."
     ),
+    look="See whether rank 0 has the data and only other nodes do not: then the cache is local to a node.",
     matches=(raises("'NoneType' object is not an iterator"),),
     examples=("TypeError: 'NoneType' object is not an iterator",),
 )

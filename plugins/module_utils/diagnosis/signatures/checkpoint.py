@@ -20,6 +20,10 @@ SIGNATURE = Signature(
         "Start from an older one (`checkpoint.dir`), or with the layout it was saved in (`parallelism.*`). "
         "A file that is cut short was written when the disk was full or the job ended."
     ),
+    look=(
+        "See whether the file that it names is complete (size, time of its last change), and which layout it "
+        "was saved in."
+    ),
     matches=(
         raises(
             r"Error\(s\) in loading state_dict|SafetensorError|[Ee]rror while deserializing header|"

@@ -28,6 +28,10 @@ SIGNATURE = Signature(
         "and the step that it was in. `debug: true` records each collective. A slow rank 0 (export, "
         "download) needs a longer process group timeout."
     ),
+    look=(
+        "Find the rank that is missing in these messages, or names another collective, and read its log from "
+        "that step on."
+    ),
     matches=(
         says(
             "Watchdog caught collective operation timeout|[Cc]ollective operation timeout: Work|"

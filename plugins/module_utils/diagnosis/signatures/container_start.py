@@ -19,6 +19,10 @@ SIGNATURE = Signature(
         "Check `container.image` (does the path exist on every node, may it be read?), `container.mounts` "
         "(each source must exist on the nodes) and free space where images are unpacked."
     ),
+    look=(
+        "Read the lines of the container runtime next to it: they name the image, the mount or the folder "
+        "that it could not use."
+    ),
     matches=(
         says(
             r"pyxis:\s+(?:\[ERROR\]|mktemp|nvidia-container|no such|invalid|could not find)|"

@@ -20,6 +20,10 @@ SIGNATURE = Signature(
         "`env.PYTHONFAULTHANDLER: 1` shows where. Suspect a compiled extension, a full /dev/shm, or one "
         "node: see whether it is always the same one."
     ),
+    look=(
+        "See which rank and which node crashed first, whether it is always the same node, and what that rank "
+        "logged before."
+    ),
     matches=(
         says(
             r"Fatal Python error: (?P<kind>(?!Aborted)\w[\w ]*)|\*\*\* Process received signal|"
@@ -86,9 +90,11 @@ SIGNATURE = Signature(
             strength=WEAK + 5,
         ),
         says(
+            r"status failed cmd .* code -(?:6|11|7|4|8)\b|"
             r"Program received signal SIG(?:SEGV|BUS|ILL|FPE)|^forrtl: severe|"
             r"Signal: (?:Segmentation fault|Bus error|Floating point exception) \(",
             "Program received signal",
+            "status failed cmd",
             "forrtl: severe",
             "Signal: ",
             strength=WEAK + 5,

@@ -20,6 +20,10 @@ SIGNATURE = Signature(
         "If it happens on the same node again, exclude the node: `resources.exclude`. No device at all: "
         "`resources.gpus_per_node`, and no `CUDA_VISIBLE_DEVICES` in `env`."
     ),
+    look=(
+        "Compare `nvidia-smi -L` and CUDA_VISIBLE_DEVICES on that node with what the rank asked for; `dmesg` "
+        "shows an Xid if the GPU is broken."
+    ),
     matches=(
         says(
             r"NVRM: Xid|\bXid \(PCI|[Uu]ncorrectable (?:ECC|NVLink)|GPU (?:is lost|"
@@ -38,9 +42,8 @@ SIGNATURE = Signature(
             "initialization error|no CUDA-capable device|all CUDA-capable devices are busy|"
             "system not yet initialized|hardware stack error|mapping of buffer|invalid device function|"
             "device kernel image is invalid|driver shutting down|uncorrectable)|"
-            r"Cuda failure (?:\d+ )?\'(?!out of memory|driver shutting)|Duplicate GPU detected|"
-            "CU(?:BLAS|DNN)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)",
-            "Duplicate GPU",
+            r"Cuda failure (?:\d+ )?\'(?!out of memory|driver shutting)|"
+            r"CU(?:BLAS|DNN)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)",
             "_STATUS_",
             "CUDA error: ",
             "Cuda failure",
@@ -62,6 +65,13 @@ SIGNATURE = Signature(
             r"support bf16/gpu|cudaSetDevice|"
             r"CUDA (?:failure|exception|initiali[sz]ation)|NVML.*(?:not found|Uninitialized|Unknown)|NVMLError",
             strength=CAUSE + 1,
+        ),
+        # TensorFlow and JAX warn of it, and then have no GPU. Where there is none (NO_DEVICE), they may mean the CPU.
+        says(
+            r"unable to create StreamExecutor|\bCUDA_ERROR_(?:INVALID_DEVICE|DEVICE_UNAVAILABLE|ECC_UNCORRECTABLE|"
+            r"SYSTEM_NOT_READY|DEVICE_NOT_LICENSED)\b",
+            "unable to create StreamExecutor",
+            "CUDA_ERROR_",
         ),
         says(r"Unable to determine the device handle for", "determine the device handle", strength=WEAK + 6),
         raises(r"CUBLAS_STATUS_NOT_INITIALIZED|on CUDA device \d+ but torch\.cuda\.device_count", strength=CAUSE + 1),

@@ -18,6 +18,7 @@ SIGNATURE = Signature(
         "`env: {CUDA_DEVICE_MAX_CONNECTIONS: 1}` with tensor or context parallelism on Hopper and older; "
         "not 1 with FSDP2. With `parallelism` stated the collection sets it."
     ),
+    look="Compare CUDA_DEVICE_MAX_CONNECTIONS in the environment of the ranks with the value in that line.",
     matches=(raises("CUDA_DEVICE_MAX_CONNECTIONS", strength=CAUSE + 3),),
     examples=(
         (

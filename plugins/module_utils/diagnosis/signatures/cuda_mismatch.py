@@ -20,6 +20,10 @@ SIGNATURE = Signature(
         "Take a build for this GPU and driver: another `container.image`, `setup.modules`, or torch index "
         "in the project; `resources.gpu_type` chooses the GPU."
     ),
+    look=(
+        "Compare the versions of the driver (`nvidia-smi`), of CUDA and of torch on that node, and the GPU's "
+        "compute capability."
+    ),
     matches=(
         says(
             "no kernel image is available for execution|CUDA driver version is insufficient|"

@@ -21,6 +21,7 @@ SIGNATURE = Signature(
         "much is reserved but unallocated. If the message names another process, the GPU was not free: "
         "`resources.exclusive: true`."
     ),
+    look="See how much memory the GPU had and who used it: the message and `monitor.gpu` show it.",
     matches=(
         says(
             "(?:CUDA|HIP|XPU|MPS backend|"

@@ -19,6 +19,7 @@ SIGNATURE = Signature(
         "Look at the record that it names; check the columns and the format of `data`, and that each rank "
         "has at least one batch."
     ),
+    look="Look at the record or the file that the traceback was about, and whether other ranks read the same one.",
     matches=(
         raises(
             r"EOFError: Compressed file ended|ReadError: (?:unexpected end of data|not a gzip file)|"

@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         "the caches of tools, also out of a container. Look at `df -h`, `df -i` and the quota of the account on the "
         "node that says it."
     ),
+    look="Look at `df -h`, `df -i` and the quota of the folder that the program wrote to.",
     matches=(
         says(
             r"^(?!.*inotify).*(?:\[Errno 28\]|No space left on device|Disk quota exceeded|"

@@ -20,15 +20,20 @@ SIGNATURE = Signature(
         "`torchrun` both set RANK, WORLD_SIZE, MASTER_ADDR and the rest for every rank. Other variables belong in "
         "`env` or `secrets`."
     ),
+    look=(
+        "See where the program expects that variable, and whether all ranks were started by the launcher; an "
+        "earlier error may have kept it from being set."
+    ),
     matches=(
         raises(
             r"environment variable (?P<variable>\w+) expected, but not set|KeyError: '(?P<name>RANK|"
             r"WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|SLURM_\w+|LOCAL_WORLD_SIZE|NODE_RANK|"
             "[A-Z][A-Z0-9]*_[A-Z0-9_]+)'$|(?:environment variable|env var|"
             r"environment)\S* \S+ (?:is )?(?:not set|undefined|missing)|must be (?:launched|"
-            "run) with (?:torchrun|mpirun)|Please set (?:the )?(?:environment variable|env)|"
-            "Default process group has not been initiali[sz]ed"
+            "run) with (?:torchrun|mpirun)|Please set (?:the )?(?:environment variable|env)"
         ),
+        # Often because its initialisation failed, which the program did not mind.
+        raises("Default process group has not been initiali[sz]ed", strength=WEAK + 2),
         says(
             r"^(?!.*(?:WARN|INFO)).*: line \d+: (?P<variable>\w+): unbound variable|"
             r": (?P<name>\w+): parameter (?:null or )?not set",

@@ -21,6 +21,10 @@ SIGNATURE = Signature(
         "on one (`env.HF_HOME`, `data`, `container.mounts`), or stage it (`data`). Else correct the path "
         "in `command`."
     ),
+    look=(
+        "See whether the path exists on the node of that rank (`ls` in a job there), and whether something "
+        "else should have written it before."
+    ),
     matches=(
         raises(
             r"FileNotFoundError\b.*?(?:'(?P<path>[^']+)')?$|"

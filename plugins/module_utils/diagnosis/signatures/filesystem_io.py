@@ -18,6 +18,7 @@ SIGNATURE = Signature(
     remedy=(
         "If only one node is affected, exclude it (`resources.exclude`); otherwise ask the site about that file system."
     ),
+    look="See whether other ranks and jobs on that file system failed at the same time, or only one node.",
     matches=(
         says(
             # A network adapter has I/O errors as well.

@@ -18,6 +18,7 @@ SIGNATURE = Signature(
         "one: `env.GLOO_SOCKET_IFNAME` (one name, no `^`), the same as for NCCL. Asynchronous checkpoints use Gloo "
         "even where training uses NCCL. 127.0.x.x means that /etc/hosts maps the host's own name to loopback."
     ),
+    look="See which interface and address each node took, and whether the others can reach it.",
     matches=(
         says(
             r"gloo.*connect \[?127\.\d+\.\d+\.\d+|gloo.*connect \[?::1\]|[Uu]nable to find address for: |"

@@ -21,6 +21,10 @@ SIGNATURE = Signature(
         "More memory a node (`resources.memory`; 0 is all of it), fewer data loader workers, or less read "
         "into memory at once."
     ),
+    look=(
+        "Compare the memory that the step used with its request (`sacct -j JOB -o "
+        "JobID,MaxRSS,ReqMem,State`). Far below it, somebody or another program killed the process."
+    ),
     matches=(
         says(
             r"[Dd]etected \d+ oom[-_]kill event|Some of your (?:processes|"

@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         "Give the token as a secret: `secrets: {HF_TOKEN: {from_env: HF_TOKEN}}`, `WANDB_API_KEY` "
         "likewise; accept the terms of a gated repository on its page; or `env.WANDB_MODE: offline`."
     ),
+    look="See whether the name of the repository is right and whether the token of the ranks may read it.",
     matches=(
         raises(
             "GatedRepoError|gated repo|401 Client Error|403 Client Error|Invalid (?:username or password|"

@@ -19,6 +19,7 @@ SIGNATURE = Signature(
         "Stage it once instead of downloading on every rank: `data`, `tokenizer`, and `env.HF_HUB_OFFLINE: "
         "1`; a token raises the limit."
     ),
+    look="Count how many ranks ask the hub at the same time, and see whether it answers now.",
     matches=(
         raises("429 Client Error|Too Many Requests|rate ?limit(?:ed)? exceeded|[Rr]ate limit"),
         says("429 Client Error: Too Many Requests", "429 Client Error", strength=WEAK),

@@ -23,6 +23,10 @@ SIGNATURE = Signature(
         "ranks get. If it is installed, another Python runs: `environment.project`, `setup.modules`, "
         "`env.PYTHONPATH`."
     ),
+    look=(
+        "Run the import on a node with the Python of the ranks: the package may be absent, another version, "
+        "or hidden by another copy."
+    ),
     matches=(
         raises(r"(?:ModuleNotFoundError|ImportError): No module named '?(?P<module>[\w.]+)"),
         # The package is there and its part is not: another copy of it comes first.

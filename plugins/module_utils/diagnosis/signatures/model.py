@@ -18,6 +18,7 @@ DECISIVE = 40  # Slurm or the kernel reports who was killed and why: takes prece
 CAUSE = 30  # a library's wording for one failure
 LIMIT = 25  # a limit or a person ended the job
 RAISED = 20  # any exception that ended a traceback
+MEANT = RAISED + 1  # an exception that vague words assign to a family
 WEAK = 10  # a symptom: the cause only if nothing better is found
 ECHO = 0  # always follows from something else
 
@@ -46,7 +47,8 @@ class Signature:
     """One family. `remedy` uses the terms of the job spec; `{name}` in it is a group that a pattern captured.
 
     `retry`: whether the same launch can succeed if it is tried again. `blames_node`: whether the node that reported
-    the failure should be excluded. `examples`: lines as the libraries write them; a test checks that each is recognised
+    the failure should be excluded. `look`: what to look at where the family is not certain, in place of the remedy.
+    `examples`: lines as the libraries write them; a test checks that each is recognised
     as this family.
     """
 
@@ -57,6 +59,7 @@ class Signature:
     examples: tuple[str, ...]
     retry: bool = False
     blames_node: bool = False
+    look: str = ""
 
 
 def says(regex: str, *needles: str, strength: int = CAUSE, remedy: str = "") -> Match:

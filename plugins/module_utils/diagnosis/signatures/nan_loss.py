@@ -19,6 +19,7 @@ SIGNATURE = Signature(
         "Start from the last good checkpoint with a lower learning rate, gradient clipping or bf16; one "
         "rank only: suspect its GPU (`resources.exclude`)."
     ),
+    look="Look at the loss and the gradient norm of the steps before that line, and whether all ranks have it.",
     matches=(
         raises(
             "(?:[Ff]ound|[Gg]ot|encountered|is|contains?|became|detected|returned) (?:a )?(?:NaN|nan|Inf|"

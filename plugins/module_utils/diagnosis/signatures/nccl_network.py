@@ -21,6 +21,10 @@ SIGNATURE = Signature(
         "`env.NCCL_IB_GID_INDEX` for it; `debug: true` shows which interface each node took. One node "
         "only: `resources.exclude`."
     ),
+    look=(
+        "Read NCCL's own warnings above that line, on each node: the first one names the interface, the peer "
+        "or the call. `debug: true` makes it print more."
+    ),
     matches=(
         says(
             "NCCL WARN (?:NET/IB|NET/OFI|NET/Socket|NET/Plugin)? ?:?.*(?:failed|error|[Gg]ot completion|"
@@ -47,7 +51,8 @@ SIGNATURE = Signature(
         ),
         # A local reason: what NCCL adds about a remote process is of family peer_lost.
         says(
-            r"^(?!.*(?:ncclRemoteError|remote process|closed by|got 0 bytes)).*"
+            r"^(?!.*(?:ncclRemoteError|remote process|closed by|got 0 bytes|terminate called|invalid usage|"
+            "invalid argument)).*"
             r"(?:NCCL error in:|DistBackendError|ncclSystemError|ncclInternalError)",
             "NCCL error in",
             "ncclSystemError",

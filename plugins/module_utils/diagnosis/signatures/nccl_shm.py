@@ -19,6 +19,7 @@ SIGNATURE = Signature(
     remedy=(
         "Give the ranks shared memory: mount the host's /dev/shm (`container.mounts`), or fewer data loader workers."
     ),
+    look="Look at `df -h /dev/shm` on that node while the job runs, also inside the container.",
     matches=(
         says(
             "posix_fallocate failed|Error while creating shared memory segment|unable to (?:open|mmap|"

@@ -19,6 +19,7 @@ SIGNATURE = Signature(
         "Launch again without it: `resources.exclude: [{node}]`; `resources.spares: 1` restarts the step "
         "inside the allocation."
     ),
+    look="Look at the state and the reason of that node: `scontrol show node NODE`.",
     matches=(
         says(
             r"DUE TO NODE FAILURE|CANCELLED AT \S+ DUE TO (?:NODE )?FAIL|NODE FAIL|"

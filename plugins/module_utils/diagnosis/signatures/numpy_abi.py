@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         "Pin `numpy<2` in the project (`environment.project`), lock it and launch again; or take versions of the other "
         "packages that know numpy 2 (`datasets` from 2.20 on)."
     ),
+    look="Compare the version of numpy that the ranks import with the one that the package was built for.",
     matches=(
         raises(
             r"numpy\.(?:dtype|ufunc) size changed, may indicate binary incompatibility|"

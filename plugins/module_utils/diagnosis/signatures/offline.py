@@ -20,6 +20,10 @@ SIGNATURE = Signature(
         "Stage what it needs before the job: `data`, `tokenizer`, a hub cache on shared storage in "
         "`env.HF_HOME`, then `env.HF_HUB_OFFLINE: 1`."
     ),
+    look=(
+        "See whether that address can be reached from the node (`curl -I`), and whether it was a lasting or a "
+        "passing failure."
+    ),
     matches=(
         raises(
             "^(?!.*(?:client socket|TCPStore|DistNetworkError)).*(?:"

@@ -18,6 +18,7 @@ SIGNATURE = Signature(
         "Read the log of the rank or node at the other end: it ended first. Without it only the network is "
         "left to blame."
     ),
+    look="Read the log of the rank or node at the other end: it ended first.",
     matches=(
         says(
             "Connection closed by peer|Connection closed by remote peer|ncclRemoteError|"

@@ -19,6 +19,9 @@ SIGNATURE = Signature(
         "Write below a folder of yours: `checkpoint.dir`, `env.HF_HOME`, `env.TMPDIR`; a container sees "
         "what `container.mounts` says, read-only where it says `ro`."
     ),
+    look=(
+        "Compare the owner and the mode of that path with the user of the job on that node, also inside the container."
+    ),
     matches=(
         raises(
             r"PermissionError\b.*?(?:'(?P<path>[^']+)')?$|\[Errno 13\]|\[Errno 30\] Read-only file system|"

@@ -22,6 +22,7 @@ SIGNATURE = Signature(
         "`checkpoint.signal_before_end`. A higher `resources.qos` or another `resources.partition` may not "
         "be preempted at all."
     ),
+    look="See who ended it: `sacct -j JOB -o JobID,State,ExitCode,End` and the signal in the log.",
     matches=(
         says(
             "DUE TO PREEMPTION|DUE TO JOB REQUEUE|[Jj]ob was preempted",
@@ -48,6 +49,14 @@ SIGNATURE = Signature(
             "Job has been cancelled",
             "scancel: Terminating",
             strength=WEAK + 1,
+        ),
+        # The shell reports a program that somebody ended.
+        says(
+            r"^\S+: line \d+: +\d+ (?:Terminated|Hangup|Interrupt)\b",
+            "Terminated",
+            "Hangup",
+            "Interrupt",
+            strength=WEAK,
         ),
         says(
             r"\*\*\* (?:JOB|STEP) \S+ (?:ON \S+ )?KILLED AT \S+ WITH SIGNAL \d+ \*\*\*", "KILLED AT", strength=ECHO + 2

@@ -19,6 +19,7 @@ SIGNATURE = Signature(
         "happens there again, launch without the node (`resources.exclude: [{node}]`) and show the line to the "
         "administrators."
     ),
+    look="Look at the state of that node: `scontrol show node NODE`.",
     matches=(
         says(
             r"slurmstepd(?:-(?P<node>[\w.-]+))?: error: (?:container|namespace)_[gp]_(?:join|create)\b",

@@ -20,6 +20,10 @@ SIGNATURE = Signature(
         "The head node's name and port must be reachable from every node: `launcher.rendezvous`, "
         "`launcher.port`, `fabric`; did every rank start (fewer log files than ranks)?"
     ),
+    look=(
+        "See whether all ranks started (are there as many logs as ranks?) and whether the name and the port "
+        "in that line can be reached from the other nodes."
+    ),
     matches=(
         says(
             r"^(?!.*(?:https?:|HTTPS?Connection|HTTPError))(?:.*(?:"

@@ -19,6 +19,7 @@ SIGNATURE = Signature(
         "`resources.nodes`, `resources.time`, `resources.gpus_per_node`; `rankzero.slurm.cluster_info` "
         "lists what there is."
     ),
+    look="Compare what Slurm refused with what there is: `rankzero.slurm.cluster_info` lists it.",
     matches=(
         says(
             "(?:sbatch|salloc): (?:error|fatal)|Batch job submission failed|srun: (?:error|"

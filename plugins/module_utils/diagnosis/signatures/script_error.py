@@ -20,6 +20,7 @@ SIGNATURE = Signature(
         "A command that is not found needs `setup.modules` or `setup.commands`; `\\r` in a message means "
         "Windows line ends: convert the file (`sed -i 's/\\r$//'`)."
     ),
+    look="Read that line of the script: is the command meant to be there, and does anything later depend on it?",
     matches=(
         says(
             r": (?:line \d+: )?(?P<command>[^:\s]+): command not found|syntax error near unexpected token|"

@@ -18,6 +18,7 @@ SIGNATURE = Signature(
         "`parallelism.*`, `parallelism.attention_heads`, `resources.nodes` x `resources.gpus_per_node`, "
         "batch sizes in `command`."
     ),
+    look="Compare the sizes in that line with the configuration: batch, heads, vocabulary, and the number of ranks.",
     matches=(
         raises(
             "(?:is|are) not divisible by|must be (?:evenly )?(?:divisible by|a multiple of)|"

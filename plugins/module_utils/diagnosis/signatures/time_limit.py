@@ -19,6 +19,7 @@ SIGNATURE = Signature(
         "`checkpoint.requeue: true`. A job that made no step before the end hung: look at the rank that is "
         "behind."
     ),
+    look="See how long the steps took and whether they went on until the end.",
     matches=(
         says(
             r"CANCELLED AT \S+ DUE TO TIME LIMIT|DUE TO TIME LIMIT|exceeded (?:its )?time limit|"

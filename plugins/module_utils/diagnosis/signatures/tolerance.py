@@ -17,6 +17,7 @@ SIGNATURE = Signature(
         "Expected where one side is FP8 and the other BF16: the converted weights are right, and the comparison is too "
         "strict. Loosen its tolerance or leave it out (an argument in `command`), or compare with a checkpoint in BF16."
     ),
+    look="Compare the two values and the precision that each was computed in.",
     matches=(
         raises("Tensor-likes are not close|Not equal to tolerance|Mismatched elements: |Weight mismatch detected"),
     ),

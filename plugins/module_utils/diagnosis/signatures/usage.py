@@ -23,6 +23,7 @@ SIGNATURE = Signature(
     family="usage",
     what="the program does not accept its arguments or configuration",
     remedy=("Correct the arguments in `command`, or the configuration file that it reads: the line says which one."),
+    look="Compare the arguments in `command` with what the program accepts (its `--help`).",
     matches=(
         says(
             r"^\S+(?: \S+)?: error: (?:unrecognized arguments|the following arguments are required|"
@@ -60,8 +61,8 @@ SIGNATURE = Signature(
             strength=RAISED + 1,
         ),
         raises(
-            r"(?:ValueError|AssertionError|(?:Not)?ImplementedError|KeyError|Exception)\b.*(?:"
-            r"unsupported|[Oo]nly supports?|only (?:works|available|valid|compatible)|"
+            r"(?:ValueError|AssertionError|(?:Not)?ImplementedError|KeyError|Exception)\b"
+            r"(?!.*process group has not).*(?:unsupported|[Oo]nly supports?|only (?:works|available|valid|compatible)|"
             r"requires?\b(?! grad)|[Pp]lease (?:set|add|use|specify|provide|pass|enable|disable|check|make sure)|"
             r"incompatible|mutually exclusive|[Uu]nknown |[Uu]nrecogni[sz]ed|not a valid|"
             r"[Ii]nvalid (?:value|choice|option|config|argument|combination|type|mode|backend)|"

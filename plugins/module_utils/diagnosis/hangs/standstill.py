@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.flight_recorder import Group, groups_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.flight_recorder import Group, groups_of
 
 # The ranks that a sentence names, and the longest name of a file, in characters.
 NAMED, WIDTH = 4, 100

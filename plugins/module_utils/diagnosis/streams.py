@@ -1,0 +1,134 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a reader remembers while it reads a file: the open traceback of each stream, and which events are kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import Event, FileEvents
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import Line
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import ECHO, RAISED, WEAK
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
+
+KEPT = 12
+# The strength of an exception that carries another one: it counts only where that one is not in the log.
+CARRIER = RAISED - 1
+# After this many steps in a row whose loss is no number, the loss counts as NaN.
+NAN_LINES = 3
+TEXT_KEPT = 2000
+
+
+def carried(text: str, stream: Stream, file_events: FileEvents) -> None:
+    """Weaken an exception whose message goes on with the traceback of another one: it only carries that one."""
+    goes_on = stream.since <= 2 and not stream.after and not text.startswith(("Traceback", "\u256d", "\u2570"))
+    if 0 <= stream.raised < len(file_events.events) and goes_on:
+        event = file_events.events[stream.raised]
+        file_events.events[stream.raised] = replace(event, strength=min(event.strength, CARRIER))
+        stream.open_traceback, stream.headers = True, 1
+    stream.raised = -1
+
+
+def outlived(text: str, file_events: FileEvents) -> None:
+    """Weaken what NCCL warned of in a process whose communicator was completed after it."""
+    process = text.partition(" ")[0].rpartition(":")[0]
+    for place, event in enumerate(file_events.events):
+        if event.strength > ECHO and "NCCL WARN" in event.text and process and event.text.startswith(process + ":"):
+            file_events.events[place] = replace(event, strength=ECHO)
+
+
+@dataclass
+class Stream:
+    """The lines of one rank and node: the traceback that is open, and what the last lines were."""
+
+    open_traceback: bool = False
+    ignored: bool = False
+    frames: str = ""
+    after: str = ""
+    indented: bool = False
+    wrapped: bool = False
+    # Open tracebacks: more than one where ranks without a prefix share the stream. The column of the frames.
+    headers: int = 0
+    column: int = 0
+    # The index of the exception that ended the last traceback, while its message may go on.
+    raised: int = -1
+    # A class name whose message is on the next line, as another rank wrote in between.
+    name: str = ""
+    # The indices of this stream's last events, and the number of lines since the last of them.
+    recent: list[int] = field(default_factory=list)
+    since: int = 0
+    # The line before the open traceback; whether it says that the program recovers.
+    last_text: str = ""
+    lived_with: bool = False
+    # The open traceback has no header, or stands in the message of a launcher. The line where it began, the file of its
+    # outermost frame, and whether that is the program itself.
+    headless: bool = False
+    quoted: bool = False
+    began: int = 0
+    script: str = ""
+    top: bool = False
+    # The frames of the traceback that ended last.
+    ended: str = ""
+
+    def opened(self, line: int, *, headless: bool = False, quoted: bool = False) -> None:
+        """A traceback begins at this line."""
+        self.open_traceback, self.frames, self.indented, self.column = True, "", False, 0
+        self.headless, self.quoted = headless, quoted
+        self.began, self.script, self.top = line, "", False
+
+    def frame(self, text: str, line: int) -> None:
+        """A frame of a traceback. Outside of one it begins one whose header is missing or has other words."""
+        if not self.open_traceback and phrases.CALL.match(text):
+            self.headers = 1
+            self.opened(line, headless=True)
+        outermost = phrases.OUTERMOST.match(text)
+        if outermost and not self.script:
+            self.script, self.top = outermost[1], outermost[2] in (None, "<module>")
+
+
+class Kept:
+    """Keeps the first events of each family and stream in each run, and the newest one, which may be the end."""
+
+    def __init__(self, file_events: FileEvents) -> None:
+        self.counts: Counter[tuple[str, int | None, str | None]] = Counter()
+        self._events = file_events.events
+        self._newest: dict[tuple[str, int | None, str | None], Event] = {}
+
+    def add(self, event: Event) -> bool:
+        """Whether the event is one of the first."""
+        key = (event.family, event.rank, event.node)
+        self.counts[key] += 1
+        if self.counts[key] <= KEPT:
+            self._events.append(event)
+            return True
+        if event.strength > ECHO:
+            self._newest[key] = event
+        return False
+
+    def settle(self) -> None:
+        """Insert the newest ones where they belong."""
+        self._events += self._newest.values()
+        self._events.sort(key=lambda event: event.line)
+
+
+@dataclass
+class Nan:
+    """The current series of steps whose loss is no number. Steps that loss scaling skips do not count."""
+
+    lines: int = 0
+    first: Event | None = None
+
+    def see(self, line: Line, run: int) -> None:
+        """Take account of a line."""
+        if ("nan" in line.text or "NaN" in line.text) and phrases.NAN_LOSS.search(line.text):
+            if not self.lines:
+                text = line.text[:TEXT_KEPT]
+                self.first = Event(
+                    "nan_loss", WEAK + 2, text, line.number, rank=line.rank, node=line.node, time=time_of(text), run=run
+                )
+            self.lines += 1
+        elif self.lines and phrases.LOSS.search(line.text):
+            self.lines = 0

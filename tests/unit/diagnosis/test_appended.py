@@ -1,0 +1,192 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a run begins and ends in a file: appended runs, windows of logs, proofs of health, advice by confidence.
+
+The logs are written for the test, in words of their own.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import HEALTHY, UNKNOWN
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
+from tests.unit.diagnosis.test_cause import CHILD, STEPS, WATCHDOG, raised, read, root
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+ENDED = "srun: error: n1: task 0: Exited with exit code 1\n"
+GAVE_UP = "E0101 00:00:00.1 42 torch/distributed/elastic/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 43)\n"
+
+
+def top(exception: str, script: str = "fit.py", frame: str = "") -> str:
+    """An exception that ends a program."""
+    outermost = f'Traceback (most recent call last):\n  File "{script}", line 30, in <module>\n    main()\n'
+    return f'{outermost}  File "{frame or script}", line 8, in main\n    go()\n{exception}\n'
+
+
+def bars(first: int, last: int) -> str:
+    rows = [f"Epoch 1:  {step}%|##| {step}/100 [00:10<00:15,  4.00it/s]" for step in range(first, last)]
+    return "\r".join(rows) + "\n"
+
+
+def diagnosed(folder: Path, text: str) -> Diagnosis:
+    (folder / "job.log").write_text(text)
+    found = scan.scan(scan.find_logs(str(folder)))
+    return advice.diagnosis_of(cause.find_cause(found.logs), found, str(folder))
+
+
+def test_a_program_raises_once_so_another_exception_of_it_is_another_run() -> None:
+    assert root(top("KeyError: 'shard'") + top("LookupError: no lamp"))[1] == "LookupError: no lamp"
+    # The same in the words of a file that is no valid Python.
+    broken = '  File "fit.py", line 71\n    x = (\n        ^\nSyntaxError: invalid syntax\n'
+    assert root(broken + top("LookupError: no lamp"))[1] == "LookupError: no lamp"
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        top("LookupError: no lamp", script="score.py"),
+        top("LookupError: no lamp", frame="/x/torch/distributed/distributed_c10d.py"),
+        "the table of the launcher\n" * 4 + f"  traceback : {top('LookupError: no lamp')}",
+    ],
+    ids=["the next command of a script", "a process of several", "quoted"],
+)
+def test_what_is_no_other_run_leaves_the_first_exception(later: str) -> None:
+    assert root(top("KeyError: 'shard'") + later)[1] == "KeyError: 'shard'"
+
+
+def test_ranks_of_one_program_raise_different_things_in_one_run() -> None:
+    assert root(top("KeyError: 'shard'") + WATCHDOG + top("LookupError: no lamp") + CHILD)[1] == "KeyError: 'shard'"
+
+
+def test_a_program_that_raises_after_its_launcher_gave_up_was_started_again() -> None:
+    again = top(OOM) + CHILD + top("KeyError: 'shard'")
+    assert root(again)[1] == "KeyError: 'shard'"
+    # Several launchers under one srun share the file.
+    assert root(f"srun: error: n2: task 1: Exited with exit code 1\n{again}")[1] == OOM
+
+
+def test_a_progress_bar_at_its_start_opens_a_run_after_an_end() -> None:
+    text = raised(OOM) + ENDED + bars(0, 1) + raised("KeyError: 'shard'")
+    assert root(text)[1] == "KeyError: 'shard'"
+    assert root(raised(OOM) + bars(0, 1) + ENDED)[1] == OOM
+
+
+def test_a_clock_that_jumps_opens_a_run_after_an_end() -> None:
+    first = f"2026-03-01 10:00:00 INFO begin\n{raised(OOM)}2026-03-01 10:00:01 ERROR it failed\n"
+    assert root(f"{first}2026-03-01 14:00:00 INFO begin the second\n{STEPS}")[0] == HEALTHY
+    late = "2026-03-01 10:31:00 INFO the watchdog saw no progress\n"
+    assert root(f"{first}{late}")[1] == OOM
+
+
+def test_a_progress_bar_that_goes_on_shows_that_a_script_went_on() -> None:
+    killed = f"{bars(1, 9)}{raised(OOM)}sweep.sh: line 18: 4242 Killed                  python fit.py --size 2\n"
+    assert root(killed)[0] == "cuda_oom"
+    assert root(killed + bars(1, 30) + "score 0.5\n")[0] == HEALTHY
+    assert root(killed + bars(1, 30) + ENDED)[0] == "cuda_oom"
+
+
+def test_frames_without_their_header_are_a_traceback() -> None:
+    frames = 'Unhandled failure of worker 3:\n  File "a.py", line 3, in get\n    raise self.error\n'
+    assert root(f"{frames}fleet.errors.ActorError: the actor ended\n\tid: 7\n")[1].startswith("fleet.errors.ActorError")
+    # What merely names a place is none.
+    assert root(f"{frames}Loss: 0.5\n{STEPS}")[0] == HEALTHY
+
+
+def test_a_log_that_ends_within_a_traceback_failed() -> None:
+    cut = raised("KeyError: 'shard'").rpartition("KeyError")[0]
+    found = cause.find_cause([read(STEPS + cut)])
+    assert (found.family, found.confidence) == ("exception", "low")
+    launcher = raised("x", frame="/x/torch/distributed/run.py").rpartition("x\n")[0]
+    assert root(STEPS + GAVE_UP + launcher)[1] == GAVE_UP.strip()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        GAVE_UP,
+        "LAUNCH ERROR 2026-01-01 00:00:00,000 Container failed !!!\n",
+        "ERROR 2026-01-01 00:00:00 launch_utils.py:545] ABORT!!! Out of all 4 trainers, the one with rank=[3]\n",
+    ],
+)
+def test_what_a_launcher_reports_is_never_healthy(words: str) -> None:
+    assert root(STEPS + words)[0] == "launcher"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Epoch 0:   0%|          | 0/417 [00:01<?, ?it/s]\n",
+        "Loading checkpoint shards: 100%|##########| 4/4 [00:03<00:00,  1.28it/s]\n",
+        "Running tokenizer on dataset:  29%|##   | 235/814 [06:21<15:25,  1.60s/it]\n",
+    ],
+)
+def test_what_is_no_step_proves_no_health(words: str) -> None:
+    assert root(words)[0] == UNKNOWN
+    assert root("Epoch: [0]  [ 10/100]  eta: 0:01:10  lr: 0.1  time: 0.5\n")[0] == HEALTHY
+
+
+def test_a_command_that_the_shell_lacks_after_the_program_is_no_failure_of_it() -> None:
+    lacks = "run.sh: line 41: --workers=0: command not found\n"
+    assert root(STEPS + lacks)[0] == HEALTHY
+    assert root(lacks)[0] == root(STEPS + lacks + ENDED)[0] == "script_error"
+
+
+def test_what_cpp_says_of_an_exception_counts_by_its_reason() -> None:
+    named = "terminate called after throwing an instance of 'std::runtime_error'\n"
+    timeout = (
+        "  what():  [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=2) ran for 1800509 ms\n"
+    )
+    assert root(named + timeout)[0] == "collective_timeout"
+    assert root(f"{named}  what():  the arena is odd\n")[0] == "crash"
+
+
+def test_a_shell_tells_who_was_ended() -> None:
+    assert root("fit.sh: line 32: 2796136 Terminated              python fit.py\n")[0] == "preempted_or_cancelled"
+
+
+def test_two_ranks_on_one_gpu_need_another_device_and_no_other_node() -> None:
+    error = (
+        "torch.distributed.DistBackendError: NCCL error in: /x/NCCLUtils.hpp:275, invalid usage (run with NCCL_DEBUG)"
+    )
+    told = f"{raised(error)}ncclInvalidUsage: invalid usage\nLast error:\nDuplicate GPU detected : rank 1 and rank 0\n"
+    assert root(told)[0] == "duplicate_gpu"
+    assert root(raised(error) + CHILD)[0] == "exception"
+
+
+def test_a_group_that_was_not_initialised_is_a_symptom() -> None:
+    symptom = raised("ValueError: Default process group has not been initialized, please make sure to call it.")
+    assert root(symptom)[0] == "env_not_set"
+    reason = "socketStartConnect: Connect to 10.0.0.7<4242> failed : Software caused connection abort\n"
+    assert root(symptom + reason)[0] == "nccl_network"
+
+
+def test_advice_has_the_strength_of_the_diagnosis(tmp_path: Path) -> None:
+    certain = diagnosed(tmp_path, raised(OOM))
+    assert certain.confidence == "high" and certain.remedy.startswith("Less memory a GPU")
+    symptom = diagnosed(tmp_path, "run.sh: line 4:  1204 Killed                  python train.py\n")
+    assert symptom.confidence == "medium" and symptom.remedy.startswith("Not certain. Compare the memory")
+    assert "If it is that: More memory a node" in symptom.remedy
+    guessed = diagnosed(tmp_path, raised("ValueError: 12 ranks do not fill the device mesh of 8 x 2"))
+    assert guessed.confidence == "medium" and "If it is that" not in guessed.remedy
+    follows = diagnosed(tmp_path, "RuntimeError: [/x/gloo/pair.cc:534] Connection closed by peer [10.0.0.2]:1234\n")
+    assert follows.confidence == "low" and "If it is that" not in follows.remedy
+
+
+def test_a_node_is_only_blamed_where_the_cause_is_certain(tmp_path: Path) -> None:
+    mixed = (
+        "node07: RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+        + raised(OOM)
+        + raised("KeyError: 'a'")
+    )
+    found = diagnosed(tmp_path, mixed + raised("OSError: [Errno 28] No space left on device"))
+    assert found.confidence == "medium" and not found.blame
+
+
+def test_every_family_says_what_to_look_at() -> None:
+    assert [one.family for one in SIGNATURES if not one.look.endswith(".") and not one.look.endswith("?")] == []
