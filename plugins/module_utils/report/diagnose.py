@@ -40,6 +40,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checkli
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence, job_sizes, rank_stacks
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport, screen
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_report
@@ -164,7 +165,7 @@ def _of_running(run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, req
     answers = checklist.answers(ranks, world=started.get("world_size"), begun=begun, now=now, proven=False)
     facts: dict[str, object] = {"samples": [usage.as_dict() for usage in nodes.values()]}
     if stall is not None and request.write and not request.check_mode:
-        stacks = rank_stacks.ask(run, launch.attempt, len(started.get("nodes") or []))
+        stacks = rank_looks.ask(run, launch.attempt, len(started.get("nodes") or []))
         culprit = _culprit(stacks, started, rank_stacks.dumps(run, launch.attempt))
         facts["standstill"] = culprit.as_dict() if culprit else None
     diagnosis_report = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall)
@@ -192,7 +193,7 @@ def _of_hang(
     person or a limit is then a consequence. Returns the facts.
     """
     started = run.started() or {}
-    stacks = rank_stacks.recorded(run, launch.attempt)
+    stacks = rank_looks.recorded(run, launch.attempt)
     seen = max((when for answer in stacks if isinstance(when := answer.get("time"), (int, float))), default=0.0)
     steps = checklist.all_progress(ranks, started.get("time"))
     stall = checklist.find_stall(steps, ranks, seen, STALL_FACTOR, STALL_SECONDS) if stacks else None

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run, select_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
@@ -23,6 +24,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.inside_job import CANCEL_SECONDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.patience import statuses, submitting
+
+# Of several launches that are cancelled together, so many are looked at before.
+LOOKS = 4
 
 
 def cancel(
@@ -45,6 +49,7 @@ def cancel(
     active = [status for status in known if status.state == ACTIVE and status.job_id is not None]
     _refuse_several(active, bool(options.get("all")))
     if not check_mode:
+        _look(slurm, active, sleep, clock)
         _end(slurm, active, clock)
     ended = {status.run.path for status in active}
     others = [status for status in known if status.run.path not in ended]
@@ -83,6 +88,15 @@ def _refuse_several(active: list[LaunchStatus], everything: bool) -> None:
             f"{len(active)} active launches are meant: {known}. Give key or job_id for one of them, or "
             "all: true for all of them."
         )
+
+
+def _look(slurm: Slurm, active: list[LaunchStatus], sleep: Callable[[float], None], clock: Callable[[], float]) -> None:
+    """Have a job that seems to hang record what its ranks do: once it is cancelled, nobody can tell any more."""
+    for status in active[:LOOKS]:
+        try:
+            rank_looks.before_the_end(status.run, clock(), sleep)
+        except (OSError, Untrusted) as error:
+            slurm.note(f"{status.run.path}: its ranks cannot be asked what they do ({error})")
 
 
 def _end(slurm: Slurm, active: list[LaunchStatus], clock: Callable[[], float]) -> None:

@@ -179,3 +179,18 @@ def test_the_node_whose_connections_are_full_is_suspected() -> None:
     assert standstill.slow_nodes(shared) == ["192.168.0.1"], "an address of two nodes names none of them"
     verdict = standstill.verdict(standstill.states_of(nodes(collective(), collective())), network=suspects)
     assert verdict is not None and verdict.kind == "same" and "suspect node03" in verdict.message
+
+
+def test_two_slow_links_are_both_suspected() -> None:
+    links = [("node01", "node02", 5), ("node03", "node04", 5), ("node05", "node06", 1)]
+    documents: list[dict[str, object]] = [
+        {"node": here, "network": [{"from": here, "to": there}] * count} for here, there, count in links
+    ]
+    documents += [{"node": f"node{number:02}"} for number in (2, 4, 6, 7, 8)]
+    assert standstill.slow_nodes(documents) == ["node01", "node02", "node03", "node04"]
+    assert standstill.slow_nodes(documents[:1] + documents[3:]) == ["node01", "node02"], "the two ends of one"
+    everywhere: list[dict[str, object]] = [
+        {"node": f"node{here}", "network": [{"from": f"node{here}", "to": f"node{here % 4 + 1}"}]}
+        for here in (1, 2, 3, 4)
+    ]
+    assert standstill.slow_nodes(everywhere) == [], "as many as do not stand out"

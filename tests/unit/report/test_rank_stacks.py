@@ -10,7 +10,10 @@ import os
 import pickle
 from pathlib import Path
 
+import pytest
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import rank_stacks
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 
 
@@ -27,13 +30,13 @@ def test_only_answers_to_this_request_count(tmp_path: Path) -> None:
             (folder / f"{node}.json").write_text(json.dumps({"request": number, "node": node, "processes": []}))
 
     def ask(nodes: int) -> list[object]:
-        answers = rank_stacks.ask(RunDirectory(str(run)), 0, nodes, sleep, lambda: now[0])
+        answers = rank_looks.ask(RunDirectory(str(run)), 0, nodes, sleep)
         return [answer["node"] for answer in answers]
 
     assert ask(1) == ["node01"]
-    assert now[0] < rank_stacks.PATIENCE
+    assert now[0] < rank_looks.PATIENCE
     assert ask(2) == ["node01"]
-    assert now[0] >= rank_stacks.PATIENCE
+    assert now[0] >= rank_looks.PATIENCE
 
 
 def test_dumps_of_torch_are_read_and_bad_ones_left_out(tmp_path: Path) -> None:
@@ -49,3 +52,32 @@ def test_dumps_of_torch_are_read_and_bad_ones_left_out(tmp_path: Path) -> None:
     dumps = rank_stacks.dumps(RunDirectory(str(run)), 2)
     assert [(rank, group.operation, group.sequence) for rank, (group,) in dumps.items()] == [(3, "all_reduce", 5)]
     assert rank_stacks.dumps(RunDirectory(str(run)), 0) == {}
+
+
+@pytest.mark.parametrize(
+    ("silent", "sampled", "asked"), [(90.0, True, True), (5.0, True, False), (90.0, False, False)],
+    ids=["silent", "its logs grow", "nobody answers"],
+)  # fmt: skip
+def test_before_a_cancellation_a_silent_job_is_looked_at(
+    tmp_path: Path, silent: float, sampled: bool, asked: bool
+) -> None:
+    run = tmp_path / "runs" / "job" / ("a" * 16) / "1"
+    for folder in ("logs/1", *(["monitor/1"] if sampled else [])):
+        (run / folder).mkdir(parents=True)
+        (run / folder / "rank-0000.log").write_text("step 8/99\n")
+    (run / "started.json").write_text(json.dumps({"attempt": 1, "nodes": ["node01"], "world_size": 2}))
+    now = (run / "logs/1/rank-0000.log").stat().st_mtime + silent
+    slept = [0.0]
+
+    def sleep(seconds: float) -> None:
+        slept[0] += seconds
+        if slept[0] > 1:
+            request = (run / "stacks/1/request").read_text().strip()
+            document = {"request": request, "time": now, "node": "node01", "processes": []}
+            (run / "stacks/1/node01.json").write_text(json.dumps(document))
+
+    directory = RunDirectory(str(run))
+    assert rank_looks.before_the_end(directory, now, sleep) is asked
+    assert bool(rank_looks.recorded(directory, 1)) is asked
+    assert slept[0] <= rank_looks.SHORT
+    assert rank_looks.before_the_end(RunDirectory(str(tmp_path / "runs" / "job" / ("b" * 16) / "1")), now) is False

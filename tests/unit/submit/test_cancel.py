@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.cancel import cancel
 from tests.unit.submit.bench import Bench
@@ -98,3 +100,19 @@ def test_elements_of_a_sweep_are_one_job(grid: Grid) -> None:
     done = cancel(grid.slurm(), {"state_root": str(grid.runs.parents[1]), "name": "job"}, clock=lambda: grid.bench.time)
     assert sorted(row["job_id"].partition("_")[2] for row in done["cancelled"]) == ["0", "1", "2"]
     assert {job["state"] for job in grid.cluster.jobs.values()} == {"CANCELLED"}
+
+
+def test_a_job_that_seems_to_hang_is_looked_at_before_it_ends(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.launch()
+    looked: list[str] = []
+
+    def look(run: RunDirectory, now: float, sleep: object) -> bool:
+        looked.append(run.path)
+        assert bench.cluster.jobs["101"]["state"] == "PENDING", "not cancelled yet"
+        raise OSError("no such folder")
+
+    monkeypatch.setattr(rank_looks, "before_the_end", look)
+    asked(bench, check_mode=True, name="job")
+    assert not looked
+    asked(bench, name="job")
+    assert looked == [bench.run().path] and bench.cluster.jobs["101"]["state"] == "CANCELLED"

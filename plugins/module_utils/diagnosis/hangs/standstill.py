@@ -269,7 +269,10 @@ def _apart(behind: Sequence[RankState], states: Sequence[RankState]) -> str:
 
 
 def slow_nodes(documents: Sequence[Mapping[str, object]]) -> list[str]:
-    """The nodes in most of whose connections data waits; empty where none stands out. A node names its addresses."""
+    """The nodes in most of whose connections data waits; several where two links are slow, or both ends of one.
+
+    Empty where as many nodes stand out as do not. A node names its addresses.
+    """
     ends: Counter[str] = Counter()
     addresses = _addresses(documents)
     for document in documents:
@@ -278,10 +281,12 @@ def slow_nodes(documents: Sequence[Mapping[str, object]]) -> list[str]:
             if isinstance(row, dict):
                 named = {str(row.get(end))[:WIDTH] for end in ("from", "to")}
                 ends.update({addresses.get(name, name) for name in named})
-    top = ends.most_common(2)
-    if not top or (len(top) > 1 and top[0][1] == top[1][1]):
+    most = max(ends.values(), default=0)
+    top = sorted(node for node, count in ends.items() if count == most)
+    known = {str(document.get("node", "")) for document in documents} | set(ends)
+    if not top or len(top) > min(NAMED, max(1, len(known) // 2)):
         return []
-    return [printable(top[0][0], WIDTH)]
+    return [printable(node, WIDTH) for node in top]
 
 
 def _addresses(documents: Sequence[Mapping[str, object]]) -> dict[str, str]:

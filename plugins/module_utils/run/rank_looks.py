@@ -1,0 +1,79 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ask the nodes of a running job what its ranks do (runtime/rank/stacks.py), and wait for their answers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Callable
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+
+# How long (seconds) the nodes may take, and the size limit of a node's file in bytes.
+PATIENCE, POLL_SECONDS, MOST_BYTES = 12.0, 0.5, 8_000_000
+# Before a cancellation they are asked only where none of LOGS logs has grown for SILENT seconds, and not for so long.
+SILENT, SHORT, LOGS = 30.0, 6.0, 16
+
+
+def ask(
+    run: RunDirectory,
+    attempt: int,
+    nodes: int,
+    sleep: Callable[[float], None] = time.sleep,
+    patience: float = PATIENCE,
+) -> list[JsonObject]:
+    """What each of `nodes` nodes answers; fewer where some do not answer in time. Nothing of another user's launch."""
+    folder = os.path.join("stacks", str(attempt))
+    if run.foreign:
+        return []
+    number = secrets.token_hex(8)
+    try:
+        state_files.write(run.file(os.path.join(folder, "request")), number)
+    except OSError:
+        return []
+    answers = _answers(run, folder, number)
+    for _poll in range(int(patience / POLL_SECONDS)):
+        if len(answers) >= max(1, nodes):
+            break
+        sleep(POLL_SECONDS)
+        answers = _answers(run, folder, number)
+    return answers
+
+
+def recorded(run: RunDirectory, attempt: int) -> list[JsonObject]:
+    """The newest answer of each node, whatever it was asked for: a request, or the time limit."""
+    return _answers(run, os.path.join("stacks", str(attempt)), None)
+
+
+def before_the_end(run: RunDirectory, now: float, sleep: Callable[[float], None] = time.sleep) -> bool:
+    """Have the nodes record what the ranks do, before the job is cancelled, if its logs are silent; whether they did.
+
+    A job whose nodes are not sampled cannot answer, and is not asked.
+    """
+    started = run.started()
+    if started is None or run.foreign:
+        return False
+    attempt = started["attempt"]
+    logs = [name for name in run.names(f"logs/{attempt}") if name.endswith(".log")][:LOGS]
+    written = max((run.changed(f"logs/{attempt}/{name}") for name in logs), default=now)
+    if now - written < SILENT or not run.names(f"monitor/{attempt}"):
+        return False
+    return bool(ask(run, attempt, len(started.get("nodes") or []), sleep, SHORT))
+
+
+def _answers(run: RunDirectory, folder: str, number: str | None) -> list[JsonObject]:
+    answers = []
+    for name in run.names(folder):
+        if name.endswith(".json"):
+            with contextlib.suppress(OSError, Untrusted):
+                document = state_files.json_object(run.text(os.path.join(folder, name), MOST_BYTES))
+                if document is not None and number in (None, document.get("request")):
+                    answers.append(document)
+    return answers
