@@ -8,10 +8,20 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.pages import ACTION_ARGUMENTS, ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.annotations import CODE_QUALITY, annotate, platform
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.annotations import (
+    CODE_QUALITY,
+    GITHUB,
+    GITLAB,
+    annotations,
+    append_summary,
+    code_quality,
+    platform,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.markdown import markdown
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.output import place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import default_path, html
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 
@@ -28,19 +38,21 @@ class ActionModule(Action):
         if answer.get("failed"):
             return answer
         page = os.path.abspath(options["dest"] or default_path(answer))
-        text, short = html(answer), markdown(answer)
         # Page and summary have the same name with another ending.
-        summary = os.path.splitext(page)[0] + ".md"
-        result = {**answer, "changed": True, "page": page, "bytes": len(text.encode()), "summary": summary}
-        if self._task.check_mode:
-            return result
-        os.makedirs(os.path.dirname(page), exist_ok=True)
-        for path, content in ((page, text), (summary, short)):
-            with open(path, "w", encoding="utf-8") as stream:
-                stream.write(content)
+        summary, folder = os.path.splitext(page)[0] + ".md", os.path.dirname(page)
+        files = {page: html(answer), summary: markdown(answer)}
         asked = options["annotations"]
-        quality = os.path.join(os.path.dirname(page), CODE_QUALITY)
         system = platform(os.environ) if asked == "auto" else asked
-        for line in annotate(answer, system, short, quality, os.environ):
+        if system == GITLAB:
+            files[os.path.join(folder, CODE_QUALITY)] = code_quality(answer)
+        try:
+            differences = place(files, pretend=self._task.check_mode)
+            if system == GITHUB and not self._task.check_mode:
+                append_summary(files[summary], os.environ)
+        except RankzeroError as error:
+            return {**answer, "failed": True, "msg": error.message}
+        for line in annotations(answer) if system == GITHUB and not self._task.check_mode else []:
             display.display(line)
-        return result
+        size = len(files[page].encode())
+        changes = {"changed": bool(differences), "diff": differences}
+        return {**answer, **changes, "page": page, "bytes": size, "summary": summary}

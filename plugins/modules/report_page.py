@@ -16,6 +16,8 @@ description:
   - The page of a launch shows its metrics, the times of steps by rank, the samples of its nodes, a timeline, the
     preflight table, its variables with reasons, the cause of a failure, and what the launch was made of.
   - Also writes a summary in Markdown next to it, and in GitHub Actions or GitLab CI annotations of failed launches.
+  - Files are replaced by rename, and only if their content differs. So the task reports no change while the launches
+    have not changed.
   - The cluster reads run directories and logs, and returns a summary of limited size. Nothing on the cluster is
     changed.
 extends_documentation_fragment:
@@ -23,9 +25,11 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     details:
-      - In check mode the file is not written.
+      - In check mode no file is written, and RV(ignore:changed) says whether one would be.
   diff_mode:
-    support: none
+    support: partial
+    details:
+      - Shows the lines of the summary that change. Of the page it shows size and digest.
 options:
   launches:
     description:

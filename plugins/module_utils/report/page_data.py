@@ -64,7 +64,7 @@ def page_data(run: RunDirectory, launch: LaunchReport, *, full: bool = True) -> 
         "name": launch.name, "key": launch.key, "generation": launch.generation, "job_id": launch.job_id,
         "state": launch.state, "success": launch.success, "completed": launch.completed, "message": launch.message,
         "run_dir": launch.run_dir, "nodes": list(launch.nodes)[:MOST_RANKS], "started_at": launch.started_at,
-        "finished_at": launch.finished_at, "wall_time": launch.wall_time, "now": time.time(),
+        "finished_at": launch.finished_at, "wall_time": launch.wall_time,
         "world_size": (run.started() or {}).get("world_size"),
         "values": _values(launch),
         "metrics": {name: series.as_dict() for name, series in metrics.collected.series.items()},

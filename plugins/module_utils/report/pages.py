@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -78,7 +77,7 @@ def _sweep(slurm: Slurm, options: Parameters) -> ModuleResult:
     for launch in launches:
         launch["metrics"] = {name: _few(series) for name, series in launch["metrics"].items()}
         launch.pop("spec")
-    return {"kind": SWEEP, "sweep": sweep, "launches": launches, "now": time.time()}
+    return {"kind": SWEEP, "sweep": sweep, "launches": launches}
 
 
 def _index(slurm: Slurm, options: Parameters) -> ModuleResult:

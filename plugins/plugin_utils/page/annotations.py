@@ -10,7 +10,9 @@ import json
 from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.output import content_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import state
 
 GITHUB, GITLAB, NONE = "github", "gitlab", "none"
@@ -35,28 +37,35 @@ def failures(result: ModuleResult) -> list[tuple[str, str]]:
     ]
 
 
-def annotate(
-    result: ModuleResult, system: str, summary: str, quality: str, environment: Mapping[str, str] | None = None
-) -> list[str]:
-    """The lines to print. Writes the summary of a job in GitHub Actions, or the report of GitLab at `quality`."""
-    if system == GITHUB:
-        place = (environment or {}).get(STEP_SUMMARY)
-        if place:
+def annotations(result: ModuleResult) -> list[str]:
+    """The lines that GitHub Actions shows as annotations."""
+    return [f"::error title={_property(name)}::{_data(text)}" for name, text in failures(result)]
+
+
+def append_summary(summary: str, environment: Mapping[str, str]) -> None:
+    """Append the summary to that of the job in GitHub Actions, where it is not part of it. Raises RankzeroError."""
+    place = environment.get(STEP_SUMMARY)
+    if not place:
+        return
+    try:
+        if summary not in (content_of(place) or ""):
             with open(place, "a", encoding="utf-8") as stream:
                 stream.write(summary)
-        return [f"::error title={_property(name)}::{_data(text)}" for name, text in failures(result)]
-    if system == GITLAB:
-        rows = [
-            {
-                "description": f"{name}: {text}", "check_name": "rankzero", "severity": "major",
-                "fingerprint": hashlib.sha256(name.encode()).hexdigest(),
-                "location": {"path": name, "lines": {"begin": 1}},
-            }
-            for name, text in failures(result)
-        ]  # fmt: skip
-        with open(quality, "w", encoding="utf-8") as stream:
-            json.dump(rows, stream, indent=1)
-    return []
+    except OSError as error:
+        raise RankzeroError(f"annotations: {STEP_SUMMARY}={place} cannot be written: {error.strerror}") from error
+
+
+def code_quality(result: ModuleResult) -> str:
+    """The code quality report of GitLab: one row for each launch that has failed."""
+    rows = [
+        {
+            "description": f"{name}: {text}", "check_name": "rankzero", "severity": "major",
+            "fingerprint": hashlib.sha256(name.encode()).hexdigest(),
+            "location": {"path": name, "lines": {"begin": 1}},
+        }
+        for name, text in failures(result)
+    ]  # fmt: skip
+    return json.dumps(rows, indent=1) + "\n"
 
 
 def _message(row: ModuleResult) -> str:

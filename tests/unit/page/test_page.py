@@ -166,14 +166,16 @@ def test_the_summary_and_the_annotations(root: Path, tmp_path: Path) -> None:
     text = markdown(seen)
     assert text.startswith("## bad ffffffff/1\n") and "### Cause" in text and "CUDA out of memory on rank 7" in text
     place = tmp_path / "summary.md"
-    lines = annotations.annotate(seen, "github", text, "", {annotations.STEP_SUMMARY: str(place)})
+    for _twice in range(2):
+        annotations.append_summary(text, {annotations.STEP_SUMMARY: str(place)})
     assert place.read_text() == text
-    assert len(lines) == 1 and re.match(r"::error title=bad/ffffffff/1::exit code 3; CUDA out of memory", lines[0])
-    quality = tmp_path / "quality.json"
-    assert annotations.annotate(seen, "gitlab", text, str(quality)) == []
-    (row,) = json.loads(quality.read_text())
+    with pytest.raises(RankzeroError, match="annotations: GITHUB_STEP_SUMMARY="):
+        annotations.append_summary(text, {annotations.STEP_SUMMARY: str(tmp_path)})
+    (line,) = annotations.annotations(seen)
+    assert re.match(r"::error title=bad/ffffffff/1::exit code 3; CUDA out of memory", line)
+    (row,) = json.loads(annotations.code_quality(seen))
     assert row["severity"] == "major" and row["location"]["lines"] == {"begin": 1} and len(row["fingerprint"]) == 64
-    assert annotations.annotate(found(root, f"gpt/{KEY}"), "github", text, "") == []
+    assert annotations.annotations(found(root, f"gpt/{KEY}")) == []
     assert [annotations.platform({name: "true"}) for name in ("GITHUB_ACTIONS", "GITLAB_CI", "CI")] == [
         "github", "gitlab", "none",
     ]  # fmt: skip
