@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.annotations im
     CODE_QUALITY,
     GITHUB,
     GITLAB,
-    annotations,
+    annotation_lines,
     append_summary,
     code_quality,
     platform,
@@ -51,7 +51,7 @@ class ActionModule(Action):
                 append_summary(files[summary], os.environ)
         except RankzeroError as error:
             return {**answer, "failed": True, "msg": error.message}
-        for line in annotations(answer) if system == GITHUB and not self._task.check_mode else []:
+        for line in annotation_lines(answer) if system == GITHUB and not self._task.check_mode else []:
             display.display(line)
         size = len(files[page].encode())
         changes = {"changed": bool(differences), "diff": differences}

@@ -99,7 +99,12 @@ SPECS: dict[str, dict[str, Any]] = {
     "trackers": {
         "name": "tracked",
         "command": ["train.py"],
-        "trackers": {"wandb": {"project": "gpt", "entity": "ml", "offline": True}, "tensorboard": {}, "trackio": {}},
+        "trackers": {
+            "wandb": {"project": "gpt", "entity": "ml", "offline": True},
+            "tensorboard": {},
+            "trackio": {},
+            "mlflow": {"server": "https://mlflow.example.org", "project": "gpt"},
+        },
     },
     "sealed": {
         "name": "sealed",

@@ -33,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables impo
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers import MLFLOW, MLFLOW_RUN
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options
 
 
@@ -68,6 +69,12 @@ class Plan:
     def sealed(self) -> bool:
         """Whether the environment is one read-only file that the nodes mount."""
         return self.spec.environment.mode == "sealed"
+
+    @property
+    def mlflow_run(self) -> bool:
+        """Whether the job creates the launch's run in MLflow. A job that names a run itself does not."""
+        named = {*self.spec.env, *self.spec.secrets}
+        return MLFLOW in self.spec.trackers and MLFLOW_RUN not in named
 
     def recorded(self) -> list[dict[str, str]]:
         """Return the refs as dicts. Refs of large files include the digest that the nodes compare with."""
@@ -114,7 +121,7 @@ def plan(
         environments=inside,
         places=[*_read(spec, inputs, refs), runtime_dir, *filter(None, [spec.environment.path])],
         writable=[site.caches] if site.caches else [],
-        variables=[variable.name for variable in exported],
+        variables=[*(variable.name for variable in exported), *([MLFLOW_RUN] if MLFLOW in spec.trackers else [])],
     )
     context = Context(
         spec=spec,
@@ -178,7 +185,8 @@ def _tracked(spec: LaunchSpec, key: str, token: str, runs_dir: str, commit: str 
     """Return what the trackers are told about a launch: the names of the run and its group, tags, the run directory."""
     group = f"{spec.name}-{short_key(key)}"
     tags = [f"key-{short_key(key)}", f"generation-{token}", *([f"commit-{commit[:12]}"] if commit else [])]
-    return {"run": f"{group}-{token}", "group": group, "tags": ",".join(tags), "run_dir": f"{runs_dir}/{token}"}
+    known = {"run": f"{group}-{token}", "group": group, "tags": ",".join(tags), "run_dir": f"{runs_dir}/{token}"}
+    return {**known, "commit": commit or ""}
 
 
 def _path(refs: Sequence[Ref], kind: str) -> str | None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report i
 
 # Limits: attempts, ranks in a chart, lines of a table, characters of a value, files with metrics, and their folders.
 MOST_ATTEMPTS, MOST_RANKS, MOST_LINES, MOST_CHARACTERS, MOST_FILES, MOST_VALUES = 32, 4096, 200, 600, 16, 400
+MOST_TRACKERS = 8
 DIAGNOSIS = "diagnosis.json"
 # Names of JSON-lines files with metrics contain one of these.
 _METRIC_FILES = ("metric", "train", "log", "scalar", "history")
@@ -67,6 +69,7 @@ def page_data(run: RunDirectory, launch: LaunchReport, *, full: bool = True) -> 
         "finished_at": launch.finished_at, "wall_time": launch.wall_time,
         "world_size": (run.started() or {}).get("world_size"),
         "values": _values(launch),
+        "trackers": _trackers(run),
         "metrics": {name: series.as_dict() for name, series in metrics.collected.series.items()},
         "notes": _notes(metrics),
         "spec": {name: _clean(clean, value) for name, value in _flat(manifest.get("spec")).items()},
@@ -194,6 +197,20 @@ def _variables(manifest: Mapping[str, Any], redactor: Redactor) -> list[ModuleRe
     return [
         {name: _clean(redactor, _text(row.get(name, ""))) for name in names}
         for row in (rows if isinstance(rows, list) else [])[:MOST_LINES]
+        if isinstance(row, dict)
+    ]
+
+
+def _trackers(run: RunDirectory) -> list[dict[str, str]]:
+    """Where the launch is found in its trackers, as its job has recorded it."""
+    try:
+        rows = json.loads(run.text("trackers.json") or "[]")
+    except (ValueError, RecursionError):
+        return []
+    names = ("tracker", "run", "place")
+    return [
+        {name: _text(row.get(name) or "") for name in names}
+        for row in (rows if isinstance(rows, list) else [])[:MOST_TRACKERS]
         if isinstance(row, dict)
     ]
 

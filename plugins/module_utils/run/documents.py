@@ -46,7 +46,8 @@ class Started(TypedDict, total=False):
 class Outcome(TypedDict, total=False):
     """The outcome of an attempt (outcome.json).
 
-    `time` is its end and `started` its beginning, in epoch seconds. `unfit_nodes`: node -> reason.
+    `time` is its end and `started` its beginning, in epoch seconds. `unfit_nodes`: node -> reason. `trackers`: where
+    the launch is found in its trackers.
     """
 
     attempt: int
@@ -61,6 +62,7 @@ class Outcome(TypedDict, total=False):
     unfit_nodes: dict[str, str] | None
     nodes: list[str] | None
     world_size: int | None
+    trackers: list[dict[str, str]]
 
 
 class Left(TypedDict, total=False):

@@ -253,8 +253,8 @@ class LaunchSpec:
     )
     trackers: dict[str, Tracker] = option(
         TRACKERS,
-        "Experiment trackers to which a launch reports as one run, however often it is restarted: wandb, tensorboard, "
-        "trackio, each with its options (project, entity, server, offline). See docs/trackers.md.",
+        "Experiment trackers to which a launch reports as one run, however often it is restarted: wandb, mlflow, "
+        "tensorboard, trackio, each with its options (project, entity, server, offline). See docs/trackers.md.",
         {},
         key=False,
         example={"wandb": {"project": "gpt", "offline": True}},

@@ -33,8 +33,8 @@ class Tracker:
 class Place:
     """One variable of a tracker.
 
-    `text` may contain {run}, {group}, {tags}, {run_dir}, {project}, {entity} and {server}. `needs`: the option without
-    which the variable is not set.
+    `text` may contain {run}, {group}, {tags}, {commit}, {run_dir}, {project}, {entity} and {server}. `needs`: the
+    option or text without which the variable is not set.
     """
 
     name: str
@@ -57,6 +57,9 @@ _RESUMED = "all attempts of a launch are one run"
 _GROUP = "the generations of a launch are one group"
 _CHOSEN = "trackers names it"
 
+# The one tracker whose server chooses the id of a run, and the variable in which the job gives it to the ranks.
+MLFLOW, MLFLOW_RUN = "mlflow", "MLFLOW_RUN_ID"
+
 KINDS: tuple[Kind, ...] = (
     Kind(
         "wandb",
@@ -73,6 +76,16 @@ KINDS: tuple[Kind, ...] = (
             Place("WANDB_ENTITY", "{entity}", _CHOSEN, "entity"),
             Place("WANDB_BASE_URL", "{server}", _CHOSEN, "server"),
             Place("WANDB_MODE", "offline", "the nodes have no way out; wandb sync uploads the run", "offline"),
+        ),
+    ),
+    Kind(
+        MLFLOW,
+        "MLflow",
+        ("server", "project"),
+        (
+            Place("MLFLOW_TRACKING_URI", "{server}", _CHOSEN, "server"),
+            Place("MLFLOW_EXPERIMENT_NAME", "{project}", _CHOSEN, "project"),
+            Place("RANKZERO_TRACKER_COMMIT", "{commit}", "the run says which commit it has", "commit"),
         ),
     ),
     Kind(
@@ -150,7 +163,7 @@ TRACKERS = t.Type(
 
 
 def settings(trackers: Mapping[str, Tracker], values: Mapping[str, str]) -> list[tuple[str, Place, str]]:
-    """Return (tracker, variable, value) for all trackers of a job. `values`: run, group, tags and run_dir."""
+    """Return (tracker, variable, value) for all trackers of a job. `values`: run, group, tags, commit and run_dir."""
     if not trackers:
         return []
     result = [("trackers", place, place.text.format_map(values)) for place in COMMON]
@@ -162,6 +175,6 @@ def settings(trackers: Mapping[str, Tracker], values: Mapping[str, str]) -> list
         result += [
             (kind.name, place, place.text.format_map(texts))
             for place in kind.places
-            if not place.needs or getattr(tracker, place.needs)
+            if not place.needs or texts.get(place.needs) or getattr(tracker, place.needs, False)
         ]
     return result

@@ -37,7 +37,7 @@ def failures(result: ModuleResult) -> list[tuple[str, str]]:
     ]
 
 
-def annotations(result: ModuleResult) -> list[str]:
+def annotation_lines(result: ModuleResult) -> list[str]:
     """The lines that GitHub Actions shows as annotations."""
     return [f"::error title={_property(name)}::{_data(text)}" for name, text in failures(result)]
 

@@ -43,6 +43,9 @@ def markdown(result: ModuleResult) -> str:
 
 def _launch(launch: ModuleResult) -> list[str]:
     lines = _table(("launch", "job", "state", "nodes", "time", "message"), [_row(launch)])
+    places = [(row["tracker"], row["place"] or f"run {row['run']}") for row in launch["trackers"]]
+    if places:
+        lines += ["", *_table(("tracker", ""), places)]
     if launch["values"]:
         lines += ["", *_table(("value", ""), list(launch["values"].items()))]
     rows = []

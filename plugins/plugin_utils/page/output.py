@@ -55,7 +55,7 @@ def content_of(path: str) -> str | None:
 
 
 def replace(path: str, content: str) -> None:
-    """Write a file by rename, so that readers see the old one or the new one. Its permissions remain. Raises OSError."""
+    """Write a file by rename: readers see the old one or the new one, and its permissions remain. Raises OSError."""
     target = os.path.realpath(path)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(target)}.", dir=os.path.dirname(target))
     try:

@@ -14,6 +14,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
@@ -41,7 +42,7 @@ def html(result: ModuleResult) -> str:
     environment = jinja2.Environment(
         autoescape=True, loader=jinja2.FileSystemLoader(FOLDER), undefined=jinja2.StrictUndefined, trim_blocks=True
     )
-    environment.filters.update(duration=duration, moment=moment, state=state)
+    environment.filters.update(duration=duration, moment=moment, state=state, web=web)
     return environment.get_template("page.html.j2").render(
         found=result,
         differences=differences(result["launches"]) if result["kind"] == "compare" else [],
@@ -92,7 +93,7 @@ def embedded(result: ModuleResult) -> str:
     if result["kind"] == "index":
         data["launches"] = []
     for launch in data["launches"]:
-        for name in ("variables", "preflight", "cause", "provenance", "hours", "spec", "message"):
+        for name in ("variables", "preflight", "cause", "provenance", "hours", "spec", "message", "trackers"):
             launch.pop(name, None)
     while len(text := json.dumps(data, separators=(",", ":"), allow_nan=False)) > MOST_DATA:
         largest = max(data["launches"], key=lambda launch: len(launch["metrics"]))
@@ -116,6 +117,14 @@ def moment(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     return datetime.fromtimestamp(seconds, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+_WEB = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[!-~]*)?")
+
+
+def web(address: str) -> bool:
+    """Whether an address may become a link: one of the web, without user and password, and nothing that runs."""
+    return bool(_WEB.fullmatch(address))
 
 
 def state(launch: ModuleResult) -> str:

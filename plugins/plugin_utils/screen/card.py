@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts im
 
 TAIL_LINES = 8
 VALUES_SHOWN = 12
+TRACKERS_SHOWN = 8
 # The last line of a Python traceback, with the exception's message.
 _EXCEPTION = re.compile(
     r"^(?:\[[^\]]*\]:?\s*)?(?:[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)|Killed|Segmentation fault)\b"
@@ -61,6 +62,7 @@ def card(launch: Parameters, result: Parameters, logs: Parameters) -> list[str]:
         rows += [("", " · ".join(shown[start : start + 4])) for start in range(0, len(shown), 4)]
     if result.get("message") or result.get("msg"):
         rows.append(("verdict", str(result.get("message") or result.get("msg"))))
+    rows += [("tracker", line) for line in tracker_lines(result)]
     rows.append(("run", f"{launch.get('run_dir')} (on the cluster)"))
     if logs.get("dest"):
         rows.append(("logs", f"{os.path.relpath(str(logs['dest']))} (every rank's, fetched here)"))
@@ -71,6 +73,15 @@ def card(launch: Parameters, result: Parameters, logs: Parameters) -> list[str]:
     lines = [f"{launch.get('name')} {verdict(result)}"]
     lines += [f"  {title:<10}{text}" for title, text in rows if text]
     return [printable(line) for line in lines]
+
+
+def tracker_lines(result: Parameters) -> list[str]:
+    """Where a launch is found in each of its trackers; the id of its run where the address is not known."""
+    rows = [row for row in (result.get("outcome") or {}).get("trackers") or [] if isinstance(row, dict)]
+    return [
+        printable(f"{row.get('tracker')} {row.get('place') or 'run ' + str(row.get('run'))}", 300)
+        for row in rows[:TRACKERS_SHOWN]
+    ]
 
 
 def last_words(logs_dir: str) -> list[str]:

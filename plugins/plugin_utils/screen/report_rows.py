@@ -11,7 +11,12 @@ from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import last_words, shown_value, verdict
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import (
+    last_words,
+    shown_value,
+    tracker_lines,
+    verdict,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import commands_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import seconds_text
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, GOOD, NOTE, WARNING, Row
@@ -41,6 +46,7 @@ def report(
         text = f"{launch.get('name')}: not finished, job {launch.get('job_id')} continues. {_said(result)}".rstrip()
         rows = [Row(host, WARNING, text=text)]
     rows += [Row(host, WARNING, text=f"{node} is not fit: {reason}") for node, reason in _unfit(result).items()]
+    rows += [Row(host, NOTE, text=line) for line in tracker_lines(result)]
     rows += [Row(host, NOTE, text=str(line)) for line in launch.get("explain") or []]
     end = f"logs {_here(logs['dest'])}" if logs.get("dest") else ""
     if became == "not finished":

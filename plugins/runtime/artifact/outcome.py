@@ -266,6 +266,15 @@ def unfit_nodes(run_dir, attempt):
         return {}
 
 
+def trackers(run_dir):
+    """Where the launch is found in its trackers: [] of a job without any."""
+    try:
+        rows = read_json(os.path.join(run_dir, "trackers.json"))
+    except (OSError, ValueError):
+        return []
+    return rows if isinstance(rows, list) else []
+
+
 def finish(arguments):
     try:
         artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
@@ -290,6 +299,7 @@ def finish(arguments):
         "success": success,
         "message": message,
         "unfit_nodes": unfit_nodes(arguments.run_dir, arguments.attempt),
+        **({"trackers": rows} if (rows := trackers(arguments.run_dir)) else {}),
         "key": arguments.key,
         "generation": arguments.generation,
     }

@@ -41,6 +41,10 @@ def do(job: Job, words: list[str]) -> None:
         from artifact import verdict
 
         verdict.refuse(job, int(given[1]), given[2], given[0])
+    elif name == "mlflow":
+        from start import tracker
+
+        tracker.mlflow(job)
     elif name == "install":
         from node import install_steps
 

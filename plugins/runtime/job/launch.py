@@ -21,6 +21,10 @@ def launch(job: Job, words: Sequence[str]) -> None:
     if newer:
         verdict.refuse(job, 75, newer)
     attempt.draw_seed(job)
+    if job.get("RANKZERO_TRACKER_RUN"):
+        from start import tracker
+
+        tracker.record_places(job)
     step.act_on_signals(job)
     while True:
         logs, nodelist = job.get("RANKZERO_LOGS"), job.get("RANKZERO_NODELIST")

@@ -18,7 +18,7 @@ from core.state import Ended, Job
 # What the script believes in a run directory, beside its folders.
 BELIEVED = (
     "claim", "outcome.json", "started.json", ".attempt", ".uncounted", "launch.json", "contract.json", "secrets.env",
-    "no-python",
+    "no-python", "mlflow.json", "trackers.json",
 )  # fmt: skip
 TAKEN, ANOTHERS, UNKNOWN = range(3)
 # A node that has asked for a file before it was there may be told for a minute that it is missing.

@@ -69,6 +69,7 @@ rankzero_ask() {
 
 rankzero_refuse() { rankzero_ask refuse "$@"; }
 rankzero_seal() { rankzero_ask seal "$@"; }
+rankzero_mlflow() { rankzero_ask mlflow; }
 rankzero_data() { rankzero_ask data "$@"; }
 rankzero_data_packed() { rankzero_ask data_packed "$@"; }
 rankzero_container() { rankzero_ask container "$@"; }

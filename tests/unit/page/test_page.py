@@ -89,7 +89,8 @@ def test_the_page_loads_nothing_and_runs_only_its_own_scripts(root: Path) -> Non
         policy = next(attributes["content"] or "" for tag, attributes in tags if "http-equiv" in attributes)
         assert policy.startswith("default-src 'none'; script-src 'sha256-") and "unsafe" not in policy
         names = {name for _tag, attributes in tags for name in attributes}
-        assert not names & {"src", "href"} and not [name for name in names if name.startswith("on")]
+        assert "src" not in names and not [name for name in names if name.startswith("on")]
+        assert {tag for tag, attributes in tags if "href" in attributes} <= {"a"}
         assert not [attributes for _tag, attributes in tags if "style" in attributes]
         assert [attributes for tag, attributes in tags if tag == "script"][1:] == [{}, {}]
 
@@ -111,6 +112,24 @@ def test_hostile_names_and_lines_are_text(tmp_path: Path) -> None:
     assert HOSTILE in json.loads(parsed.data)["launches"][0]["metrics"]
     assert any("9 of" in note and "not finite" in note for note in seen["launches"][0]["notes"])
     assert not re.search(r"(?<!\\)<", markdown(seen)) and "\\<script\\>" in markdown(seen)
+
+
+def test_where_the_launch_is_found_in_its_trackers(tmp_path: Path) -> None:
+    run = make_launch(tmp_path, ranks=1, steps=9)
+    link, hostile = "https://mlflow.example.org:8443/x/#/experiments/1/runs/ab12", 'https://a"onclick="x'
+    rows: list[object] = [{"tracker": "mlflow", "run": "ab12", "place": link}, 7]
+    for number, place in enumerate(("javascript:alert(1)", "https://me:pw@host/", hostile, "/runs/tensorboard", None)):
+        rows.append({"tracker": f"t{number}", "run": HOSTILE, "place": place})
+    (run / "trackers.json").write_text(json.dumps(rows))
+    seen = found(tmp_path, "gpt")
+    text = page(seen)
+    links = [attributes for tag, attributes in Elements(text).tags if tag == "a"]
+    assert links == [{"href": link, "rel": "noopener noreferrer", "target": "_blank"}]
+    assert "(/runs/tensorboard)" in text and "<script>alert" not in text
+    assert "mlflow.example.org:8443/x/" in markdown(seen)
+    for broken in ("{", "7", "[" * 100_000):
+        (run / "trackers.json").write_text(broken)
+        assert found(tmp_path, "gpt")["launches"][0]["trackers"] == []
 
 
 def test_launches_side_by_side(root: Path) -> None:
@@ -171,11 +190,11 @@ def test_the_summary_and_the_annotations(root: Path, tmp_path: Path) -> None:
     assert place.read_text() == text
     with pytest.raises(RankzeroError, match="annotations: GITHUB_STEP_SUMMARY="):
         annotations.append_summary(text, {annotations.STEP_SUMMARY: str(tmp_path)})
-    (line,) = annotations.annotations(seen)
+    (line,) = annotations.annotation_lines(seen)
     assert re.match(r"::error title=bad/ffffffff/1::exit code 3; CUDA out of memory", line)
     (row,) = json.loads(annotations.code_quality(seen))
     assert row["severity"] == "major" and row["location"]["lines"] == {"begin": 1} and len(row["fingerprint"]) == 64
-    assert annotations.annotations(found(root, f"gpt/{KEY}")) == []
+    assert annotations.annotation_lines(found(root, f"gpt/{KEY}")) == []
     assert [annotations.platform({name: "true"}) for name in ("GITHUB_ACTIONS", "GITLAB_CI", "CI")] == [
         "github", "gitlab", "none",
     ]  # fmt: skip

@@ -45,6 +45,33 @@ def test_a_launch_is_one_run_by_key_and_generation() -> None:
     assert "WANDB_ENTITY" not in known
 
 
+def test_mlflow_gets_its_run_in_the_job() -> None:
+    """Its server chooses the id: the job creates the run, unless it names one itself."""
+    data = {"trackers": {"mlflow": {"server": "https://mlflow.example.org/ml/", "project": "gpt"}}}
+    made = _plan(data, commit="a" * 40)
+    known = _variables(made)
+    assert made.mlflow_run and "MLFLOW_RUN_ID" not in known
+    assert known["MLFLOW_TRACKING_URI"] == "https://mlflow.example.org/ml"
+    assert (known["MLFLOW_EXPERIMENT_NAME"], known["RANKZERO_TRACKER_COMMIT"]) == ("gpt", "a" * 40)
+    assert "RANKZERO_TRACKER_COMMIT" not in _variables(_plan(data))
+    bare = _plan({"trackers": {"mlflow": {}}})
+    assert bare.mlflow_run and "MLFLOW_TRACKING_URI" not in _variables(bare)
+    for given in (
+        {"env": {"MLFLOW_RUN_ID": "mine"}},
+        {"secrets": {"MLFLOW_RUN_ID": {"from_env": "N"}}},
+        {"trackers": {}},
+    ):
+        assert not _plan({**data, **given}).mlflow_run
+
+
+def test_the_run_in_mlflow_reaches_the_container() -> None:
+    data = {"container": {"runtime": "apptainer", "image": "/images/torch.sif"}, "trackers": {"mlflow": {}}}
+    made = _plan(data)
+    assert made.container and "MLFLOW_RUN_ID" in made.container.variables
+    without = _plan({**data, "trackers": {}})
+    assert without.container and "MLFLOW_RUN_ID" not in without.container.variables
+
+
 def test_trackers_and_the_commit_leave_the_key_alone() -> None:
     assert _plan({"trackers": {"trackio": {}}}, commit="b" * 40).key == _plan({}).key
 

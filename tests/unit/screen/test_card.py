@@ -49,6 +49,16 @@ def test_the_card_explains_the_variables_where_that_was_asked() -> None:
     assert lines[-2:] == ["  variables A  1  because", "            B  2  so"]
 
 
+def test_the_card_names_the_run_in_each_tracker() -> None:
+    link = "http://mlflow.example.org/#/experiments/1/runs/ab12"
+    rows = [{"tracker": "mlflow", "run": "ab12", "place": link}, {"tracker": "wandb", "run": "gpt-1", "place": ""}, "x"]
+    lines = card(LAUNCH, {**RESULT, "outcome": {"trackers": rows}}, {})
+    assert lines[-3:-1] == [f"  tracker   mlflow {link}", "  tracker   wandb run gpt-1"]
+    assert card(LAUNCH, {**RESULT, "outcome": {"trackers": [{"tracker": "\x1b[31mx", "place": "a\nb"}]}}, {})[-2] == (
+        "  tracker   x a b"
+    )
+
+
 @pytest.mark.parametrize(
     ("result", "expected"),
     [

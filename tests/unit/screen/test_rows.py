@@ -110,6 +110,8 @@ def test_the_end_of_a_proven_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     first, last = report(HOST, LAUNCH, PROVEN, {"dest": str(tmp_path / "runs" / "logs")}, {})
     assert (first.text, first.right) == ("Proven in 29 s: loss 0.2485 (< 3), world_size 4", "work/result.json")
     assert last.text == "logs runs/logs"
+    tracked = {**PROVEN, "outcome": {"trackers": [{"tracker": "mlflow", "run": "ab12", "place": "http://host/#/ab12"}]}}
+    assert [row.text for row in report(HOST, LAUNCH, tracked, {}, {})][1:] == ["mlflow http://host/#/ab12"]
 
 
 def test_the_end_of_a_failed_launch_says_the_cause_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
