@@ -24,6 +24,7 @@ VERBS: dict[str, str] = {
     "why": "say why a launch failed, or why it waits",
     "compare": "compare the results of launches",
     "report": "write a page about a launch, a comparison, a sweep, or all launches",
+    "sync": "upload what wandb has logged offline, from the login node",
     "cancel": "cancel the active job of a launch",
     "pull": "fetch the artifact or other outputs, verified",
     "shell": "open a shell with the resources and the environment of a job",
@@ -172,6 +173,14 @@ def _report(parser: Parser) -> None:
     parser.add_argument("--sweep", metavar="NAME", help="show a sweep, by its name or folder")
     parser.add_argument("-o", "--output", metavar="FILE", help="the HTML file; default: below runs/")
     parser.add_argument("--limit", type=int, metavar="N", help="list at most this many launches that have ended")
+
+
+def _sync(parser: Parser) -> None:
+    text = "launches as for compare; default: all that are recorded"
+    parser.add_argument("launches", metavar="LAUNCH", nargs="*", help=text)
+    parser.add_argument("--wandb", metavar="PATH", help="the program wandb on the cluster's login node")
+    parser.add_argument("--api-key-file", metavar="PATH", help="a file on the login node with the API key")
+    parser.add_argument("--check", action="store_true", help="upload nothing, show what would be uploaded")
 
 
 def _cancel(parser: Parser) -> None:

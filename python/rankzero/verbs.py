@@ -171,6 +171,12 @@ def _report(given: Namespace) -> tuple[str, dict[str, Any]]:
     return "report", {name: value for name, value in options.items() if value}
 
 
+def _sync(given: Namespace) -> tuple[str, dict[str, Any]]:
+    names = [name_in(launch) if launch.endswith(JOB_FILE) else launch for launch in given.launches]
+    options = {"launches": names, "wandb": given.wandb, "api_key_file": given.api_key_file}
+    return "sync", {name: value for name, value in options.items() if value}
+
+
 def _cancel(given: Namespace) -> tuple[str, dict[str, Any]]:
     if given.launch.endswith(JOB_FILE) and "jobs" in job_file(given.launch):
         return "cancel", {"job": given.launch}
@@ -201,6 +207,7 @@ PLAYBOOKS: dict[str, Callable[[Namespace], tuple[str, dict[str, Any]]]] = {
     "why": _why,
     "compare": _compare,
     "report": _report,
+    "sync": _sync,
     "cancel": _cancel,
     "pull": _pull,
     "shell": _shell,

@@ -77,6 +77,12 @@ LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         [],
     ),
     "report --sweep lr --limit 9": ("report", {"sweep": "lr", "limit": 9}, []),
+    "sync": ("sync", {}, []),
+    "sync jobs/train.yml 1234 --wandb /opt/bin/wandb --api-key-file ~/.key --check": (
+        "sync",
+        {"launches": ["gpt", "1234"], "wandb": "/opt/bin/wandb", "api_key_file": "~/.key"},
+        ["--check", "--diff"],
+    ),
     "cancel gpt/72ee2a70": ("cancel", {"launch_name": "gpt", "key": "72ee2a70"}, []),
     "cancel jobs/train.yml --all": ("cancel", {"launch_name": "gpt", "all": True}, []),
     "cancel jobs/both.yml": ("cancel", {"job": "jobs/both.yml"}, []),
