@@ -51,7 +51,7 @@ def sweep(folder: str) -> Any:
 
 
 def uses(run_dir: str) -> Any:
-    return len(store.names_of(run_dir, ("launch.json",)).keys)
+    return len(store.names_of(RunDirectory(run_dir), ("launch.json",)).keys)
 
 
 def note(run_dir: str) -> Any:

@@ -317,6 +317,7 @@ OPENS_ITSELF = {
     "watch/glance.py _bounded": "a descriptor that was opened with care",
     "run/directory.py _append": "appends, and follows no link",
     "run/search/history.py keep": "appends, and follows no link",
+    "run/search/walk.py _runs_of_key": "a descriptor that was opened with care",
     "logs/archive.py collect": "names of logs; they are opened one by one with care",
     "logs/archive.py write_archive": "a new archive in a folder of its own",
     "logs/final.py packed": "the archive that was just written",

@@ -37,10 +37,14 @@ MOST_NAMES = 20000
 MOST_BYTES = 1_000_000
 #: Depth limit for folders: deeper than any program nests its files, and far below Python's recursion limit.
 LEVELS = 100
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 # Attributes that hold access control lists. With a list, the group's write permission may apply to other users.
 _ACLS = ("system.posix_acl_access", "system.nfs4_acl")
 _FORCE_SYNC, _SIZE = 0x2000, 0x200
 _libc = ctypes.CDLL(None)
+# What statx(2) returns is not used.
+_unused = ctypes.create_string_buffer(256)
+_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,17 @@ class Beneath:
         finally:
             os.close(descriptor)
 
+    @contextlib.contextmanager
+    def inner(self, folder: int, relative: str) -> Iterator[int]:
+        """Open the folder `relative` through its open parent `folder`, as a descriptor. Raises OSError, `Untrusted`."""
+        path = f"{self.root}/{relative}"
+        descriptor = self._open(folder, os.path.basename(relative), _FOLDER, path)
+        try:
+            self._check(path, descriptor)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
     def content(self, relative: str, most: int) -> bytes:
         """Read a complete regular file of at most `most` bytes. Raises OSError; `Untrusted` also for a larger file."""
         with self.opened(relative) as descriptor:
@@ -151,12 +166,17 @@ class Beneath:
 
     def folders(self, relative: str) -> list[str]:
         """Return the names of the subfolders of a folder, without hidden ones and links."""
-        with contextlib.suppress(OSError), self.folder(relative) as folder, os.scandir(folder) as entries:
+        with contextlib.suppress(OSError), self.folder(relative) as folder:
+            return self.folders_in(folder)
+        return []
+
+    def folders_in(self, folder: int) -> list[str]:
+        """Return the names of the subfolders of an open folder, as `folders` does. Raises OSError."""
+        with os.scandir(folder) as entries:
             some = itertools.islice(entries, None if self.owner is not None else MOST_NAMES)
             return sorted(
                 entry.name for entry in some if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
             )
-        return []
 
     def file(self, relative: str, most: int) -> File | None:
         """Read the first `most` bytes of a regular file, with a digest if that is all of it.
@@ -198,8 +218,14 @@ class Beneath:
         return descriptor
 
     def _read(self, descriptor: int, path: str, most: int) -> bytes:
-        with os.fdopen(os.dup(descriptor), "rb") as stream:
-            data = stream.read(most + 1)
+        parts, left = [], most + 1
+        # A file that does not grow meanwhile takes two reads: its bytes, and none.
+        part = os.read(descriptor, min(left, os.fstat(descriptor).st_size + 1))
+        while part:
+            parts.append(part)
+            left -= len(part)
+            part = os.read(descriptor, min(left, _CHUNK))
+        data = b"".join(parts)
         if len(data) > most:
             raise Untrusted(
                 f"{path} has more than {most} bytes, which the collection never writes there. It is not trusted; "
@@ -221,6 +247,8 @@ def weakness(descriptor: int, owner: int) -> str:
     The reason is the end of a sentence.
     """
     status = os.fstat(descriptor)
+    if status.st_uid in (0, owner) and not status.st_mode & _OTHERS_WRITE:
+        return ""
     why = flaw(status, Trust(frozenset({owner})))
     # On systems that give each user a private group the usual umask is 002, and that group's write permission applies
     # to the owner only.
@@ -294,7 +322,7 @@ def sync(path: str, folder: int = -100) -> None:
     statx = getattr(_libc, "statx", None)
     if statx is not None:  # glibc before 2.28 has none
         flags = _FORCE_SYNC | 0x100  # AT_SYMLINK_NOFOLLOW
-        statx(folder, os.fsencode(path), flags, _SIZE, ctypes.create_string_buffer(256))
+        statx(folder, os.fsencode(path), flags, _SIZE, _unused)
 
 
 def bounded_walk(top: str) -> Iterator[tuple[str, list[str], list[str]]]:

@@ -112,7 +112,7 @@ def record_of_sweep(folder: str) -> JsonObject | None:
 def json_object(content: str) -> JsonObject | None:
     """Parse a JSON object; None for anything else (half written, truncated in transfer, foreign, malicious)."""
     try:
-        value = json.loads(content, parse_int=_integer)
+        value = _DECODER.decode(content)
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
@@ -123,6 +123,9 @@ def _integer(digits: str) -> int:
     if len(digits) > _LONGEST_NUMBER:
         raise ValueError("no number of ours is as long")
     return int(digits)
+
+
+_DECODER = json.JSONDecoder(parse_int=_integer)
 
 
 def is_time(value: object) -> bool:

@@ -10,27 +10,31 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     RankzeroError,
     SlurmMissing,
     SlurmUnavailable,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import bounded_walk
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import MOST, of_run, record_of_sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import record_of_sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import Names, Run, Thing, named_in
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
     SWEEP_PREFIX,
     RunDirectory,
-    generations,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import described
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import TOP, Wanted, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import LOST
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, LOST, SUCCEEDED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     QUEUE,
     SILENT,
@@ -151,54 +155,107 @@ def newest(path: str) -> float:
 def size(path: str, owner: int | None = None) -> int:
     """Bytes of all files of an entry, or of one user's files in it; a file with several hard links counts once."""
     total, seen = 0, set()
-    pending = [path]
+    pending: list[str] = []
+    try:
+        status = os.lstat(path)
+        if stat.S_ISDIR(status.st_mode):
+            pending.append(path)
+        elif owner in (None, status.st_uid):
+            total = status.st_size
+    except OSError:
+        return 0
     while pending:
-        place = pending.pop()
         try:
-            status = os.lstat(place)
-            if os.path.isdir(place) and not os.path.islink(place):
-                pending += [item.path for item in os.scandir(place)]
-            elif (status.st_dev, status.st_ino) not in seen:
-                seen.add((status.st_dev, status.st_ino))
-                total += status.st_size if owner in (None, status.st_uid) else 0
+            with os.scandir(pending.pop()) as entries:
+                for item in entries:
+                    if item.is_dir(follow_symlinks=False):
+                        pending.append(item.path)
+                        continue
+                    status = item.stat(follow_symlinks=False)
+                    if status.st_nlink > 1:
+                        if (status.st_dev, status.st_ino) in seen:
+                            continue
+                        seen.add((status.st_dev, status.st_ino))
+                    total += status.st_size if owner in (None, status.st_uid) else 0
         except OSError:
             continue
     return total
 
 
-def run_directories(state_root: str) -> list[RunDirectory]:
-    """All run directories below a state root. Raises OSError where it cannot be read."""
-    runs = []
-    folder = os.path.join(state_root, "runs")
-    if not os.path.isdir(folder):
+def run_directories(state_root: str) -> tuple[list[RunDirectory], History]:
+    """All run directories below a state root, and the index of ended launches. Raises OSError where it cannot be
+    read.
+    """
+    if not os.path.isdir(os.path.join(state_root, TOP)):
         os.listdir(state_root)
-        return []
-    for name in os.listdir(folder):
-        for key in _entries(os.path.join(folder, name)) if not name.startswith(".") else ():
-            if _SHORT_KEY.fullmatch(key.name):
-                runs += [run for run in generations(key.path) if not os.path.islink(run.path)]
-    return runs
+        return [], History(state_root)
+    runs, history = walk(state_root, Wanted(strict=True))
+    ours = [run for run in runs if _SHORT_KEY.fullmatch(identity(run.path).key)]
+    return [run for run in ours if history.has(run) or not os.path.islink(run.path)], history
 
 
-def runs(slurm: Slurm, known: Queue, directories: Sequence[RunDirectory], now: float, days: float) -> list[Run]:
+@dataclass(frozen=True)
+class Launches:
+    """The launches of a state root. `history`: the index of those that have ended. `horizon`: the time (epoch seconds)
+    since which what a launch has used is kept.
+    """
+
+    directories: Sequence[RunDirectory]
+    history: History
+    horizon: float
+
+
+def runs(slurm: Slurm, known: Queue, launches: Launches) -> list[Run]:
     """Each launch: when it ended, or why it is not over. It is over only if its own files or Slurm say so."""
     names = {record.name: record for record in known.jobs}
     ids = {each: record for record in known.jobs for each in (base_id(record.job_id), record.job_id)}
     runs, open_ones = [], []
-    for directory in directories:
+    journals: dict[str, list[Event]] = {}
+    for directory in launches.directories:
+        job_name = identity(directory.path).job_name
+        if launches.history.has(directory):
+            ended = launches.history.launch(directory)
+            runs.append(_ended(directory, ended, names.get(job_name), ids, launches.horizon))
+            continue
         read = directory.snapshot()
-        facts = RunFacts.read(read)
-        record = names.get(identity(directory.path).job_name) or ids.get(facts.job_id or "")
+        facts = RunFacts.read(read, journals)
+        record = names.get(job_name) or ids.get(facts.job_id or "")
         status = status_of(facts, JobAnswer(record, SILENT if known.silent else QUEUE))
         if record is not None:
-            runs.append(_run(read, None, f"job {record.job_id} is {record.state.lower()}"))
+            runs.append(_run(read, None, _in_queue(record), facts))
         elif status.over:
-            runs.append(_run(read, status.state if status.job_id or status.outcome else "refused by Slurm"))
+            end = status.state if status.job_id or status.outcome else "refused by Slurm"
+            runs.append(_over(read, end, _last(read, facts), launches.horizon))
         else:
             open_ones.append(directory)
     if open_ones:
-        runs += _asked(slurm, known, open_ones, ids, now - days * 86400)
+        runs += _asked(slurm, known, open_ones, ids, launches.horizon)
     return runs
+
+
+def _ended(
+    directory: RunDirectory, ended: JsonObject, record: JobRecord | None, ids: dict[str, JobRecord], horizon: float
+) -> Run:
+    """Return a launch that the index has. A job in the queue may still run it again."""
+    job_id = ended["job_id"]
+    record = record or ids.get(job_id or "")
+    if record is not None:
+        return _run(directory, None, _in_queue(record))
+    if ended["outcome"]:
+        end = SUCCEEDED if ended["success"] else FAILED
+    elif job_id is None:
+        end = "refused by Slurm"
+    elif is_step(job_id) and job_of(job_id) in ids:
+        return _run(directory, None, f"job {job_of(job_id)} around it continues")
+    else:
+        end = f"ended ({str(ended['state']).lower()})"
+    times = [event["time"] for event in ended["journal"]]
+    times += [(ended["outcome"] or {}).get("time"), ended["started_at"], ended["finished_at"]]
+    return _over(directory, end, max(float(moment or 0) for moment in times), horizon)
+
+
+def _in_queue(record: JobRecord) -> str:
+    return f"job {record.job_id} is {record.state.lower()}"
 
 
 def _asked(
@@ -222,9 +279,9 @@ def _asked(
             if is_step(job_id) and job_of(job_id) in ids and status.outcome is None:
                 yield _run(directory, None, f"job {job_of(job_id)} around it continues")
             else:
-                yield _run(directory, f"ended ({report.state.lower()})")
+                yield _over(directory, f"ended ({report.state.lower()})", _last(directory), horizon)
         elif status.state == LOST and not answer.queue_only and _last(directory) < horizon:
-            yield _run(directory, "never submitted")
+            yield _over(directory, "never submitted", _last(directory), horizon)
         else:
             yield _run(directory, None, report.message or "its end is not known")
 
@@ -234,13 +291,20 @@ def _cluster_name(slurm: Slurm) -> str:
     return parse.parse_config(result.stdout).get("ClusterName", "") if result.rc == 0 else ""
 
 
-def _run(directory: RunDirectory, end: str | None, why: str = "") -> Run:
-    return Run(directory.path, _last(directory), end, why, names_of(directory.path, _TEXTS))
+def _run(directory: RunDirectory, end: str | None, why: str, facts: RunFacts | None = None) -> Run:
+    return Run(directory.path, _last(directory, facts), end, why, names_of(directory, _TEXTS))
 
 
-def _last(directory: RunDirectory) -> float:
-    times = [float(event.get("time") or 0) for event in directory.events()]
-    for document in (directory.started(), directory.outcome()):
+def _over(directory: RunDirectory, end: str, last: float, horizon: float) -> Run:
+    """Return a launch that has ended. What it has used matters only until `horizon`."""
+    return Run(directory.path, last, end, names=names_of(directory, _TEXTS) if last > horizon else Names())
+
+
+def _last(directory: RunDirectory, facts: RunFacts | None = None) -> float:
+    """When anything was recorded last, epoch seconds. `facts`: what was read from the run directory."""
+    facts = facts or RunFacts.read(directory)
+    times = [float(event.get("time") or 0) for event in facts.events]
+    for document in (facts.started, facts.outcome):
         times.append(float((document or {}).get("time") or 0))
     if not any(times):
         try:
@@ -250,18 +314,17 @@ def _last(directory: RunDirectory) -> float:
     return max(times)
 
 
-def names_of(folder: str, files: Sequence[str]) -> Names:
+def names_of(folder: RunDirectory, files: Sequence[str]) -> Names:
     """The keys and run directories that these files name; a missing file names nothing. Raises RankzeroError."""
     names = Names()
     for name in files:
-        root, place = of_run(folder)
         try:
-            names |= named_in(root.content(os.path.join(place, name), MOST).decode("utf-8", "replace"))
+            names |= named_in(folder.content(name).decode("utf-8", "replace"))
         except FileNotFoundError:
             continue
         except OSError as error:
             raise RankzeroError(
-                f"state_root: {os.path.join(folder, name)} cannot be read ({error.strerror}), so what it uses is not "
+                f"state_root: {folder.file(name)} cannot be read ({error.strerror}), so what it uses is not "
                 "known. Nothing was removed."
             ) from error
     return names

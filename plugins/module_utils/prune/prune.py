@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing
@@ -31,6 +31,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import (
     decide,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import atomic, uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.hardlinks import drop_unshared
@@ -123,36 +124,26 @@ def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Pla
     if known.silent:
         slurm.note(f"{known.silent} Everything that a launch without an outcome may use is kept.")
     try:
-        directories = inventory.run_directories(state) if os.path.isdir(state) or os.path.isdir(store) else []
+        there = os.path.isdir(state) or os.path.isdir(store)
+        directories, history = inventory.run_directories(state) if there else ([], History(state))
     except OSError as error:
         raise RankzeroError(
             f"state_root: {state} cannot be read ({error.strerror}), so what its launches use is not known; nothing "
             "was removed. Name the state_root of the launches that use the store."
         ) from error
-    launches = inventory.runs(slurm, known, directories, now, days)
+    horizon = now - days * DAY
+    launches = inventory.runs(slurm, known, inventory.Launches(directories, history, horizon))
     for root in others:
-        try:
-            # Slurm may hide other users' jobs: a job that is not listed may still run.
-            listed = known if os.stat(root).st_uid == os.geteuid() else replace(known, silent="it may hide them")
-            elsewhere = inventory.runs(slurm, listed, inventory.run_directories(root), now, days)
-        except (OSError, RankzeroError) as error:
-            why = error.message if isinstance(error, RankzeroError) else str(error.strerror)
-            where = uses.registered(store).get(root, "")
-            blind = f"launches of {root} use the store, and that cannot be read ({why})"
-            slurm.note(
-                f"{blind}: no code, environment, image, dataset or packages go. If it is gone for good, remove {where}."
-            )
-            continue
-        # These are not ours to remove, but what they use is kept.
-        launches += [
-            Run(run.path, run.last, None, f"a launch of {root}", run.names) for run in _current(elsewhere, now, days)
-        ]
+        used, unread = _elsewhere(slurm, known, store, root, horizon)
+        launches += used
+        blind = unread or blind
     sessions = list(inventory.shells(state))
     began = [moment for record in known.jobs for moment in [record.submit or record.start] if moment]
     since = min([now, *began]) if not known.silent else 0.0
     alive = [session for session in sessions if session.used > min(now - max(days * DAY, SHORTEST), since - days * DAY)]
     launches += [
-        Run(session.path, now, None, "a session", inventory.names_of(session.path, _SHELL_FILES)) for session in alive
+        Run(session.path, now, None, "a session", inventory.names_of(RunDirectory(session.path), _SHELL_FILES))
+        for session in alive
     ]
     things: list[Thing] = [thing for kind in inventory.SLOTS for thing in inventory.slots(kind, store, state)]
     plan = decide(
@@ -172,8 +163,25 @@ def survey(slurm: Slurm, store: str, state: str, days: float, now: float) -> Pla
     return plan
 
 
-def _current(runs: Iterable[Run], now: float, days: float) -> list[Run]:
-    return [run for run in runs if run.end is None or run.last > now - days * DAY]
+def _elsewhere(slurm: Slurm, known: inventory.Queue, store: str, root: str, horizon: float) -> tuple[list[Run], str]:
+    """Return the launches of another state root that need the store, and why they are unknown if they cannot be read.
+
+    They are not ours to remove, but what they use is kept.
+    """
+    try:
+        # Slurm may hide other users' jobs: a job that is not listed may still run.
+        listed = known if os.stat(root).st_uid == os.geteuid() else replace(known, silent="it may hide them")
+        launches = inventory.runs(slurm, listed, inventory.Launches(*inventory.run_directories(root), horizon))
+    except (OSError, RankzeroError) as error:
+        why = error.message if isinstance(error, RankzeroError) else str(error.strerror)
+        where = uses.registered(store).get(root, "")
+        blind = f"launches of {root} use the store, and that cannot be read ({why})"
+        slurm.note(
+            f"{blind}: no code, environment, image, dataset or packages go. If it is gone for good, remove {where}."
+        )
+        return [], blind
+    current = [run for run in launches if run.end is None or run.last > horizon]
+    return [Run(run.path, run.last, None, f"a launch of {root}", run.names) for run in current], ""
 
 
 def _remove(removal: Removal, store: str, state: str, days: float, note: Callable[[str], None]) -> bool:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import own, record_of_sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import register
@@ -20,15 +21,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import Found
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps as slurm_steps
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy, ask_slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
-    SWEEP_PREFIX,
-    RunDirectory,
-    generations,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy, SlurmAnswer, ask_slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX, RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import described
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY_LENGTH, identity, keys_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, SUCCEEDED
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import Wanted, walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY_LENGTH, identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, SUCCEEDED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
@@ -47,29 +45,42 @@ def look(
     own(state_root)
     registered = register.entries(state_root, set_name)
     sweeps = register.elements(registered)
-    runs: list[RunDirectory] = []
-    for name in sorted({*names, *(name for name, _key in registered)}):
-        for key in keys_of(state_root, name):
-            runs += generations(os.path.join(state_root, "runs", name, key))[-1:]
-    answer = ask_slurm(slurm, runs, Policy(decided=False))
+    wanted = sorted({*names, *(name for name, _key in registered)})
+    runs, history = walk(state_root, Wanted(wanted, newest=True))
+    answer = ask_slurm(slurm, [run for run in runs if not history.has(run)], Policy(decided=False))
     if answer.silent:
         raise SlurmUnavailable(f"{answer.silent} Nothing is planned and nothing is done; try again later.")
     launches = []
     for run in runs:
-        who = identity(run.path)
-        at = (who.name, who.key)
+        launch = _ended(run, history.launch(run)) if history.has(run) else _found(slurm, run, answer)
+        at = (launch.name, launch.key)
         sweep = "" if at in registered else sweeps.get(at, "")
-        ours = at in registered or bool(sweep)
-        status = answer.status(run)
-        launch = Found(who.name, who.key, who.generation, _state(status), run.path, ours=ours, sweep=sweep)
-        launch = replace(launch, job_id=status.job_id, message=status.message)
-        if who.name in related:
-            launch = replace(launch, since=_since(run))
-        if status.state != SUCCEEDED:
-            begun = run.claim() is not None or status.facts.started is not None
-            launch = replace(launch, message=described(slurm, status, answer).message, begun=begun)
-        launches.append(launch)
+        launch = replace(launch, ours=at in registered or bool(sweep), sweep=sweep)
+        launches.append(replace(launch, since=_since(run)) if launch.name in related else launch)
     return launches
+
+
+def _found(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> Found:
+    """Return a launch from its run directory and Slurm's answer."""
+    who, status = identity(run.path), answer.status(run)
+    launch = Found(who.name, who.key, who.generation, _state(status), run.path)
+    launch = replace(launch, job_id=status.job_id, message=status.message)
+    if status.state == SUCCEEDED:
+        return launch
+    begun = run.claim() is not None or status.facts.started is not None
+    return replace(launch, message=described(slurm, status, answer).message, begun=begun)
+
+
+def _ended(run: RunDirectory, report: JsonObject) -> Found:
+    """Return a launch from the index of ended launches. A job that wrote an outcome had begun."""
+    who, outcome = identity(run.path), report["outcome"] or {}
+    if report["success"]:
+        state, message = SUCCEEDED, str(outcome.get("message") or "")
+    else:
+        state, message = FAILED, str(report["message"])
+    begun = bool(outcome) or run.claim() is not None or run.started() is not None
+    launch = Found(who.name, who.key, who.generation, state, run.path, begun=begun)
+    return replace(launch, job_id=report["job_id"], message=message)
 
 
 def _state(status: LaunchStatus) -> str:

@@ -10,7 +10,7 @@ asking: a reader does not wait and writes nothing; a submitter (submit/patience.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
@@ -75,6 +75,8 @@ class Policy:
 
 
 LOOK = Policy(decided=True)
+# Seconds after a final outcome during which the job may still write to its run directory.
+SETTLED = 600.0
 
 
 @dataclass
@@ -110,12 +112,13 @@ class SlurmAnswer:
     """Slurm's answer about some launches.
 
     `silence`: the error if Slurm did not answer. `queue_only`: accounting, which remembers jobs that have left the
-    queue, did not answer.
+    queue, did not answer. `settled`: a final outcome that is older than this (epoch seconds) is not read again.
     """
 
     generations: dict[str, _Generation] = field(default_factory=dict)
     silence: SlurmUnavailable | None = None
     queue_only: bool = False
+    settled: float = 0.0
     # The journals of arrays, read after Slurm has answered.
     journals: dict[str, list[Event]] = field(default_factory=dict)
 
@@ -125,13 +128,18 @@ class SlurmAnswer:
         return self.silence.message if self.silence else ""
 
     def status(self, run: RunDirectory) -> LaunchStatus:
-        """Return the status of one of the launches. Its run directory is read now, after Slurm has answered."""
+        """Return the status of one of the launches. Its run directory is read now, after Slurm has answered, unless
+        nothing is written there any more.
+        """
         known = self.generations[run.path]
         if not known.asked:
             return status_of(known.facts)
-        # A job that waits in the queue writes nothing: what was read before Slurm was asked still holds.
-        waits = known.record is not None and known.record.pending
-        facts = known.facts if waits else RunFacts.read(run, self.journals)
+        # A job that waits in the queue writes nothing, and neither does one that ended long ago: what was read before
+        # Slurm was asked still holds.
+        record = known.record
+        waits = record is not None and record.pending
+        over = known.facts.settled(self.settled) and (record is None or record.final)
+        facts = known.facts if waits or over else RunFacts.read(run, self.journals)
         if facts.job_id is None:
             # A job id that was found by name may not be recorded.
             facts = replace(facts, job_id=known.job_id)
@@ -143,11 +151,17 @@ class SlurmAnswer:
         return status_of(facts, JobAnswer(known.record, heard))
 
 
-def ask_slurm(slurm: Slurm, runs: Iterable[RunDirectory], policy: Policy = LOOK) -> SlurmAnswer:
-    """Ask Slurm about the jobs of some launches. If Slurm does not answer, the result says so; no error is raised."""
+def ask_slurm(
+    slurm: Slurm, runs: Iterable[RunDirectory], policy: Policy = LOOK, read: Mapping[str, RunFacts] | None = None
+) -> SlurmAnswer:
+    """Ask Slurm about the jobs of some launches. If Slurm does not answer, the result says so; no error is raised.
+
+    `read`: the facts of run directories that were read just now, by path.
+    """
     lookup = _Lookup(slurm, policy)
-    known = [lookup.read(run) for run in runs]
-    answer = SlurmAnswer({launch.run.path: launch for launch in known})
+    known = [lookup.generation((read or {}).get(run.path) or lookup.facts(run)) for run in runs]
+    settled = policy.now() - SETTLED if policy == LOOK else 0.0
+    answer = SlurmAnswer({launch.run.path: launch for launch in known}, settled=settled)
     wanted = [launch for launch in known if policy.decided or status_of(launch.facts).state == UNDECIDED]
     for launch in wanted:
         launch.asked = True
@@ -167,9 +181,13 @@ class _Lookup:
     policy: Policy
     journals: dict[str, list[Event]] = field(default_factory=dict)
 
-    def read(self, run: RunDirectory) -> _Generation:
-        """Read a generation from its run directory as it is now."""
-        facts, who = RunFacts.read(run, self.journals), identity(run.path)
+    def facts(self, run: RunDirectory) -> RunFacts:
+        """Read a run directory as it is now."""
+        return RunFacts.read(run, self.journals)
+
+    def generation(self, facts: RunFacts) -> _Generation:
+        """Return the generation with the name of its job."""
+        run, who = facts.run, identity(facts.run.path)
         place = array_of(facts.events)
         if place is None:
             return _Generation(facts, who.job_name, run)
@@ -208,7 +226,7 @@ class _Lookup:
             lost = [launch for launch in lost if launch.job_id is None]
             self.journals.clear()
             for launch in lost:
-                launch.facts = self.read(launch.run).facts
+                launch.facts = self.facts(launch.run)
             lost = [launch for launch in lost if launch.job_id is None and launch.facts.refusal is None]
             lost = [launch for launch in lost if self.policy.waits_for_job(launch.facts.events, since)]
             if lost:

@@ -15,7 +15,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -32,6 +32,7 @@ BEFORE = re.compile(rf"(started|outcome|{plain_verdict.FILE})\.before-attempt-\d
 # Folders next to the keys of a name, for data of all elements of a sweep: <runs>/<name>/.sweep-<key>/<number>/.
 SWEEP_PREFIX = ".sweep-"
 _SWEEP_ARRAY = re.compile(rf"{re.escape(SWEEP_PREFIX)}[0-9a-f]{{1,64}}/[0-9]{{1,9}}")
+_GENERATION = re.compile(r"[1-9][0-9]{0,8}")
 # Limit for the events of a journal. A launch has a few, and a few more each time it is cancelled.
 MOST_EVENTS = 10_000
 # A claim is a single line.
@@ -74,6 +75,13 @@ class RunDirectory:
 
     path: str
 
+    @classmethod
+    def below(cls, path: str, root: Beneath, place: str) -> RunDirectory:
+        """Return the run directory at `path`, which is `place` below a state root that the caller has opened."""
+        run = cls(path)
+        vars(run)["_place"] = (root, place)
+        return run
+
     @functools.cached_property
     def _place(self) -> tuple[Beneath, str]:
         return state_files.of_run(self.path)
@@ -87,14 +95,20 @@ class RunDirectory:
         """Read all files that say what became of the launch, each once. Raises `Untrusted`."""
         root, place = self._place
         names, contents = root.contents(place, _limit)
-        return RunSnapshot(
-            self.path, tuple(names), {name: data.decode("utf-8", "replace") for name, data in contents.items()}
-        )
+        texts = {name: data.decode("utf-8", "replace") for name, data in contents.items()}
+        snapshot = RunSnapshot(self.path, tuple(names), texts)
+        vars(snapshot)["_place"] = (root, place)
+        return snapshot
 
     def text(self, name: str, most: int = state_files.MOST) -> str:
         """Return the current text of one of its files; "" if there is none."""
         root, place = self._place
         return state_files.text(root, os.path.join(place, name), most)
+
+    def content(self, name: str, most: int = state_files.MOST) -> bytes:
+        """Return the current content of one of its files. Raises OSError, `Untrusted`."""
+        root, place = self._place
+        return root.content(os.path.join(place, name), most)
 
     def document(self, name: str) -> JsonObject | None:
         """Return the JSON object in one of its files; None if there is none."""
@@ -256,6 +270,7 @@ class RunSnapshot(RunDirectory):
 
     listed: tuple[str, ...] = ()
     texts: Mapping[str, str] = field(default_factory=dict)
+    _documents: dict[str, JsonObject | None] = field(default_factory=dict, compare=False, repr=False)
 
     def snapshot(self) -> RunSnapshot:
         """Return itself."""
@@ -264,6 +279,12 @@ class RunSnapshot(RunDirectory):
     def text(self, name: str, most: int = state_files.MOST) -> str:
         """Return the text that one of its files had; "" if there was none."""
         return self.texts.get(name, "")
+
+    def document(self, name: str) -> JsonObject | None:
+        """Return the JSON object that one of its files had; None if there was none."""
+        if name not in self._documents:
+            self._documents[name] = super().document(name)
+        return self._documents[name]
 
     def names(self, folder: str = "") -> list[str]:
         """Return the names that the run directory had, or those that a subfolder of it has now, sorted."""
@@ -308,22 +329,25 @@ def as_element(events: Sequence[Event], task: int) -> list[Event]:
     return element_events
 
 
-def names_of_key(runs_dir: str, root: Beneath | None = None) -> list[str]:
-    """Return the names in the folder of one key. Raises `Untrusted` if another user could have created them.
-
-    `root`: the state root, if the caller has opened it.
-    """
-    place = os.path.join(*runs_dir.split(os.sep)[-3:]) if root else ""
-    if root is None:
-        root, run = state_files.of_run(os.path.join(runs_dir, "1"))
-        place = os.path.dirname(run)
-    return root.names(place)
+def names_of_key(runs_dir: str) -> list[str]:
+    """Return the names in the folder of one key. Raises `Untrusted` if another user could have created them."""
+    root, run = state_files.of_run(os.path.join(runs_dir, "1"))
+    return root.names(os.path.dirname(run))
 
 
-def generations(runs_dir: str, root: Beneath | None = None) -> list[RunDirectory]:
-    """Return the generations of one key, oldest first. `root`: as in `names_of_key`. Raises `Untrusted`."""
-    numbers = sorted(int(name) for name in names_of_key(runs_dir, root) if re.fullmatch("[1-9][0-9]{0,8}", name))
-    return [RunDirectory(os.path.join(runs_dir, str(number))) for number in numbers]
+def generations(runs_dir: str) -> list[RunDirectory]:
+    """Return the generations of one key, oldest first. Raises `Untrusted`."""
+    root, run = state_files.of_run(os.path.join(runs_dir, "1"))
+    place = os.path.dirname(run)
+    return [
+        RunDirectory.below(os.path.join(runs_dir, str(number)), root, os.path.join(place, str(number)))
+        for number in numbers_in(root.names(place))
+    ]
+
+
+def numbers_in(names: Iterable[str]) -> list[int]:
+    """Return the numbers of the generations among the names in the folder of one key, sorted."""
+    return sorted(int(name) for name in names if _GENERATION.fullmatch(name))
 
 
 def is_event(event: JsonObject) -> bool:

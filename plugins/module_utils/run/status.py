@@ -51,6 +51,13 @@ class RunFacts:
     events: Sequence[Event] = ()
     left: Mapping[int, Left] = field(default_factory=dict)
 
+    def settled(self, before: float) -> bool:
+        """Return whether a final outcome is recorded that is older than `before` (epoch seconds)."""
+        outcome = self.outcome
+        if outcome is None or not 0 < float(outcome.get("time") or 0) < before:
+            return False
+        return outcome.get("success") is True or outcome.get("ended_by") not in _ANOTHER_MAY_FOLLOW
+
     @classmethod
     def read(cls, run: RunDirectory, arrays: dict[str, list[Event]] | None = None) -> RunFacts:
         """Read a run directory. `arrays`: as in `RunDirectory.events`.
@@ -63,20 +70,19 @@ class RunFacts:
         return cls(run, *ids, read.outcome(), read.started(), events, read.before())
 
 
-def trusted_runs(runs: Iterable[RunDirectory]) -> tuple[list[RunDirectory], dict[str, str]]:
-    """Return (trusted runs, path -> reason for runs that another user could have written).
+def trusted_runs(runs: Iterable[RunDirectory]) -> tuple[dict[str, RunFacts], dict[str, str]]:
+    """Read run directories: (path -> facts, path -> reason for runs that another user could have written).
 
     One untrusted run costs only its own row in a report.
     """
-    trusted, refused = [], {}
+    trusted: dict[str, RunFacts] = {}
+    refused: dict[str, str] = {}
     arrays: dict[str, list[Event]] = {}
     for run in runs:
         try:
-            RunFacts.read(run, arrays)
+            trusted[run.path] = RunFacts.read(run, arrays)
         except Untrusted as error:
             refused[run.path] = error.message
-        else:
-            trusted.append(run)
     return trusted, refused
 
 

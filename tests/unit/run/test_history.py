@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import cluster
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import status
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import find, history, launch_list
@@ -93,7 +96,10 @@ def job_info(root: Path, **more: Any) -> dict[str, Any]:
 def test_what_has_ended_is_read_once(state_root: Path, read: list[str]) -> None:
     first = listed(state_root)
     assert len(first) == COUNT and {launch["success"] for launch in first} == {True, False}
-    assert len(set(read)) == COUNT
+    counts = Counter(read)
+    running = counts.pop(str(state_root / "runs" / "job0" / "key0000000000000" / "1"))
+    assert running > 1, "what may change is read again after Slurm has answered"
+    assert len(counts) == COUNT - 1 and set(counts.values()) == {1}, "what has ended is read once"
     read.clear()
     assert listed(state_root) == first
     assert {path.rsplit("/", 2)[1] for path in read} == {"key0000000000000"}, "it has not ended"
@@ -106,6 +112,53 @@ def test_what_has_ended_is_read_once(state_root: Path, read: list[str]) -> None:
     )
     assert over["message"].startswith("no active launch is recorded under ")
     assert (state_root / "index" / "launches").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_list_opens_one_folder_for_each_ended_launch(state_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = listed(state_root)
+    opened: list[str] = []
+    looked: list[str] = []
+    open_, stat = os.open, os.stat
+
+    def counted_open(path: str, *rest: Any, **more: Any) -> int:
+        opened.append(os.path.basename(path))
+        return open_(path, *rest, **more)
+
+    def counted_stat(path: str, *rest: Any, **more: Any) -> os.stat_result:
+        looked.append(str(path))
+        return stat(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", counted_open)
+    monkeypatch.setattr(os, "stat", counted_stat)
+    assert listed(state_root) == whole
+    keys = Counter(name for name in opened if name.startswith("key"))
+    assert len(keys) == COUNT and {key for key, count in keys.items() if count > 1} == {"key0000000000000"}
+    # The launch that runs, twice; the array's journal; and the index.
+    assert opened.count("journal.jsonl") <= 4 and opened.count("outcome.json") == 0
+    # Of an ended launch: its folder, its journal and its outcome. No file that it does not have.
+    assert Counter(looked)["1"] == COUNT and Counter(looked)["1/outcome.json"] <= COUNT
+    assert Counter(looked)["1/claim"] <= 1 and Counter(looked)["1/started.json"] <= 1
+
+
+def test_a_reconciliation_reads_no_ended_launch_again(state_root: Path, read: list[str]) -> None:
+    def look() -> list[Any]:
+        values = dict.fromkeys(SQUEUE_COLUMNS, "N/A") | {"JobArrayID": "100", "State": "RUNNING", "Reason": "None"}
+        running = parse.FIELD.join({**values, "Name": "job0.key0000000000000.1"}.values()) + parse.RECORD + "\n"
+        fake = FakeSlurm(squeue=said(running), scontrol=UNKNOWN_ID, sacct=said(""))
+        return cluster.look(fake.slurm(), str(state_root), "set", [f"job{number}" for number in range(4)])
+
+    for run in state_root.glob("runs/*/key*/1"):
+        # The first that a job writes.
+        (run / "claim").write_text(f"1 lab {100 + int(run.parent.name[3:])}\n")
+    without = look()
+    assert len(without) == COUNT and {launch.state for launch in without} == {"active", "succeeded", "failed"}
+    listed(state_root)
+    read.clear()
+    assert look() == without
+    assert {path.rsplit("/", 2)[1] for path in read} == {"key0000000000000"}, "it has not ended"
+    index = state_root / "index" / "launches"
+    index.write_text(index.read_text().replace('"success": false', '"success": true'))
+    assert look() == without, "a damaged line is not believed"
 
 
 def append_an_event(run: Path) -> None:
@@ -166,6 +219,9 @@ def test_an_element_is_read_again_when_its_array_changes(state_root: Path, read:
         lambda text: "\0" * len(text),
         lambda text: "[" * 100_000 + text,
         lambda text: "\n".join(line.rpartition(" ")[0] for line in text.splitlines()),
+        # As an earlier version wrote it.
+        lambda text: re.sub(r"@[0-9.]+ ", " ", text),
+        lambda text: text.replace("@1", "@9"),
     ],
 )
 def test_damage_is_not_believed(state_root: Path, damage: Callable[[str], str]) -> None:

@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.report.listing impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import results
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import launches, select
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import launch_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import RunFacts, status_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, query_squeue
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
@@ -223,7 +224,8 @@ def logs(case: Case) -> str:
 
 def prune(case: Case) -> str:
     slurm = case.grid.slurm()
-    (run,) = inventory.runs(slurm, inventory.queue(slurm), [case.run], NOW, 30)
+    launches = inventory.Launches([case.run], History(case.bench.request.state_root), NOW - 30 * 86400)
+    (run,) = inventory.runs(slurm, inventory.queue(slurm), launches)
     return "open" if run.end is None else "over"
 
 

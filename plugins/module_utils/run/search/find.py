@@ -10,14 +10,13 @@ import os
 import time
 from collections.abc import Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import Wanted, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
-    KEY_LENGTH,
     identity,
     key_folder,
     made_at,
@@ -40,23 +39,24 @@ def find_runs(
     `key` may be given in full or as a prefix. `job_id` also finds a job that lost the claim to another one. If it
     belongs to no launch itself, the launches inside that job, or of that array, are returned.
     """
-    root = state_files.of(state_root)
-    runs = [
-        run
-        for launch_name in (root.folders("runs") if name is None else [name])
-        for launch_key in root.folders(os.path.join("runs", launch_name))
-        if key is None or launch_key.startswith(key[:KEY_LENGTH])
-        for run in generations(os.path.join(state_root, "runs", launch_name, launch_key), root)
-        if generation in (None, run.generation)
-    ]
-    return runs if job_id is None else _of_job(state_root, runs, job_id)
+    return _found(state_root, Wanted(_one(name), key, generation), job_id)[0]
 
 
-def _of_job(state_root: str, runs: Sequence[RunDirectory], job_id: str) -> list[RunDirectory]:
+def _one(name: str | None) -> list[str] | None:
+    return None if name is None else [name]
+
+
+def _found(
+    state_root: str, wanted: Wanted, job_id: str | None, indexed: bool = False
+) -> tuple[list[RunDirectory], History]:
+    runs, history = walk(state_root, wanted, indexed=indexed or job_id is not None)
+    return (runs if job_id is None else _of_job(runs, history, job_id)), history
+
+
+def _of_job(runs: Sequence[RunDirectory], history: History, job_id: str) -> list[RunDirectory]:
     """Return the launches of a job. What the index of ended launches rules out is not read; for the others, the run
     directory decides.
     """
-    history = History.of(state_root, len(runs))
     chosen, inside = [], []
     for run in runs:
         if history.has(run) and not history.mentions(run, job_id):
@@ -79,16 +79,27 @@ def _job_ids(run: RunDirectory) -> set[str]:
 
 def select_runs(options: Parameters) -> list[RunDirectory]:
     """Return the run directories for RUN_ARGUMENTS. `run_dir` takes precedence over the others."""
-    if options.get("run_dir"):
-        return [open_run(os.path.expanduser(options["run_dir"]))]
+    return indexed_runs(options, indexed=False)[0]
+
+
+def indexed_runs(
+    options: Parameters, *, newest: bool = False, indexed: bool = True
+) -> tuple[list[RunDirectory], History]:
+    """Return the run directories for RUN_ARGUMENTS as `select_runs` does, and the index of ended launches.
+
+    `newest`: only the newest generation of each key.
+    """
     state_root = os.path.expanduser(options["state_root"])
-    return find_runs(
-        state_root,
-        name=options.get("name"),
-        key=options.get("key"),
-        generation=options.get("generation"),
-        job_id=options.get("job_id"),
-    )
+    if options.get("run_dir"):
+        return [open_run(os.path.expanduser(options["run_dir"]))], History(state_root)
+    job_id = options.get("job_id")
+    of_key = newest and job_id is None
+    wanted = Wanted(_one(options.get("name")), options.get("key"), options.get("generation"), newest=of_key)
+    runs, history = _found(state_root, wanted, job_id, indexed)
+    if newest:
+        # They are sorted, so the last one of a key is the newest.
+        runs = list({key_folder(run): run for run in runs}.values())
+    return runs, history
 
 
 def chosen_runs(options: Parameters) -> list[RunDirectory]:

@@ -5,14 +5,16 @@
 
 Each line holds the report on one launch and a stamp of its run directory:
 
-    CHECKSUM STAMP NAME/KEY/GENERATION ARRAY {...}
+    CHECKSUM STAMP NAME/KEY/GENERATION ARRAY@TIME {...}
 
-ARRAY is the array of an element of a sweep, which shares the array's journal, and - for other launches.
+ARRAY is the array of an element of a sweep, which shares the array's journal, and - for other launches. TIME is the
+end of the launch in epoch seconds.
 
 The run directory stays the truth. A line counts only while its checksum is right and the stamp is still that of the run
 directory: inode, owner, mode, size and time of change (ctime) of the directory and of each file that says what became
-of the launch. The index is missing at first, and it may be deleted at any time. Lines are appended; the newest line of
-a launch counts.
+of the launch. The stamp begins with the numbers of the files that exist. A file that is made later changes the
+directory, so only these are looked at. The index is missing at first, and it may be deleted at any time. Lines are
+appended; the newest line of a launch counts.
 """
 
 from __future__ import annotations
@@ -46,57 +48,85 @@ NO_ARRAY = "-"
 class History:
     """The index of the launches in a state root. Without a readable index it is empty; it raises no errors.
 
-    `stamps`: the stamp of each run directory that was looked up, taken before the run directory is read.
+    `worthwhile`: whether there are enough launches to use an index. `lines`: the newest line of each launch.
+    `stamps`: the stamp of each run directory that was looked at, taken before the run directory is read. `known`: the
+    lines that are right now. `arrays`: the stamps of the arrays of sweeps.
     """
 
     state_root: str
     clock: Callable[[], float] = time.time
-    lines: dict[str, str] = field(default_factory=dict)
+    worthwhile: bool = False
+    lines: dict[str, bytes] = field(default_factory=dict)
     stamps: dict[str, str] = field(default_factory=dict)
+    known: dict[str, _Line] = field(default_factory=dict)
+    arrays: dict[str, str] = field(default_factory=dict)
     total: int = 0
 
     @classmethod
     def of(cls, state_root: str, count: int) -> History:
         """Open the index for `count` launches of a state root. For a few launches it is not read."""
-        history = cls(state_root)
-        if count >= WORTH_AN_INDEX:
+        history = cls(state_root, worthwhile=count >= WORTH_AN_INDEX)
+        if history.worthwhile:
             history._load()
         return history
 
     def _load(self) -> None:
         try:
-            text = state_files.text(state_files.of(self.state_root), os.path.join(FOLDER, FILE), MOST)
-        except RankzeroError:
+            content = state_files.of(self.state_root).content(os.path.join(FOLDER, FILE), MOST)
+        except (OSError, RankzeroError):
             return
-        for line in text.splitlines():
-            words = line.split(" ", 4)
-            if len(words) == 5 and len(line) < LINE_BYTES:
-                self.lines[words[2]] = line
+        for line in content.split(b"\n"):
+            words = line.split(b" ", 3)
+            if len(words) == 4 and len(line) < LINE_BYTES:
+                self.lines[words[2].decode("ascii", "replace")] = line
                 self.total += 1
+
+    def look(self, run: RunDirectory, folder: int | None = None) -> None:
+        """Compare the line of a launch with its run directory. `folder`: the open folder of its key, if there is one.
+
+        It must precede the reading of the run directory, because the stamp says what was read.
+        """
+        place = _place(run)
+        base = run.path if folder is None else os.path.basename(run.path)
+        line = _Line.of(self.lines.get(place, b""))
+        if line is not None and self._with_array(_stamp(base, folder, line.files), run, line.array) == line.stamp:
+            self.stamps[place], self.known[place] = line.stamp, line
+        else:
+            self.stamps[place] = _stamp(base, folder)
 
     def has(self, run: RunDirectory) -> bool:
         """Return whether the index knows the end of a launch. If not, its run directory has to be read."""
         place = _place(run)
-        self.stamps[place] = stamp = _stamp(run.path)
-        line = self.lines.get(place)
-        if line is None:
-            return False
-        checksum, known_stamp, _place_of_line, array, _text = line.split(" ", 4)
-        return checksum == _digest(line.partition(" ")[2]) and known_stamp == _with_array(stamp, run, array)
+        if self.worthwhile and place not in self.stamps:
+            self.look(run)
+        return place in self.known
 
     def mentions(self, run: RunDirectory, job_id: str) -> bool:
         """Return whether the report on a launch that the index has may contain the id of a job, or of a part of it."""
-        return f'"{job_id}' in self.lines[_place(run)]
+        return f'"{job_id}'.encode() in self.known[_place(run)].report
+
+    def ended_at(self, run: RunDirectory) -> float:
+        """Return when a launch that the index has ended, in epoch seconds; 0 if that is not known."""
+        return self.known[_place(run)].ended_at
 
     def launch(self, run: RunDirectory) -> JsonObject:
         """Return the report on a launch that the index has, as modules return it."""
-        report = json.loads(self.lines[_place(run)].split(" ", 4)[4])
+        report = json.loads(self.known[_place(run)].report)
         return {**report, "run_dir": run.path, "logs_dir": run.file("logs")}
+
+    def _with_array(self, stamp: str, run: RunDirectory, array: str) -> str:
+        """Return the stamp of an element of a sweep together with that of its array."""
+        if array == NO_ARRAY:
+            return stamp
+        folder = run.beside(array)
+        if folder not in self.arrays:
+            self.arrays[folder] = _stamp(folder)
+        return f"{stamp}{_digest(self.arrays[folder].encode())}"
 
     def keep(self, reports: Iterable[LaunchReport]) -> None:
         """Add the launches that have ended. Whatever goes wrong, the index is only older than it could be."""
         new = [line for report in reports for line in self._line(report)]
-        if not new or len(self.stamps) < WORTH_AN_INDEX:
+        if not new or not self.worthwhile:
             return
         with contextlib.suppress(OSError, RankzeroError):
             folder = os.path.join(state_files.own(self.state_root).root, FOLDER)
@@ -105,7 +135,8 @@ class History:
             if self.total > 2 * len(self.lines) + WORTH_AN_INDEX:
                 # Most lines are superseded by newer ones.
                 temporary = f"{path}.{os.getpid()}.tmp"
-                state_files.create(temporary, "".join(f"{line}\n" for line in [*self.lines.values(), *new]), mode=0o600)
+                lines = [*(line.decode("utf-8", "replace") for line in self.lines.values()), *new]
+                state_files.create(temporary, "".join(f"{line}\n" for line in lines), mode=0o600)
                 os.replace(temporary, path)
                 return
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -127,32 +158,59 @@ class History:
             return []
         element = array_of(report.journal)
         array = element.array if element else NO_ARRAY
-        content = f"{_with_array(self.stamps[place], run, array)} {place} {array} {json.dumps(report.as_dict())}"
-        return [f"{_digest(content)} {content}"] if len(content) < LINE_BYTES else []
+        stamp = self._with_array(self.stamps[place], run, array)
+        ended_at = float(report.finished_at or report.started_at or 0.0)
+        content = f"{stamp} {place} {array}@{ended_at!r} {json.dumps(report.as_dict())}"
+        return [f"{_digest(content.encode())} {content}"] if len(content) < LINE_BYTES else []
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of the index whose checksum is right. `files`: the status files that the run directory had."""
+
+    stamp: str
+    array: str
+    ended_at: float
+    report: bytes
+    files: tuple[str, ...]
+
+    @classmethod
+    def of(cls, line: bytes) -> _Line | None:
+        """Parse a line; None for anything else."""
+        words = line.split(b" ", 4)
+        if len(words) < 5 or words[0].decode("ascii", "replace") != _digest(line.partition(b" ")[2]):
+            return None
+        stamp, (array, _at, ended_at) = words[1].decode("ascii"), words[3].decode("ascii").partition("@")
+        if not ended_at:
+            # Written by an earlier version.
+            return None
+        present = stamp.partition(".")[0]
+        files = tuple(name for number, name in enumerate(STATUS_FILES) if str(number) in present)
+        return cls(stamp, array, float(ended_at), words[4], files)
 
 
 def _place(run: RunDirectory) -> str:
     """NAME/KEY/GENERATION of a run directory."""
-    return "/".join(run.path.split(os.sep)[-3:])
+    return "/".join(run.path.rsplit(os.sep, 3)[1:])
 
 
-def _digest(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+def _digest(text: bytes) -> str:
+    return hashlib.blake2b(text, digest_size=12).hexdigest()
 
 
-def _stamp(folder: str, names: Sequence[str] = STATUS_FILES) -> str:
-    """Return a digest of what changes when a folder or one of these files in it is changed or replaced."""
+def _stamp(base: str, folder: int | None = None, names: Sequence[str] = STATUS_FILES) -> str:
+    """Return FILES.DIGEST: which files a run directory has, and a digest of what changes when it or one of these files
+    is changed or replaced.
+
+    `base`: its path, or its name in the open `folder`.
+    """
     parts: list[object] = []
+    present = ""
     for name in ("", *names):
         try:
-            status = os.lstat(f"{folder}/{name}" if name else folder)
+            status = os.stat(f"{base}/{name}" if name else base, dir_fd=folder, follow_symlinks=False)
         except OSError:
-            parts.append(None)
-        else:
-            parts.append((status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode, status.st_uid))
-    return _digest(repr(parts))
-
-
-def _with_array(stamp: str, run: RunDirectory, array: str) -> str:
-    """Return the stamp of an element of a sweep together with that of its array."""
-    return stamp if array == NO_ARRAY else _digest(stamp + _stamp(run.beside(array)))
+            continue
+        present += str(STATUS_FILES.index(name)) if name else ""
+        parts.append((status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode, status.st_uid))
+    return f"{present}.{_digest(repr(parts).encode())}"

@@ -15,8 +15,9 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import report, untrusted
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import select_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import indexed_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import trusted_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -25,25 +26,23 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import f
 
 def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
     """Return the result of module job_info. `limit` and the other options: as the module documents them."""
-    runs = select_runs(options)
-    if options.get("newest"):
-        runs = list({os.path.dirname(run.path): run for run in runs}.values())  # runs are sorted: the newest is last
-    history = History.of(os.path.expanduser(options["state_root"]), len(runs))
+    runs, history = indexed_runs(options, newest=bool(options.get("newest")))
     ended = {run.path for run in runs if history.has(run)}
     if options.get("active"):
         runs = [run for run in runs if run.path not in ended]
-    good, bad = trusted_runs(run for run in runs if run.path not in ended)
-    answer = ask_slurm(slurm, good)
+    facts, bad = trusted_runs(run for run in runs if run.path not in ended)
+    good = [run for run in runs if run.path in facts]
+    answer = ask_slurm(slurm, good, read=facts)
     reports = {run.path: report(slurm, run, answer) for run in good}
     if not answer.silent and not answer.queue_only:
         history.keep(reports.values())
     reports.update((path, untrusted(RunDirectory(path), why)) for path, why in bad.items())
-    launches = [history.launch(run) if run.path in ended else reports[run.path].as_dict() for run in runs]
-    if options.get("active"):
-        launches = [launch for launch in launches if launch["active"]]
     if answer.silent:
         slurm.note(answer.silent)
-    launches, omitted = _most_recent(launches, int(options.get("limit") or 0))
+    if options.get("active"):
+        runs = [run for run in runs if reports[run.path].active]
+    runs, omitted = _most_recent(runs, reports, history, int(options.get("limit") or 0))
+    launches = [reports[run.path].as_dict() if run.path in reports else history.launch(run) for run in runs]
     result: dict[str, Any] = {"launches": launches, "omitted": omitted, "slurm_commands": slurm.commands}
     if not launches:
         result["message"] = _nothing_found(slurm, options)
@@ -51,14 +50,21 @@ def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
     return result
 
 
-def _most_recent(launches: list[ModuleResult], limit: int) -> tuple[list[ModuleResult], int]:
+def _most_recent(
+    runs: list[RunDirectory], reports: Mapping[str, LaunchReport], history: History, limit: int
+) -> tuple[list[RunDirectory], int]:
     """Return the active launches and the `limit` most recent others, in the same order, and how many are left out."""
-    over = [launch for launch in launches if not launch["active"]]
+
+    def ended_at(run: RunDirectory) -> float:
+        report = reports.get(run.path)
+        return history.ended_at(run) if report is None else report.finished_at or report.started_at or 0.0
+
+    active = {path for path, report in reports.items() if report.active}
+    over = [run for run in runs if run.path not in active]
     if not 0 < limit < len(over):
-        return launches, 0
-    recent = heapq.nlargest(limit, over, key=lambda launch: launch["finished_at"] or launch["started_at"] or 0.0)
-    kept = {launch["run_dir"] for launch in recent}
-    return [launch for launch in launches if launch["active"] or launch["run_dir"] in kept], len(over) - limit
+        return runs, 0
+    kept = active | {run.path for run in heapq.nlargest(limit, over, key=ended_at)}
+    return [run for run in runs if run.path in kept], len(over) - limit
 
 
 def _nothing_found(slurm: Slurm, options: Mapping[str, Any]) -> str:

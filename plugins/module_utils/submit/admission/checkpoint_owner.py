@@ -50,12 +50,13 @@ def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
             identity(run_dir)
             if os.path.dirname(run_dir) != request.runs_dir:
                 others[run_dir] = (path, entry)
-    runs, refused = trusted_runs([RunDirectory(run_dir) for run_dir in sorted(others)])
+    known, refused = trusted_runs([RunDirectory(run_dir) for run_dir in sorted(others)])
     for path, why in refused.items():
         slurm.note(f"checkpoint.dir: {directory} names the launch {path}, which counts for nothing: {why}")
-    if not runs:
+    if not known:
         return
-    answer = ask_slurm(slurm, runs)
+    runs = [facts.run for facts in known.values()]
+    answer = ask_slurm(slurm, runs, read=known)
     for run in runs:
         path, entry = others[run.path]
         status = answer.status(run)

@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""List the run directories of a state root. Each folder is opened through its parent, once for its run directories."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, numbers_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY_LENGTH
+
+TOP = "runs"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which run directories to list; None is any. `key` may be a prefix. `newest`: only the last generation of a key.
+
+    `strict`: a folder that cannot be read is an error. Otherwise it counts as empty.
+    """
+
+    names: Sequence[str] | None = None
+    key: str | None = None
+    generation: int | None = None
+    newest: bool = False
+    strict: bool = False
+
+    @property
+    def ignored(self) -> tuple[type[OSError], ...]:
+        """Errors after which a folder counts as empty. Folders may be removed during the walk."""
+        return (FileNotFoundError, NotADirectoryError) if self.strict else (OSError,)
+
+    def numbers(self, names: list[str]) -> list[int]:
+        """Return the generations to list from the names in the folder of one key."""
+        numbers = [number for number in numbers_in(names) if self.generation in (None, number)]
+        return numbers[-1:] if self.newest else numbers
+
+
+def walk(state_root: str, wanted: Wanted, *, indexed: bool = True) -> tuple[list[RunDirectory], History]:
+    """Return the run directories, sorted by name, key and generation, and the index of ended launches.
+
+    `indexed`: look each run directory up in the index as well. Raises `Untrusted`; with `strict` also OSError.
+    """
+    root = state_files.of(state_root)
+    runs: list[RunDirectory] = []
+    history = History(state_root)
+    with contextlib.suppress(*wanted.ignored), root.folder(TOP) as top:
+        keys = {name: _keys(root, top, name, wanted) for name in _names(root, top, wanted)}
+        if indexed:
+            history = History.of(state_root, sum(map(len, keys.values())))
+        for name, of_name in keys.items():
+            with contextlib.suppress(*wanted.ignored), root.inner(top, f"{TOP}/{name}") as folder:
+                for key in of_name:
+                    runs += _runs_of_key(root, folder, f"{TOP}/{name}/{key}", wanted, history)
+    return runs, history
+
+
+def _names(root: Beneath, top: int, wanted: Wanted) -> list[str]:
+    if wanted.names is None:
+        return root.folders_in(top)
+    return [name for name in wanted.names if os.path.basename(name) == name.lstrip(".")]
+
+
+def _keys(root: Beneath, top: int, name: str, wanted: Wanted) -> list[str]:
+    with contextlib.suppress(*wanted.ignored), root.inner(top, f"{TOP}/{name}") as folder:
+        keys = root.folders_in(folder)
+        return keys if wanted.key is None else [key for key in keys if key.startswith(wanted.key[:KEY_LENGTH])]
+    return []
+
+
+def _runs_of_key(root: Beneath, folder: int, place: str, wanted: Wanted, history: History) -> list[RunDirectory]:
+    runs = []
+    with contextlib.suppress(*wanted.ignored), root.inner(folder, place) as descriptor:
+        for number in wanted.numbers(os.listdir(descriptor)):
+            run = RunDirectory.below(f"{history.state_root}/{place}/{number}", root, f"{place}/{number}")
+            if history.worthwhile:
+                history.look(run, descriptor)
+            runs.append(run)
+    return runs
