@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a history of launches costs: `status` and `prune --check` on state roots with 10, 1,000 and 10,000 launches.
+"""What a history of launches costs: `status`, `prune --check` and the search for the logs of a job on state roots with 10,
+1,000 and 10,000 launches, in seconds, and in seconds of CPU time.
 
 benchmarks/run history [--rounds 5] [--sizes 10,1000,10000] [--against REF]. The launches are made up, and squeue, sacct
 and scontrol are stand-ins that know no job: only the reading of the state root is measured. No cluster is needed.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -69,12 +71,14 @@ class Ground:
         path = f"{commands}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         self.environment = {**os.environ, "PATH": path, "HOME": str(folder)}
 
-    def seconds(self, playbook: str, *options: str, state_root: Path | None = None, collections: str = "") -> float:
-        """How long a playbook takes, in seconds. It must end with 0."""
+    def seconds(
+        self, playbook: str, *options: str, state_root: Path | None = None, collections: str = ""
+    ) -> tuple[float, float]:
+        """How long a playbook takes, and how much CPU time, in seconds. It must end with 0."""
         variables = ["-e", json.dumps({"launch_cluster": {"state_root": str(state_root)}})] if state_root else []
         argv = ["ansible-playbook", "-i", str(self.folder / "inventory"), playbook, *variables, *options]
         environment = {**self.environment, **({"ANSIBLE_COLLECTIONS_PATH": collections} if collections else {})}
-        begun = time.monotonic()
+        begun, used = time.monotonic(), _cpu_seconds()
         done = subprocess.run(
             argv,
             cwd=self.folder,
@@ -86,19 +90,29 @@ class Ground:
         )
         if done.returncode:
             raise SystemExit(f"{' '.join(argv)}\n{done.stdout}{done.stderr}")
-        return time.monotonic() - begun
+        return time.monotonic() - begun, _cpu_seconds() - used
 
 
-def measure(ground: Ground, state_root: Path, rounds: int, collections: str = "") -> dict[str, list[float]]:
-    """Seconds of each way in each round. The first `status` of a round finds no index."""
-    measured: dict[str, list[float]] = {}
-    for _round in range(rounds):
+def _cpu_seconds() -> float:
+    """CPU time of all processes that have been waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+Measured = dict[str, list[tuple[float, float]]]
+
+
+def measure(ground: Ground, state_root: Path, rounds: int, collections: str = "") -> Measured:
+    """Seconds and CPU seconds of each way in each round. The first `status` of a round finds no index."""
+    measured: Measured = {}
+    for number in range(rounds):
         shutil.rmtree(state_root / "index", ignore_errors=True)
         for way, playbook, options in (
             ("empty play", "empty.yml", ()),
             ("status, no index", "rankzero.slurm.status", ()),
             ("status", "rankzero.slurm.status", ()),
             ("status, active", "rankzero.slurm.status", ("-e", "active=true")),
+            ("logs, by job", "rankzero.slurm.logs", ("-e", "job_id=1004", "-e", f"dest={ground.folder}/logs-{number}")),
             ("prune --check", "rankzero.slurm.prune", ("-e", "older_than=30", "--check")),
         ):
             place = None if way == "empty play" else state_root
@@ -107,14 +121,14 @@ def measure(ground: Ground, state_root: Path, rounds: int, collections: str = ""
     return measured
 
 
-def table(rows: dict[str, dict[str, list[float]]]) -> str:
-    """Medians of each way, and for `status` the ratio to the empty play."""
+def table(rows: dict[str, Measured]) -> str:
+    """Medians of each way, with CPU time in brackets, and for `status` the ratio to the empty play."""
     ways = list(next(iter(rows.values())))
     lines = ["| launches | " + " | ".join(ways) + " | status / empty play |", "| --- |" + " --- |" * (len(ways) + 1)]
-    for name, seconds in rows.items():
-        medians = {way: statistics.median(seconds[way]) for way in ways}
-        shown = " | ".join(f"{medians[way]:.2f}" for way in ways)
-        lines.append(f"| {name} | {shown} | {medians['status'] / medians['empty play']:.2f} |")
+    for name, measured in rows.items():
+        medians = {way: tuple(map(statistics.median, zip(*measured[way]))) for way in ways}
+        shown = " | ".join(f"{medians[way][0]:.2f} ({medians[way][1]:.2f})" for way in ways)
+        lines.append(f"| {name} | {shown} | {medians['status'][0] / medians['empty play'][0]:.2f} |")
     return "\n".join(lines)
 
 
@@ -124,7 +138,7 @@ def main() -> int:
     parser.add_argument("--sizes", default="10,1000,10000", help="numbers of launches, with commas")
     parser.add_argument("--against", default="", metavar="REF", help="measure the collection at this commit as well")
     options = parser.parse_args()
-    rows: dict[str, dict[str, list[float]]] = {}
+    rows: dict[str, Measured] = {}
     with tempfile.TemporaryDirectory() as name:
         ground = Ground(Path(name))
         old = collections_of(options.against, Path(name) / "other") if options.against else ""
