@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a history of launches costs: `status`, `prune --check` and the search for the logs of a job on state roots with 10,
-1,000 and 10,000 launches, in seconds, and in seconds of CPU time.
+"""What a history of launches costs: `status`, `prune --check` and the search for the logs of a job on state roots with
+10, 1,000 and 10,000 launches, in seconds, and in seconds of CPU time.
 
 benchmarks/run history [--rounds 5] [--sizes 10,1000,10000] [--against REF]. The launches are made up, and squeue, sacct
 and scontrol are stand-ins that know no job: only the reading of the state root is measured. No cluster is needed.
@@ -102,23 +102,21 @@ def _cpu_seconds() -> float:
 Measured = dict[str, list[tuple[float, float]]]
 
 
-def measure(ground: Ground, state_root: Path, rounds: int, collections: str = "") -> Measured:
-    """Seconds and CPU seconds of each way in each round. The first `status` of a round finds no index."""
-    measured: Measured = {}
-    for number in range(rounds):
-        shutil.rmtree(state_root / "index", ignore_errors=True)
-        for way, playbook, options in (
-            ("empty play", "empty.yml", ()),
-            ("status, no index", "rankzero.slurm.status", ()),
-            ("status", "rankzero.slurm.status", ()),
-            ("status, active", "rankzero.slurm.status", ("-e", "active=true")),
-            ("logs, by job", "rankzero.slurm.logs", ("-e", "job_id=1004", "-e", f"dest={ground.folder}/logs-{number}")),
-            ("prune --check", "rankzero.slurm.prune", ("-e", "older_than=30", "--check")),
-        ):
-            place = None if way == "empty play" else state_root
-            seconds = ground.seconds(playbook, *options, state_root=place, collections=collections)
-            measured.setdefault(way, []).append(seconds)
-    return measured
+def measure(ground: Ground, state_root: Path, measured: Measured, collections: str = "") -> None:
+    """Add the seconds and CPU seconds of each way in one round. The first `status` finds no index."""
+    shutil.rmtree(state_root / "index", ignore_errors=True)
+    shutil.rmtree(ground.folder / "fetched", ignore_errors=True)
+    for way, playbook, options in (
+        ("empty play", "empty.yml", ()),
+        ("status, no index", "rankzero.slurm.status", ()),
+        ("status", "rankzero.slurm.status", ()),
+        ("status, active", "rankzero.slurm.status", ("-e", "active=true")),
+        ("logs, by job", "rankzero.slurm.logs", ("-e", "job_id=1004", "-e", f"dest={ground.folder}/fetched")),
+        ("prune --check", "rankzero.slurm.prune", ("-e", "older_than=30", "--check")),
+    ):
+        place = None if way == "empty play" else state_root
+        seconds = ground.seconds(playbook, *options, state_root=place, collections=collections)
+        measured.setdefault(way, []).append(seconds)
 
 
 def table(rows: dict[str, Measured]) -> str:
@@ -145,9 +143,10 @@ def main() -> int:
         for size in options.sizes.split(","):
             state_root = Path(name) / f"state-{size}"
             make_history(state_root, int(size))
-            rows[f"{int(size):,}"] = measure(ground, state_root, options.rounds)
-            if old:
-                rows[f"{int(size):,}, {options.against}"] = measure(ground, state_root, options.rounds, old)
+            versions = {f"{int(size):,}": "", **({f"{int(size):,}, {options.against}": old} if old else {})}
+            for _round in range(options.rounds):
+                for version, collections in versions.items():
+                    measure(ground, state_root, rows.setdefault(version, {}), collections)
     text = table(rows)
     print(text)
     results.save("history", text, rows)
