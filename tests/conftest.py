@@ -69,6 +69,14 @@ ORDER = (
 BUSY = ("tests/quality/", *WITH_TORCH)
 
 
+def pytest_pycollect_makemodule() -> None:
+    """Keep what pytest has made of the next file of tests, although a program of the runtime was imported before.
+
+    Such a program compiles nothing into the folder of a launch: it sets sys.dont_write_bytecode.
+    """
+    sys.dont_write_bytecode = False
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all", action="store_true", help="run the tests that are marked `more`, too, as `make test-all` does"
