@@ -113,6 +113,7 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     plan = [first, *_changed(result), *(f"  {line}" for line in rest)]
     state, job = result.get("launch_state"), f"job {result.get('job_id')}, generation {result.get('generation')}"
     missing = ", ".join(ref["kind"] for ref in result.get("missing", []))
+    gone = "cancelled" if result.get("changed") else "was cancelled before and is still ending"
     if result.get("allocation"):
         plan.append(f"  inside {result['allocation']}")
     sentences = {
@@ -122,7 +123,7 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
         "planned": f"generation {result.get('generation')} would be submitted"
         + (f"; to be built first: {missing}" if missing else ""),
         "missing": f"to be built first: {missing}",
-        "absent": f"{job}: cancelled" if result.get("changed") else "no active job",
+        "absent": f"{job}: {gone}" if result.get("changed") or result.get("job_id") else "no active job",
     }
     if state not in sentences:
         return []

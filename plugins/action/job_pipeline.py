@@ -157,7 +157,8 @@ def _ended(job: Rendered, result: dict[str, Any]) -> str:
     """One line for each stage: what was cancelled."""
     name = job.request["name"]
     if not result["changed"]:
-        return f"{name}: nothing is active"
+        ending = result.get("job_id") or any(row["why"] for row in result.get("elements", []))
+        return f"{name}: {'was cancelled before and is still ending' if ending else 'nothing is active'}"
     if job.is_sweep:
         return f"{name}: {result['counts']['cancelled']} elements cancelled"
     return f"{name}: job {result.get('job_id')} cancelled"

@@ -26,7 +26,7 @@ class ActionModule(Action):
         )
         launch, result, logs, why = (plain(arguments[name]) for name in ("launch", "result", "logs", "diagnosis"))
         host = (task_vars or {}).get("inventory_hostname", "localhost")
-        lines = card(launch, result, logs)
+        lines = card(launch, result, logs, why)
         if result.get("completed") and not result.get("success") and why.get("lines"):
             lines += [f"  {line}" for line in why["lines"]]
         elif result.get("completed") and not result.get("success") and logs.get("dest"):

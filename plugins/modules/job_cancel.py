@@ -13,7 +13,8 @@ author: []
 description:
   - Cancels the active job of the launch selected by O(run_dir), O(job_id), or O(name) with O(key) and O(generation).
     The job file is not needed. To cancel what a job file describes, use O(rankzero.slurm.job#module:state=absent).
-  - Launches that have ended are left unchanged. A launch that is not recorded is an error.
+  - Launches that have ended are left unchanged, and so are jobs that were cancelled before and are about to end. A
+    launch that is not recorded is an error.
   - Of a launch inside another job (C(launcher.inside_job)), only its own steps end.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
@@ -70,7 +71,7 @@ cancelled:
       description: State before, V(active), V(succeeded), V(failed) or V(unknown).
       type: str
 unchanged:
-  description: The selected launches without an active job, each as in RV(cancelled).
+  description: The selected launches that have ended or are about to end after a cancellation, each as in RV(cancelled).
   returned: success
   type: list
   elements: dict

@@ -133,7 +133,7 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
     nodes = _unique(event.node for event in same)
     return replace(
         diagnosis,
-        what=filled(family.what, root),
+        what=filled(root.what or family.what, root),
         root=_shown(root, files),
         ranks=sorted({event.rank for event in same if event.rank is not None}),
         nodes=nodes,
@@ -181,7 +181,7 @@ def _link(family: str, events: Sequence[Event], families: Families) -> str:
     if family == LAUNCHER:
         return "the launcher ended the other ranks"
     who = f"rank {ranks.pop()}" if len(ranks) == 1 else f"{len(ranks)} ranks" if ranks else ""
-    what = filled(signature_of(family, families).what, events[0])
+    what = filled(events[0].what or signature_of(family, families).what, events[0])
     return f"{who}: {what}" if who else what
 
 

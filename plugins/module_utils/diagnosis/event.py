@@ -33,7 +33,7 @@ class Event:
     `chars`: the length of their lines.
 
     `after`: how the exception follows the one before it on its stream: empty, `during` or `direct`.
-    `remedy`: that of the wording, where it has its own.
+    `what`, `remedy`: those of the wording or of the event, where it has its own; otherwise those of its family.
     """
 
     family: str
@@ -50,6 +50,7 @@ class Event:
     run: int = 0
     chars: int = 0
     captured: tuple[tuple[str, str], ...] = ()
+    what: str = ""
     remedy: str = ""
 
     @property

@@ -38,7 +38,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs import monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import state_root_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, step_usage
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states, step_usage
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 # Slurm's final state -> the family, and how much it proves.
@@ -51,6 +51,11 @@ STATES = {
     "PREEMPTED": ("preempted_or_cancelled", LIMIT),
     "CANCELLED": ("preempted_or_cancelled", LIMIT),
     "REJECTED": ("sbatch_rejected", CAUSE),
+}
+# Slurm's final state -> what happened and what to do, where it is more exact than its family.
+_ENDED = {
+    "CANCELLED": ("the job was cancelled", "The same command launches it again."),
+    "PREEMPTED": ("a job with a higher priority took its nodes", ""),
 }
 # Exit codes as a shell reports them -> what they suggest where no log gives more.
 _CODES = {
@@ -133,8 +138,16 @@ def _slurm_and_job(testimony: Testimony, launch: LaunchReport, rejected: str | N
         else:
             family, strength = LAUNCHER, ECHO
     if family:
-        text = f"{launch.state}: {launch.message or ''}"
-        testimony.say(Event(family, strength, text, 1, file="Slurm"))
+        what, remedy = _ENDED.get(launch.state, ("", ""))
+        testimony.say(Event(family, strength, _end_of(launch), 1, file="Slurm", what=what, remedy=remedy))
+
+
+def _end_of(launch: LaunchReport) -> str:
+    """The final state, and the message unless it only describes the state, which the family does as well."""
+    message = launch.message or ""
+    if message.startswith(states.describe_end(launch.state)):
+        return launch.state
+    return message if f"{launch.state}: " in message else f"{launch.state}: {message}"
 
 
 def _preflight(testimony: Testimony, run: RunDirectory, launch: LaunchReport) -> None:

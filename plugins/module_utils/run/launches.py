@@ -143,6 +143,10 @@ def _reason(record: JobRecord | None, nodes: Sequence[str] = ()) -> str:
     return ""
 
 
+# The messages of a batch script that a signal ended (runtime/artifact/outcome.py, runtime/rank/step.py).
+_SIGNALLED = ("ended by a signal (cancelled, time limit or preemption)", "cancelled")
+
+
 def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) -> str:
     """Return the outcome of the launch as a sentence. `nodes`: nodes that Slurm has drained."""
     record, outcome = status.record, status.outcome
@@ -154,6 +158,8 @@ def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) ->
     job = f"{'step' if steps.is_step(status.job_id) else 'job'} {status.job_id}"
     if outcome:
         end = _reason(record) if record is not None and record.final else ""
+        if end and recorded in _SIGNALLED:
+            return end  # Slurm knows which signal it was
         return "; ".join(filter(None, [recorded or "the job ended without success", end]))
     if answer.silent:
         return f"{answer.silent} The run directory contains no outcome."
@@ -164,7 +170,9 @@ def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) ->
     if record is None:
         return f"{job} is gone from Slurm and left no outcome: it failed, or its run directory was changed"
     if status.over:
-        return f"{job} ended without writing its outcome: {_reason(record)}"
+        ran = record.start not in (None, record.end) or status.facts.started or status.facts.run.claim()
+        end = "ended without writing its outcome" if ran or record.state != "CANCELLED" else "never started"
+        return f"{job} {end}: {_reason(record)}"
     if record.pending:
         return f"pending: {_reason(record, nodes)}"
     return f"{record.state.lower().replace('_', ' ')} on {record.node_list or 'its nodes'}"

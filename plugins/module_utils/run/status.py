@@ -138,6 +138,19 @@ class LaunchStatus:
         """Whether the job waits for its start or its next start."""
         return self.state == ACTIVE and self.record is not None and self.record.pending
 
+    def cancelled_for(self, now: float) -> float | None:
+        """Return how many seconds ago the active job was cancelled if it is about to end; None if it is not.
+
+        The journal records each request to cancel. Slurm closes a cancelled job (COMPLETING) until all its nodes are
+        free; a step has CANCEL_SECONDS. A job that Slurm started again since is not about to end.
+        """
+        asked = [event["time"] for event in self.facts.events if event["event"] == "cancelled"]
+        if self.state != ACTIVE or self.record is None or not asked or asked[-1] < (self.record.start or 0.0):
+            return None
+        passed = max(0.0, now - asked[-1])
+        closing = passed < steps.CANCEL_SECONDS if steps.is_step(self.job_id) else self.record.state == "COMPLETING"
+        return passed if closing else None
+
     @property
     def standing(self) -> str:
         """The state as modules return it."""

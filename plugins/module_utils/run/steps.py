@@ -23,6 +23,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import J
 STEP_ID = re.compile(r"(\d+)\.(\d+)")
 SQUEUE_STEP_COLUMNS = ("StepID", "StepState", "StartTime", "TimeUsed", "Nodes", "Partition", "UserName", "StepName")
 SACCT_STEP_COLUMNS = ("JobID", "State", "ExitCode", "Start", "End", "NodeList", "JobName")
+# Seconds that a cancelled launch inside another job has to end by itself.
+CANCEL_SECONDS = 45.0
 # The names of a launch's other steps are the launch's name with one of these suffixes.
 PARTS = (".preflight", ".ranks")
 

@@ -14,15 +14,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_f
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run, select_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.inside_job import CANCEL_SECONDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.patience import statuses, submitting
 
 # Of several launches that are cancelled together, so many are looked at before.
@@ -39,27 +39,36 @@ def cancel(
 ) -> ModuleResult:
     """Cancel the active jobs of the selected launches. Returns the result of module `job_cancel`.
 
-    Raises RankzeroError if nothing matches, or if several jobs match without `all`.
+    A job that was cancelled before and is about to end is left. Raises RankzeroError if nothing matches, or if several
+    jobs match without `all`.
     """
     selected = _selected(options)
     for root in {os.path.normpath(os.path.join(run.path, *[os.pardir] * 4)) for run in selected}:
         state_files.own(root)
     policy = submitting(slurm, check_mode, sleep, clock)
     known = [status.decided() for status in statuses(slurm, selected, policy)]
-    active = [status for status in known if status.state == ACTIVE and status.job_id is not None]
+    now = clock()
+    ending = {status.run.path: passed for status in known if (passed := status.cancelled_for(now)) is not None}
+    active = [
+        status
+        for status in known
+        if status.state == ACTIVE and status.job_id is not None and status.run.path not in ending
+    ]
     _refuse_several(active, bool(options.get("all")))
     if not check_mode:
         _look(slurm, active, sleep, clock)
         _end(slurm, active, clock)
     ended = {status.run.path for status in active}
     others = [status for status in known if status.run.path not in ended]
+    idle = [status for status in others if status.run.path not in ending]
     return {
         "changed": bool(active),
         "cancelled": [_row(status) for status in active],
         "unchanged": [_row(status) for status in others],
         "lines": [
             *(f"{_words(status)}: job {status.job_id} cancelled" for status in active),
-            *_rest(others, bool(active)),
+            *(_closing(status, ending[status.run.path]) for status in others if status.run.path in ending),
+            *_rest(idle, len(idle) < len(known)),
         ],
         "slurm_commands": slurm.commands,
     }
@@ -108,13 +117,18 @@ def _end(slurm: Slurm, active: list[LaunchStatus], clock: Callable[[], float]) -
             status.run.forget_secrets()  # there may be no script left to remove them
         else:
             asked = [event["time"] for event in status.run.events() if event["event"] == "cancelled"]
-            hard = bool(asked) and clock() - asked[0] > CANCEL_SECONDS
+            hard = bool(asked) and clock() - asked[0] > steps.CANCEL_SECONDS
             name = identity(status.run.path).job_name
             steps.cancel(slurm, steps.job_of(str(status.job_id)), name, hard=hard)
         try:
             status.run.record("cancelled", job_id=status.job_id)
         except OSError as error:
             slurm.note(f"{status.run.path}: the cancellation cannot be noted there ({error.strerror})")
+
+
+def _closing(status: LaunchStatus, passed: float) -> str:
+    """One line about a job that was cancelled before and is not gone yet."""
+    return f"{_words(status)}: job {status.job_id} was cancelled {duration(passed)} ago and is still ending"
 
 
 def _row(status: LaunchStatus) -> dict[str, object]:
@@ -130,11 +144,13 @@ def _row(status: LaunchStatus) -> dict[str, object]:
 
 
 def _rest(others: list[LaunchStatus], more: bool) -> list[str]:
-    """One line about the launches without an active job. `more`: whether other launches were cancelled."""
+    """One line about the launches without an active job. `more`: whether there are others."""
     if not others:
         return []
     if len(others) == 1 and not more:
-        return [f"{_words(others[0])}: {others[0].standing}, nothing to cancel"]
+        cancelled = any(event["event"] == "cancelled" for event in others[0].facts.events)
+        state = "was cancelled" if cancelled and others[0].state == FAILED else others[0].standing
+        return [f"{_words(others[0])}: {state}, nothing to cancel"]
     counts = Counter(status.standing for status in others)
     counted = ", ".join(f"{count} {standing}" for standing, count in counts.items())
     launches = f"{len(others)} {'other ' if more else ''}launch{'' if len(others) == 1 else 'es'}"

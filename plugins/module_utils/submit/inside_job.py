@@ -18,8 +18,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.start_step import Starter, step_argv
 
 LOOK_SECONDS = 1.0
-# Seconds that a cancelled launch inside another job has to end by itself.
-CANCEL_SECONDS = 45.0
 
 
 class Inside:
@@ -92,7 +90,7 @@ class Inside:
     def cancel(self, run: RunDirectory, step_id: str) -> None:
         """End a launch but not the job around it. A repeated request after CANCEL_SECONDS kills all steps at once."""
         asked = [event["time"] for event in run.events() if event["event"] == "cancelled"]
-        hard = bool(asked) and self.clock() - asked[0] > CANCEL_SECONDS
+        hard = bool(asked) and self.clock() - asked[0] > steps.CANCEL_SECONDS
         steps.cancel(self.slurm, steps.job_of(step_id), self.request.name_of(run.generation), hard=hard)
 
     def end_leftovers(self, status: LaunchStatus) -> list[str]:
@@ -109,7 +107,7 @@ class Inside:
         Raises SlurmError if they still run after CANCEL_SECONDS.
         """
         left: Sequence[str] = self.end_leftovers(status)
-        until = self.clock() + CANCEL_SECONDS
+        until = self.clock() + steps.CANCEL_SECONDS
         while left:
             job_id = steps.job_of(left[0])
             left = [step.job_id for step in steps.running(self.slurm, [job_id]) if step.job_id in left]

@@ -142,6 +142,8 @@ class Launcher:
         state_files.own(self.request.state_root)
         newest = self._newest()
         status = self.status(newest) if newest else None
+        if newest and status and status.cancelled_for(self.clock()) is not None:
+            return self._result("absent", newest, job_id=status.job_id)
         if newest is None or status is None or status.state != ACTIVE or status.job_id is None:
             left = self.inside.end_leftovers(status) if status and not self.check_mode else []
             return replace(self._result("absent", newest), changed=bool(left))

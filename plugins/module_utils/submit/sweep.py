@@ -143,7 +143,9 @@ class SweepLauncher:
             row.state = "absent"
             if row.status is not None:
                 row.job_id, row.run_dir = row.status.job_id, row.status.run.path
-            if active and row.element.number in asked:
+            if row.status is not None and row.status.cancelled_for(self.clock()) is not None:
+                row.why = "cancelled before, still ending"
+            elif active and row.element.number in asked:
                 row.state, row.why = "cancelled", "asked for"
                 ends.append(row)
         if ends and not self.check_mode:

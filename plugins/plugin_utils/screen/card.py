@@ -39,8 +39,11 @@ def verdict(result: Parameters) -> str:
     return "failed" if result.get("completed") else "not finished"
 
 
-def card(launch: Parameters, result: Parameters, logs: Parameters) -> list[str]:
-    """The lines of the card, from the results of the role's tasks."""
+def card(launch: Parameters, result: Parameters, logs: Parameters, why: Parameters | None = None) -> list[str]:
+    """The lines of the card, from the results of the role's tasks. `why`: that of module job_diagnosis, if it was run.
+
+    A diagnosis with a cause follows the card. A message that only describes Slurm's final state would repeat it.
+    """
     nodes = result.get("nodes") or []
     job = f"{result.get('job_id') or launch.get('job_id') or '(none)'}, generation {launch.get('generation')}"
     attempt = result.get("attempt")
@@ -60,8 +63,9 @@ def card(launch: Parameters, result: Parameters, logs: Parameters) -> list[str]:
         path = os.path.relpath(str(artifact.get("path")), str(launch.get("run_dir")))
         rows.append(("artifact", f"{path} is {'proven' if artifact.get('valid') else 'not valid'}"))
         rows += [("", " · ".join(shown[start : start + 4])) for start in range(0, len(shown), 4)]
-    if result.get("message") or result.get("msg"):
-        rows.append(("verdict", str(result.get("message") or result.get("msg"))))
+    message = str(result.get("message") or result.get("msg") or "")
+    if not (((why or {}).get("diagnosis") or {}).get("root") and message.startswith(f"{result.get('state')}: ")):
+        rows.append(("verdict", message))
     rows += [("tracker", line) for line in tracker_lines(result)]
     rows.append(("run", f"{launch.get('run_dir')} (on the cluster)"))
     if logs.get("dest"):

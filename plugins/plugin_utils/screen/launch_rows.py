@@ -82,7 +82,12 @@ def launched(host: str, result: Parameters, facts: Mapping[str, str]) -> list[Ro
         text = f"has {result.get('standing')} already (-e rerun=true runs it again)"
         rows.append(Row(host, OK, job, text))
     elif state == "absent":
-        rows.append(Row(host, OK, job, "cancelled") if result.get("changed") else Row(host, NOTE, text="no active job"))
+        if result.get("changed"):
+            rows.append(Row(host, OK, job, "cancelled"))
+        elif result.get("job_id"):
+            rows.append(Row(host, OK, job, "was cancelled before and is still ending"))
+        else:
+            rows.append(Row(host, NOTE, text="no active job"))
     return rows
 
 

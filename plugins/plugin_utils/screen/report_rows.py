@@ -31,6 +31,9 @@ TITLE = 8
 # An empty line, or Python's marks below a line of code, perhaps after torchrun's prefix.
 _MARKS = re.compile(r"(\[rank\d+\]:)?[\s^~]*")
 
+# The evidence is nothing but Slurm's final state: the cause is its description.
+_STATE = re.compile("[A-Z_]+")
+
 
 def report(
     task_vars: TaskVariables, launch: Parameters, result: Parameters, logs: Parameters, why: Parameters
@@ -90,7 +93,7 @@ def _failed(host: str, launch: Parameters, result: Parameters, logs: Parameters,
     lines: list[tuple[str, str]] = []
     local = _local(root, logs)
     if root:
-        lines += [("", line) for line in _traceback(local, root)]
+        lines += [("", line) for line in _traceback(local, root) if not _STATE.fullmatch(line)]
         place = " ".join(part for part in (_rank(root.get("rank")), _on(root.get("node"))) if part)
         lines.append(("where", place or ", ".join(map(str, why.get("nodes") or []))))
         lines.append(("log", f"{_here(local)}:{root.get('line')}" if local else ""))

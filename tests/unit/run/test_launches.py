@@ -118,6 +118,19 @@ def test_slurms_success_without_the_jobs_own_is_a_failure(tmp_path: Path) -> Non
     assert "job 7 ended without writing its outcome" in found["message"]
 
 
+@pytest.mark.parametrize("words", ["ended by a signal (cancelled, time limit or preemption)", "cancelled"])
+def test_what_ended_a_job_by_a_signal_is_said_once(tmp_path: Path, words: str) -> None:
+    end = outcome(False, ended_by="signal", message=words)
+    run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=end)
+    assert look(queue("CANCELLED", StartTime="5", EndTime="9"), run)["message"] == "CANCELLED: it was cancelled"
+
+
+def test_a_job_cancelled_in_the_queue_never_started(tmp_path: Path) -> None:
+    run = make_run(tmp_path, *SUBMITTED)
+    found = look(queue("CANCELLED", StartTime="9", EndTime="9"), run)
+    assert found["message"] == "job 7 never started: CANCELLED: it was cancelled"
+
+
 def test_a_failure_names_both_words(tmp_path: Path) -> None:
     run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome(False))
     found = look(queue("FAILED", exit_code="768", Reason="NonZeroExitCode"), run)

@@ -11,10 +11,21 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import find_cause
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.scan import Scan
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import screen as diagnosed
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import Channel
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, NOTE, OK, RUNNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
+from tests.unit.slurm.recorded import NO_ACCOUNTING, FakeSlurm
 
 HOST = {"inventory_hostname": "h"}
 LAUNCH = {
@@ -137,6 +148,33 @@ def test_the_end_of_a_failed_launch_says_the_cause_once(tmp_path: Path, monkeypa
         "    advice  Choose a batch size that the number of ranks divides.",
         "logs runs/logs",
     ]
+
+
+@pytest.mark.parametrize(
+    ("state", "words", "cause"),
+    [
+        ("CANCELLED", "it was cancelled, signal 15", "the job was cancelled"),
+        ("TIMEOUT", "it reached its time limit; raise resources.time or resume from a checkpoint", "time limit"),
+    ],
+)
+@pytest.mark.parametrize("screen", [True, False])
+def test_a_job_that_slurm_ended_says_the_cause_once(
+    tmp_path: Path, state: str, words: str, cause: str, screen: bool
+) -> None:
+    message = f"{state}: {words}"
+    launch = LaunchReport("gpt", "k", 1, state, message, "", "", job_id="7", completed=True, outcome={})
+    told = evidence.of_end(FakeSlurm(sacct=NO_ACCOUNTING).slurm(), RunDirectory(str(tmp_path)), launch, SIGNATURES)
+    diagnosis = advice.diagnosis_of(find_cause(told.logs, failed=True), Scan())
+    why = {"diagnosis": diagnosis.as_dict(), "lines": diagnosed(DiagnosisReport(diagnosis))}
+    result = {**FAILED, "state": state, "message": message}
+    if screen:
+        lines = [row.text for row in report(HOST, LAUNCH, result, {}, why)]
+        assert lines[0] == f"gpt failed after 12 s: {diagnosis.what}" and cause in diagnosis.what
+        assert [line.split()[0] for line in lines[1:]] == ["advice"], lines
+    else:
+        lines = [*card(LAUNCH, result, {}, why), *why["lines"]]
+        assert not any(words in line for line in lines), lines
+        assert sum(diagnosis.what in line for line in lines) == 1
 
 
 def test_a_diagnosis_that_names_a_file_elsewhere_reads_nothing_there(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,45 @@ def test_active_launch_is_cancelled_by_any_of_its_names(bench: Bench, by: str) -
     assert bench.events() == ["intent", "submitted", "cancelled"]
     again = asked(bench, **options)
     assert not again["changed"] and [row["standing"] for row in again["unchanged"]] == ["failed"]
+    assert again["lines"] == ["job/0123456789abcdef/1: was cancelled, nothing to cancel"]
+
+
+def test_job_that_is_still_ending_is_not_cancelled_again(bench: Bench) -> None:
+    bench.launch()
+    asked(bench, name="job")
+    bench.leaves("COMPLETING")
+    bench.time += 90
+    bench.cluster.asked.clear()
+    again = asked(bench, name="job")
+    assert not again["changed"] and [row["job_id"] for row in again["unchanged"]] == ["101"]
+    (line,) = again["lines"]
+    assert re.fullmatch(r"job/\w+/1: job 101 was cancelled 1 min \d\d s ago and is still ending", line)
+    assert "scancel" not in bench.cluster.commands and bench.events().count("cancelled") == 1
+    absent = bench.launcher().cancel().result()
+    assert (absent["changed"], absent["job_id"]) == (False, "101") and "scancel" not in bench.cluster.commands
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "PENDING"])
+def test_job_that_slurm_started_again_is_cancelled_again(bench: Bench, state: str) -> None:
+    bench.launch()
+    asked(bench, name="job")
+    bench.leaves(state)
+    again = asked(bench, name="job")
+    assert again["changed"] and bench.cluster.jobs["101"]["state"] == "CANCELLED"
+
+
+def test_job_that_closes_a_later_attempt_is_cancelled_again(bench: Bench) -> None:
+    """Slurm shows a job that it has requeued as COMPLETING, too."""
+    bench.launch()
+    asked(bench, name="job")
+    bench.leaves("COMPLETING", start=int(bench.time) + 60)
+    assert asked(bench, name="job")["changed"]
+
+
+def test_job_that_ends_by_itself_is_cancelled(bench: Bench) -> None:
+    bench.launch()
+    bench.leaves("COMPLETING")
+    assert asked(bench, name="job")["changed"]
 
 
 def test_launch_that_has_ended_is_left(bench: Bench) -> None:
@@ -93,6 +133,16 @@ def test_several_jobs_of_a_name_need_a_word_more(bench: Bench) -> None:
     assert len(done["lines"]) == 2
     (line,) = asked(bench, name="job")["lines"]
     assert line.startswith("2 launches: 2 failed"), "ended launches are counted, not listed"
+
+
+def test_elements_that_are_still_ending_are_left(grid: Grid) -> None:
+    grid.launch()
+    first = grid.launcher().cancel().result()
+    assert first["launch_state"] == "cancelled"
+    for job in grid.cluster.jobs.values():
+        job["state"] = "COMPLETING"
+    again = grid.launcher().cancel().result()
+    assert not again["changed"] and {row["why"] for row in again["elements"]} == {"cancelled before, still ending"}
 
 
 def test_elements_of_a_sweep_are_one_job(grid: Grid) -> None:
