@@ -13,7 +13,7 @@ import re
 import subprocess
 import termios
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 from tests.cluster.launching import PLAYBOOK, RESULT, UNTIL_GO, Site
@@ -58,6 +58,30 @@ def test_a_launch_at_a_terminal(site: Site) -> None:
     assert steps(lines) == ["ok code", "ok job", "ok preflight", "ok step"], text
     assert any(line.startswith(" ok step      8/8  loss 1.25  10 tok/s") for line in lines), text
     assert any(re.fullmatch(r"Proven in \d+ s: loss 1.5 \(< 2\) +work/result.json", line) for line in lines), text
+
+
+def test_three_terminals_follow_one_launch_each_at_its_width(site: Site) -> None:
+    job = site.job(f"{STEPS}; {UNTIL_GO}; {RESULT}", artifact={"path": "result.json", "require": {"loss": {"lt": 2}}})
+    launch = site.launch(job)
+    words = [str(BIN / "ansible-playbook"), "-i", str(site.lab.inventory), "rankzero.slurm.attach"]
+    words += ["-e", f"run_dir={launch['run_dir']}"]
+    with ExitStack() as all_of_them:
+        terminals = [
+            all_of_them.enter_context(closing(Terminal(words, site.folder, width, **CALLBACK)))
+            for width in (80, 120, 160)
+        ]
+        for terminal in terminals:
+            terminal.read(until="8/8")
+        site.go(launch)
+        texts = [terminal.read() for terminal in terminals]
+    for terminal, text, edge in zip(terminals, texts, (79, 100, 100)):
+        assert terminal.process.returncode == 0, text
+        assert "\x1b[?25l" not in text and re.search(r" >  (\x1b\[0m)?step +8/8 .*loss 1.25", text), text
+        lines = kept(text)
+        assert steps(lines) == ["ok job", "ok preflight", "ok step"], text
+        (end,) = [line for line in lines if line.startswith("Proven in ")]
+        assert len(end) == edge and end.endswith(" work/result.json"), text
+        assert all(len(line) <= edge for line in lines if re.match(" (ok|>) |Proven", line)), text
 
 
 def test_a_failure_in_a_pipe_is_told_once(site: Site) -> None:
