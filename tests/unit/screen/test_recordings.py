@@ -79,7 +79,8 @@ def forms() -> dict[str, list[str]]:
     pinned = {"packages": {"torch": "2.13.0+cpu", "numpy": "2.4.6"}}
     queued, at_once = waited(False, "n1 n2"), waited(True, "n1 n2")
     (ended,) = {row.text for row in queued if row.name == "step" and row.state == "ok"}
-    metrics = Metrics(60, 70, 2.5, 51000.0)
+    metrics, step, loss = Metrics(60, 70, 2.5, 51000.0), ("60/70", r"\d+/\d+"), ("2.5", r"[\d.e-]+")
+    names = ("torch 2.13.0+cpu, numpy 2.4.6, ", ".*")
     return {
         "code": [
             form(cached, count=("5", digits)).replace("files", "files?"),
@@ -89,7 +90,7 @@ def forms() -> dict[str, list[str]]:
         "env": [
             form(environment, key=key),
             step_forms("env", "uv_environment", {"ref": {"key": "a37d4b0bb4d9"}}, key),
-            step_forms("env", "uv_environment", {"environment": pinned}, ("torch 2.13.0+cpu, numpy 2.4.6, ", ".*"), ("2", digits)),
+            step_forms("env", "uv_environment", {"environment": pinned}, names, ("2 packages", r"\d+ packages?")),
         ],
         "job": [
             *(form(row.text, nodes=("n1 n2", NODES), time=("0 s", TIME)) for row in queued if "->" in row.text),
@@ -99,9 +100,9 @@ def forms() -> dict[str, list[str]]:
         "preflight": [form(looked_at(3, 7), done=("3", digits), all=("7", digits)), form(looked_at(1, 1))],
         "step": [
             re.escape(ended),
-            form(f"{steps(metrics)}  {numbers(metrics)}", step=("60/70", r"\d+/\d+"), loss=("2.5", r"[\d.e-]+"), rate=("51k", r"[\d.]+[kMG]?")),
-            form(numbers(Metrics(None, None, 2.5, None)), loss=("2.5", r"[\d.e-]+")),
-            form(f"{steps(metrics)}  {numbers(Metrics(60, 70, 2.5, None))}", step=("60/70", r"\d+/\d+"), loss=("2.5", r"[\d.e-]+")),
+            form(f"{steps(metrics)}  {numbers(metrics)}", step=step, loss=loss, rate=("51k", r"[\d.]+[kMG]?")),
+            form(f"{steps(metrics)}  {numbers(Metrics(60, 70, 2.5, None))}", step=step, loss=loss),
+            form(numbers(Metrics(None, None, 2.5, None)), loss=loss),
         ],
     }  # fmt: skip
 
