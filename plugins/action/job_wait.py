@@ -18,7 +18,7 @@ from ansible.errors import AnsibleError
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import NOTIFY_SPEC, WAIT_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import Waits
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import STALL_FACTOR, STALL_SECONDS
@@ -33,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress imp
 
 if TYPE_CHECKING:
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.final_logs import FinalLogs
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.notices import Notices
 
 # After the outcome appears, Slurm needs a moment to close the job.
 SETTLE = 3.0
@@ -47,6 +48,7 @@ WIDTH = shutil.get_terminal_size().columns
 
 Record = dict[str, Any]
 Screens = list[Progress | Waiting]
+Counts = tuple[int, int, int]
 
 
 class ActionModule(Action):
@@ -84,19 +86,22 @@ class ActionModule(Action):
             self._same = {"run_dir": first["run_dir"]}
         proofs = [record.pop("_proof", "") for record in records]
         logs = first.pop("_logs", None)
+        notices = self._notices(records)
         open_ = [
             index
             for index, record in enumerate(records)
             if not _nothing_to_wait_for(record, options["outcome_grace"], pattern is not None)
         ]
         if self._task.check_mode or not open_:
+            if notices:
+                notices.end(time.monotonic())
             return _together(first, records) if many else {**first, **self._with_logs(logs)}
         waits = Waits([self._watch(records[index], pattern, proofs[index]) for index in open_])
         screens = [self._screen(records[index], len(open_)) for index in open_]
         timeout = options["wait_timeout"]
         self._report(screens, many)
         try:
-            polls, asked, lately = self._poll(waits, screens, began + timeout if timeout else None)
+            polls, asked, lately = self._poll(waits, screens, began + timeout if timeout else None, notices)
             settle = SETTLE if any(watch.ended for watch in waits.watches) else 0.0
             last = self._retried(lambda: self._record(settle, lately), screens[0].say)
         except ConnectionLost as error:
@@ -117,8 +122,11 @@ class ActionModule(Action):
                 screen.end(None if goes_on else bool(ends[index]["success"]), _ending(ends[index], watch))
             else:
                 screen.say(_ending(ends[index], watch))
+        if notices:
+            notices.end(time.monotonic())
         for record in ends:
             record.pop("_proof", None)
+            record.pop("_notify", None)
         logs = last.pop("_logs", None)
         return _together(last, ends) if many else {**last, **self._with_logs(logs)}
 
@@ -129,6 +137,18 @@ class ActionModule(Action):
         from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.final_logs import FinalLogs
 
         return FinalLogs(dest, run_dir)
+
+    def _notices(self, records: list[Record]) -> Notices | None:
+        """What sends messages; None if these launches notify nobody. Imported only for those that do."""
+        run_dirs = [record["run_dir"] for record in records if record.pop("_notify", False)]
+        if not run_dirs or self._task.check_mode:
+            return None
+        from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.notices import Notices
+
+        def call(options: Mapping[str, Any]) -> Record:
+            return call_module(self, "rankzero.slurm.job_notify", options, self._task_vars, NOTIFY_SPEC)
+
+        return Notices(run_dirs, call, lambda text: self._line(text, "yellow"))
 
     def _with_logs(self, answer: Record | None) -> Record:
         """What the result says of the logs that came with a look; nothing if they are to be fetched by themselves."""
@@ -220,7 +240,7 @@ class ActionModule(Action):
         else:
             screens[0].say(text)
 
-    def _poll(self, waits: Waits, screens: Screens, deadline: float | None) -> tuple[int, int, int]:
+    def _poll(self, waits: Waits, screens: Screens, deadline: float | None, notices: Notices | None) -> Counts:
         """Poll until every watch is done or the deadline has passed. Returns the number of polls, of squeue calls, and
         of squeue calls in the last minute.
         """
@@ -257,6 +277,10 @@ class ActionModule(Action):
                 if event.kind == "stalled":
                     self._explain(waits.watches[index], screens[index])
                 screens[index].job_id = waits.watches[index].job_id
+                if notices:
+                    notices.see(waits.watches[index], event)
+            if notices:
+                notices.send(now)
             for screen in screens if len(screens) == 1 else ():
                 if isinstance(screen, Waiting):
                     screen.look(waits.watches[0])

@@ -18,8 +18,8 @@ options:
       - >-
         Its keys are V(name), V(command), V(shell), V(resources), V(launcher), V(setup), V(code), V(environment),
         V(container), V(fabric), V(parallelism), V(data), V(env), V(secrets), V(offline), V(seed), V(debug),
-        V(preflight), V(checkpoint), V(monitor), V(logs), V(artifact), V(trackers), V(after), V(sweep); the job
-        spec's reference page describes each.
+        V(preflight), V(checkpoint), V(monitor), V(logs), V(artifact), V(trackers), V(notify), V(after), V(sweep);
+        the job spec's reference page describes each.
       - >-
         A launch manifest (launch.json) of an earlier run is a job file too.
     type: raw

@@ -293,12 +293,13 @@ slurm_commands:
   type: int
 """
 
+import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import is_foreign
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import NOTIFY, is_foreign
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.final import packed
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
@@ -323,6 +324,8 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
         # A job that Slurm ended, or that never began, has not done it itself.
         if result["completed"] and not module.check_mode and not is_foreign(run.path):
             run.forget_secrets()
+        if os.path.isfile(run.file(NOTIFY)):
+            result["_notify"] = True
         if module.params["until"] == "artifact" and not result["completed"]:
             result["_proof"] = proof_of(run)
     if module.params["x_asked"] is not None:

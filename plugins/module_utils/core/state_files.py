@@ -35,6 +35,9 @@ LATEST = 4102444800.0
 _DEPTH = 4
 # The file next to a sweep's arrays that lists the sweep's elements, for readers of its results.
 SWEEP_RECORD = "sweep.json"
+# The file of a run directory that lists whom to tell about the launch, and the folder of the state root that lists the
+# launches with such a file about which there is still something to tell.
+NOTIFY, TO_NOTIFY = "notify.json", "notify"
 _LONGEST_NUMBER = 40
 _JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10})?(?:\+[0-9]{1,6})?(?:\.[0-9]{1,10})?")
 

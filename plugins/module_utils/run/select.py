@@ -53,6 +53,12 @@ WAIT_SPEC: dict[str, Any] = {
     "x_asked": {"type": "int"},
     "x_logs": {"type": "dict"},
 }
+NOTIFY_SPEC: dict[str, Any] = {
+    **RUN_ARGUMENTS,
+    "run_dirs": {"type": "list", "elements": "path"},
+    "urls": {"type": "dict", "default": {}, "no_log": True},
+    "x_stalled": {"type": "dict", "default": {}},
+}
 LOGS_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
     "dest": {"type": "path", "default": "runs"},

@@ -12,16 +12,21 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import AUTO, OWN_FABRICS, Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option, section
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import CONDITIONS, FORMATS
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.checkpoint import Checkpoint, Logs, Monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.checkpoint import (
+    NOTIFY,
+    Checkpoint,
+    Logs,
+    Monitor,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.container import Container
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.data import DATA, Dataset
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import Environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import Environment, Setup
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.parallelism import Parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.preflight import Preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Launcher, Resources
@@ -36,30 +41,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.stores import STORES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers import TRACKERS, Tracker
 
+if TYPE_CHECKING:
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec.notify import Receiver
+
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 _path = t.text(r"[^\0\n]+", "a path")
 # A normalized path: the runtime compares it with the names in the code snapshot.
 _relative_path = t.Type(_path.title, lambda value: posixpath.normpath(_path.parse(value)), _path.schema)
-
-
-@dataclass(frozen=True)
-class Setup:
-    """Section `setup`: what a site needs to run before the launch."""
-
-    modules: tuple[str, ...] = option(
-        t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9_./+-]*", "a module name such as cuda/12.4")),
-        "Site modules to load before the launch.",
-        (),
-        example=["cuda/12.4"],
-    )
-    commands: tuple[str, ...] = option(
-        t.listed(t.text()),
-        "Shell lines to run in the batch script before the launch.",
-        (),
-        example=["ulimit -l unlimited"],
-        instead_of=("get-user-env",),
-    )
 
 
 @dataclass(frozen=True)
@@ -258,6 +247,14 @@ class LaunchSpec:
         {},
         key=False,
         example={"wandb": {"project": "gpt", "offline": True}},
+    )
+    notify: tuple[Receiver, ...] = option(
+        NOTIFY,
+        "Who is told about the launch, each event once: for each receiver url_env, url_file or mail, a format (slack, "
+        "teams, ntfy, json), events (started, first_step, stalled, failed, proven) and from_job. See docs/notify.md.",
+        (),
+        key=False,
+        example=[{"url_file": "~/.rankzero/slack", "format": "slack", "events": ["failed", "proven"]}],
     )
     after: tuple[str, ...] = option(
         t.listed(t.text(r"[^\0\n]+", "the path of a job file")),

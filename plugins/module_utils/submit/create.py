@@ -81,6 +81,8 @@ def _made(request: Request, target: RunDirectory) -> RunDirectory:
                     remove_tree(os.path.join(runs, name))
         for name, text in request.files.items():
             state_files.create(made.file(name), with_generation(text, request.token, target.generation))
+        if state_files.NOTIFY in request.files:
+            _list_for_messages(request, target)
         _write_secrets(request, made)
     except BaseException as error:
         with contextlib.suppress(OSError):
@@ -99,6 +101,14 @@ def _make_folder_of_key(runs: str) -> bool:
     except FileExistsError:
         return False
     return True
+
+
+def _list_for_messages(request: Request, target: RunDirectory) -> None:
+    """List the launch among those about which somebody is to be told, so that a timer need not search for it."""
+    name = ".".join(target.path.split(os.sep)[-3:])
+    state_files.make_folder(os.path.join(request.state_root, state_files.TO_NOTIFY))
+    with contextlib.suppress(FileExistsError):
+        state_files.create(os.path.join(request.state_root, state_files.TO_NOTIFY, name), "")
 
 
 def _age(path: str) -> float:

@@ -285,7 +285,11 @@ class SweepLauncher:
             self.request.array,
             key=element.key,
             runs_dir=os.path.join(self.request.runs, element.short),
-            files={"launch.json": self._manifests.text(element), "contract.json": self.request.contract},
+            files={
+                "launch.json": self._manifests.text(element),
+                "contract.json": self.request.contract,
+                **{name: text for name, text in self.request.array.files.items() if name == state_files.NOTIFY},
+            },
             checkpoint_dir=element.checkpoint_dir,
         )
 

@@ -235,6 +235,11 @@ def _files(
     }
     if changes:
         files[provenance.DIFF_FILE] = changes
+    if job.spec.notify:
+        # Imported when the list was read.
+        from ansible_collections.rankzero.slurm.plugins.module_utils.spec import notify
+
+        files[notify.FILE] = _json(notify.document(job.spec.notify))
     return files
 
 

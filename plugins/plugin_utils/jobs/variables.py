@@ -120,6 +120,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "logs": (*SELECTION, "dest", "tail_bytes", "head_bytes", "merge", "follow", "redact"),
     "diagnose": (*SELECTION, "logs", "stall_factor", "stall_seconds", "families"),
     "status": (*SELECTION, "all", "active", "limit"),
+    "notify": SELECTION,
     "compare": ("launches", "time"),
     "report": ("launches", "sweep", "time", "limit", "dest", "annotations"),
     "sync": ("launches", "wandb", "api_key_file"),

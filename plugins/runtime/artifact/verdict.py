@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from core import held_steps, processes
 from core.log import say
 from core.records import NoReturn
-from core.state import SETUP, Ended, Job
+from core.state import ARTIFACT, PROGRAM, SETUP, Ended, Job
 
 # A network file system may hang, or show a file late.
 PROOF_SECONDS = 120
@@ -36,7 +36,13 @@ def write(job: Job, ended_by: str, exit_code: int, message: str, file: str = "ou
         # After the last word the script is to end soon.
         guard=os.getpid() if file == "outcome.json" else 0,
     )
-    return int(outcome.finish(arguments))
+    code = int(outcome.finish(arguments))
+    # After a signal or a requeue another attempt may follow, so nothing is final.
+    if job.get("RANKZERO_NOTIFY") and file == "outcome.json" and ended_by in (PROGRAM, ARTIFACT, SETUP):
+        from core import messages
+
+        messages.tell_and_wait(job, "ended")
+    return code
 
 
 def proven(job: Job) -> bool:

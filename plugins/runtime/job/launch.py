@@ -26,6 +26,10 @@ def launch(job: Job, words: Sequence[str]) -> None:
 
         tracker.record_places(job)
     step.act_on_signals(job)
+    if job.get("RANKZERO_NOTIFY"):
+        from core import messages
+
+        messages.tell(job, "started")
     while True:
         logs, nodelist = job.get("RANKZERO_LOGS"), job.get("RANKZERO_NODELIST")
         step.run(job, words)

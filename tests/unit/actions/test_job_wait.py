@@ -266,3 +266,23 @@ def test_a_wait_says_who_holds_the_job_up(monkeypatch: pytest.MonkeyPatch, answe
     shown = [line for line in bench.lines if "7 other ranks wait in all_reduce #812" in line]
     assert len(shown) == (calls.count("rankzero.slurm.job_diagnosis") if answer is None else 0)
     assert not any("\x1b" in line for line in shown)
+
+
+def test_a_launch_that_notifies_somebody_calls_its_module_and_no_other_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mark is not part of the result."""
+    success = {"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}}
+    for notifies in (True, False):
+        bench = Bench(monkeypatch)
+        called: list[str] = []
+
+        def module(_action: Any, name: str, *rest: Any, bench: Bench = bench, called: list[str] = called) -> Any:
+            called.append(name.rpartition(".")[2])
+            return {"messages": []} if name.endswith("job_notify") else bench.module(_action, name, *rest)
+
+        monkeypatch.setattr(job_wait, "call_module", module)
+        mark = {"_notify": True} if notifies else {}
+        bench.polls = [{"started.json": STARTED}, success]
+        bench.modules = [known(**mark), known(**mark, completed=True, success=True, state="COMPLETED")]
+        assert "_notify" not in bench.run()
+        told = ["job_notify"] if notifies else []
+        assert called == ["job_wait", *told, "job_wait", *told], "the start, and the end"

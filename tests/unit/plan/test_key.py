@@ -198,6 +198,7 @@ OTHER: dict[str, Any] = {
     "artifact.then": "end",
     "artifact.grace": 0,
     "trackers": {"wandb": {"project": "p"}},
+    "notify": [{"url_file": "~/slack"}],
     "after": ["before.yml"],
     "sweep.method": "zip",
     "sweep.parameters": {"lr": ["1"]},

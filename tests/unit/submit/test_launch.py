@@ -311,3 +311,13 @@ def test_a_state_root_that_cannot_be_written_is_named(bench: Bench) -> None:
     with pytest.raises(RankzeroError, match=r"state_root: cannot write .*Not a directory.*launch_cluster.state_root"):
         bench.launch(runs_dir=str(blocked / "runs"))
     assert "sbatch" not in bench.cluster.commands
+
+
+def test_a_launch_that_notifies_somebody_is_listed_for_a_timer_and_no_other_is(bench: Bench) -> None:
+    state_root = Path(bench.request.state_root)
+    bench.launch()
+    assert not (state_root / "notify").exists()
+    bench.ends(success=True)
+    bench.launch(relaunch="always", files={**bench.request.files, "notify.json": '{"receivers": []}\n'})
+    assert [path.name for path in (state_root / "notify").iterdir()] == ["job.0123456789abcdef.2"]
+    assert os.path.isfile(bench.run(2).file("notify.json")) and not os.path.exists(bench.run(1).file("notify.json"))

@@ -323,3 +323,15 @@ def test_the_manifest_of_an_element_is_what_json_writes(point: dict[str, str]) -
         "sweep": {"key": "5" * 64, "number": 3, "parameters": point},
     }
     assert Manifests("5" * 64, spec, shared).text(element) == json.dumps(whole, indent=1, sort_keys=True) + "\n"
+
+
+def test_each_element_of_a_sweep_that_notifies_somebody_is_listed(grid: Grid) -> None:
+    launcher = grid.launcher()
+    array = launcher.request.array
+    launcher.request = replace(
+        launcher.request, array=replace(array, files={**array.files, "notify.json": '{"receivers": []}\n'})
+    )
+    launcher.launch()
+    assert os.path.isfile(grid.run(1).file("notify.json"))
+    listed = os.listdir(os.path.join(grid.bench.request.state_root, "notify"))
+    assert len(listed) == 3 and all(name.startswith("job.") and name.endswith(".1") for name in listed), listed

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The life cycle of a job: its early signal, its restarts, and what is monitored while it runs."""
+"""The life cycle of a job: its early signal, its restarts, its messages, and what is monitored while it runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 
 class Checkpoint(Aspect):
-    """Saving before the end, requeueing and restarts; also the sampling of nodes and the style of the logs."""
+    """Saving before the end, requeueing and restarts; also sampling of nodes, style of the logs, and messages."""
 
     def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
         """Yield signals that come too early, folders outside the job's own, and options without effect."""
@@ -82,6 +82,8 @@ class Checkpoint(Aspect):
             yield "RANKZERO_CHECKPOINT_FRESH", "1"
         if monitor.timestamps:
             yield "RANKZERO_TIMESTAMPS", str(monitor.timestamps)
+        if any(receiver.from_job for receiver in context.spec.notify):
+            yield "RANKZERO_NOTIFY", "1"
         if asked.signal_before_end:
             yield "RANKZERO_EARLY_SECONDS", str(asked.signal_before_end)
             yield "RANKZERO_EARLY_SIGNAL", asked.signal

@@ -121,3 +121,35 @@ class Logs:
         key=False,
         example="last",
     )
+
+
+def _receivers(value: object) -> object:
+    # Only jobs that notify somebody need the rules.
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec.notify import receivers
+
+    return receivers(value)
+
+
+NOTIFY = t.Type(
+    "list of receivers",
+    _receivers,
+    {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "url_env": {"type": "string", "pattern": "^RANKZERO_NOTIFY_[A-Z0-9_]+$"},
+                "url_file": {"type": "string", "pattern": "^[~/]"},
+                "mail": {"type": "string"},
+                "format": {"enum": ["slack", "teams", "ntfy", "json"]},
+                "events": {
+                    "type": "array",
+                    "items": {"enum": ["started", "first_step", "stalled", "failed", "proven"]},
+                    "minItems": 1,
+                },
+                "from_job": dict(t.BOOLEAN.schema),
+            },
+            "additionalProperties": False,
+        },
+    },
+)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The section `environment` of the field table: the Python environment of the ranks. Pure."""
+"""The sections `environment` and `setup` of the field table: the Python environment of the ranks, and what a site needs
+before the launch. Pure.
+"""
 
 from __future__ import annotations
 
@@ -94,4 +96,23 @@ class Environment:
         "store is a network file system and a disk of the node has room. The digest is checked in any case.",
         "auto",
         key=False,
+    )
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Section `setup`: what a site needs to run before the launch."""
+
+    modules: tuple[str, ...] = option(
+        t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9_./+-]*", "a module name such as cuda/12.4")),
+        "Site modules to load before the launch.",
+        (),
+        example=["cuda/12.4"],
+    )
+    commands: tuple[str, ...] = option(
+        t.listed(t.text()),
+        "Shell lines to run in the batch script before the launch.",
+        (),
+        example=["ulimit -l unlimited"],
+        instead_of=("get-user-env",),
     )
