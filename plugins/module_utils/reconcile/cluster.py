@@ -155,7 +155,7 @@ def cancel(slurm: Slurm, step: Step) -> None:
     if slurm_steps.is_step(ids[0]):
         slurm_steps.cancel(slurm, slurm_steps.job_of(ids[0]), identity(runs[0].path).job_name, hard=False)
     else:
-        slurm.call("scancel", *ids)
+        slurm.cancel(ids)
     for run, job_id in zip(runs, ids):
         run.record("cancelled", job_id=job_id, reason=step.reason)
 

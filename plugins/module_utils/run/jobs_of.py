@@ -59,11 +59,10 @@ def by_name(slurm: Slurm, names: Mapping[RunDirectory, str], *, since: float) ->
     journal records the job.
     """
     inside = [run for run in names if steps.host_job(run)]
-    records = find_by_name(slurm, [name for run, name in names.items() if run not in inside], since=since)
-    records_of = {
-        run: without_namesakes((record for record in records if record.name == name), run.path)
-        for run, name in names.items()
-    }
+    named: dict[str, list[JobRecord]] = {}
+    for record in find_by_name(slurm, [name for run, name in names.items() if run not in inside], since=since):
+        named.setdefault(record.name, []).append(record)
+    records_of = {run: without_namesakes(named.get(name, ()), run.path) for run, name in names.items()}
     return {**records_of, **{run: steps.by_name(slurm, run, names[run]) for run in inside}}
 
 

@@ -16,7 +16,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Callable, Optional
 
@@ -117,6 +117,20 @@ def short_queries(arguments: Sequence[str], limit: int = LIST_BYTES) -> Iterator
         parts[-1].append(word)
     for part in parts:
         yield [*arguments[:long], f"{option}={','.join(part)}", *arguments[long + 1 :]]
+
+
+def batches(words: Iterable[str], limit: int = LIST_BYTES) -> Iterator[list[str]]:
+    """Split the arguments of a command that takes any number of them into lists that together have `limit` bytes."""
+    batch: list[str] = []
+    room = limit
+    for word in words:
+        room -= len(word.encode()) + 1
+        if room < 0 and batch:
+            yield batch
+            batch, room = [], limit - len(word.encode()) - 1
+        batch.append(word)
+    if batch:
+        yield batch
 
 
 # run(argv, timeout in seconds, environment, text for stdin or None, working directory or None)
@@ -243,6 +257,11 @@ class Slurm:
         result = self.attempt(name, *args, timeout=timeout, stdin=stdin, cwd=cwd)
         raise_for(result, self.timeout if timeout is None else timeout)
         return result
+
+    def cancel(self, ids: Iterable[str]) -> None:
+        """Cancel jobs, in as few commands as the limits of a command line allow. Raises as `call`."""
+        for batch in batches(dict.fromkeys(ids)):
+            self.call("scancel", *batch)
 
 
 def raise_for(result: CommandResult, timeout: float) -> None:

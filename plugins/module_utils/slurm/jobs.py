@@ -387,12 +387,13 @@ def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[Jo
     user = f"--user={os.geteuid()}"
     earliest = since - CLOCK_SLACK
 
-    def only(asked: list[str], records: Iterable[JobRecord]) -> list[JobRecord]:
+    def only(asked: set[str], records: Iterable[JobRecord]) -> list[JobRecord]:
         jobs = [r for r in records if r.name in asked and (r.submit is None or r.submit >= earliest)]
         return [replace(r, job_id=task_id) for r in jobs for task_id in tasks_of(r.job_id)]
 
-    jobs = only(wanted, query_squeue(slurm, [user, f"--name={','.join(wanted)}"]))
-    absent = [name for name in wanted if name not in {record.name for record in jobs}]
+    jobs = only(set(wanted), query_squeue(slurm, [user, f"--name={','.join(wanted)}"]))
+    known = {record.name for record in jobs}
+    absent = [name for name in wanted if name not in known]
     if absent:
-        jobs += only(absent, query_sacct(slurm, [user, f"--name={','.join(absent)}"], earliest))
+        jobs += only(set(absent), query_sacct(slurm, [user, f"--name={','.join(absent)}"], earliest))
     return sorted(jobs, key=lambda record: (record.submit or 0, record.job_id))

@@ -149,7 +149,7 @@ class SweepLauncher:
                 row.state, row.why = "cancelled", "asked for"
                 ends.append(row)
         if ends and not self.check_mode:
-            self.slurm.call("scancel", *[str(row.job_id) for row in ends])
+            self.slurm.cancel(str(row.job_id) for row in ends)
             for row in ends:
                 if row.status:
                     row.status.run.record("cancelled", job_id=row.job_id)
@@ -174,7 +174,7 @@ class SweepLauncher:
             if superseded(self.request.array, launch_status)
         }
         if doomed and not self.check_mode:
-            self.slurm.call("scancel", *[str(launch_status.job_id) for launch_status in doomed.values()])
+            self.slurm.cancel(str(launch_status.job_id) for launch_status in doomed.values())
             for status in doomed.values():
                 status.run.forget_secrets()
         for number, launch_status in doomed.items():
