@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import (
     check_extra_variables,
+    check_types,
     extra_variables,
     tell_localhost,
 )
@@ -25,6 +26,8 @@ class ActionModule(Action):
         try:
             extra = extra_variables(self)
             check_extra_variables(self, playbook, extra, task_vars or {})
+            if playbook == "train":
+                check_types(self, task_vars or {})
             tell_localhost(playbook, extra, task_vars or {})
         except RankzeroError as error:
             return {"failed": True, "msg": error.message}

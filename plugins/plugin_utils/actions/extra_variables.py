@@ -11,12 +11,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import load_job_file
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import DECLARED, known_names, refuse_unknown
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import (
+    DECLARED,
+    TYPES,
+    known_names,
+    refuse_unknown,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 
 
@@ -47,6 +53,15 @@ def check_extra_variables(action: Action, playbook: str | None, extra: JsonObjec
     secrets |= _secret_variables(_job(job))
     own = {*map(str, declared), *secrets, *_defined_otherwise(action._task, task_vars)}
     refuse_unknown(playbook, extra, own)
+
+
+def check_types(action: Action, task_vars: TaskVariables) -> None:
+    """Raise RankzeroError for an option of role launch that has another type than the role declares."""
+    template = action._templar.template  # pylint: disable=protected-access
+    given = {name: template(task_vars[name]) for name in TYPES if name in task_vars}
+    for message in ArgumentSpecValidator(TYPES).validate(given).error_messages:
+        name = next((name for name in given if f"'{name}'" in message), "")
+        raise RankzeroError(f"{name or 'role launch'}: {given.get(name)!r} is not a {TYPES[name]['type']}: {message}")
 
 
 def tell_localhost(playbook: str | None, extra: JsonObject, task_vars: TaskVariables) -> None:

@@ -36,6 +36,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.earlier import LaunchesOfNames
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import CompiledTemplates
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
@@ -58,6 +59,7 @@ class LaunchAction(Action):
         self._kept = plain(self._templar.template(given)) if given else None
         self._snapshots = Snapshots()
         self._launches = LaunchesOfNames(self._answer)
+        CompiledTemplates.lasting = True
         return result
 
     def given(self, *allowed: str) -> Parameters:

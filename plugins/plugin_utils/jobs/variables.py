@@ -29,6 +29,17 @@ SETTINGS = (
     "launch_wait_timeout",
     "launch_logs_dest",
 )
+#: The types of the options of role launch. The playbook train checks them with its other variables, in the place of a
+#: task that Ansible would insert.
+TYPES: Mapping[str, Mapping[str, str]] = {
+    "launch_cluster": {"type": "dict"},
+    "launch_overrides": {"type": "dict"},
+    "launch_relaunch": {"type": "str"},
+    "launch_explain": {"type": "bool"},
+    "launch_wait": {"type": "bool"},
+    "launch_wait_timeout": {"type": "int"},
+    "launch_logs_dest": {"type": "path"},
+}
 EVERYWHERE = ("cluster", "slurm_cluster", "launch_cluster", *SETTINGS, DECLARED)
 SELECTION = ("launch_name", "key", "generation", "job_id", "run_dir")
 JOB = ("job", "launch_job")

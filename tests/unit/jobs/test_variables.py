@@ -13,9 +13,11 @@ import pytest
 from ansible.vars.reserved import is_reserved_name
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import check_types
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import (
     EVERYWHERE,
     PLAYBOOKS,
+    TYPES,
     known_names,
     refuse_unknown,
 )
@@ -91,6 +93,37 @@ def test_the_options_of_a_role_are_variables_of_its_playbook() -> None:
         prefixed = {name for name in declared if name.startswith(f"{role}_")} - set(EVERYWHERE)
         missing += [f"{role} has no {name}" for name in prefixed - options]
     assert not missing, missing
+
+
+def test_the_playbook_train_checks_the_types_that_the_role_declares() -> None:
+    options = load_yaml("roles/launch/meta/argument_specs.yml")["argument_specs"]["main"]["options"]
+    declared = {name: {"type": option["type"]} for name, option in options.items() if option["type"] != "raw"}
+    assert declared == TYPES
+
+
+class _Action:
+    """An action that templates nothing."""
+
+    class _templar:
+        @staticmethod
+        def template(value: object) -> object:
+            return value
+
+
+def test_an_option_of_the_role_with_another_type_is_refused() -> None:
+    action: Any = _Action()
+    right = {
+        "launch_wait": "no",
+        "launch_wait_timeout": "60",
+        "launch_cluster": {},
+        "launch_explain": True,
+        "x": object(),
+    }
+    check_types(action, right)
+    for name, value in (("launch_wait", "perhaps"), ("launch_wait_timeout", "an hour"), ("launch_cluster", ["a"])):
+        with pytest.raises(RankzeroError, match=f"^{name}: .* is not a ") as raised:
+            check_types(action, {**right, name: value})
+        assert repr(value) in raised.value.message
 
 
 @pytest.mark.parametrize(

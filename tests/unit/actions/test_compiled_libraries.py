@@ -1,0 +1,44 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Under Ansible, Python's own loader imports the libraries, so that they are compiled once and not in every command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.repository import ROOT
+
+#: Imports as ansible-playbook does, and says which loader each module has.
+IMPORTS = """
+import json, sys
+from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
+_AnsibleCollectionFinder(paths=[sys.argv[1]])._install()
+import ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render
+import ansible_collections.rankzero.slurm.plugins.module_utils.report.listing
+name = "ansible_collections.rankzero.slurm.plugins."
+print(json.dumps({key[len(name):]: [type(module.__spec__.loader).__name__, module.__spec__.cached]
+                  for key, module in sys.modules.items() if key.startswith(name)}))
+"""
+
+
+def test_ansible_compiles_no_library(tmp_path: Path) -> None:
+    place = tmp_path / "ansible_collections" / "rankzero"
+    place.mkdir(parents=True)
+    (place / "slurm").symlink_to(ROOT)
+    argv = [sys.executable, "-c", IMPORTS, str(tmp_path)]
+    environment = {"PYTHONPYCACHEPREFIX": str(tmp_path / "compiled"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path)
+    loaders = json.loads(done.stdout)
+    own = {name for name, (loader, _cached) in loaders.items() if loader == "SourceFileLoader"}
+    assert own >= {
+        "plugin_utils.jobs.render",
+        "plugin_utils.jobs",
+        "module_utils.spec.job",
+        "module_utils.report.listing",
+    }
+    assert set(loaders) - own == {"module_utils", "plugin_utils"}
+    assert all(Path(loaders[name][1]).is_file() for name in own)
