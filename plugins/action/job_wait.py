@@ -249,11 +249,12 @@ class ActionModule(Action):
         summary_at = time.monotonic()
         summary = ""
         python = interpreter(self, self._task_vars)
+        pause = 0.0
         while not waits.done:
             now = time.monotonic()
             ask = waits.ask_queue(now)
             marker = f"@@rankzero-{secrets.token_hex(8)}"
-            targets = waits.targets(now)
+            targets = waits.targets(now, asks=ask)
             script = poll_script(
                 targets,
                 marker=marker,
@@ -262,6 +263,7 @@ class ActionModule(Action):
                 ask_queue=ask,
                 jobs=waits.jobs(),
                 budget=self._options["queue_budget"],
+                hold=0.0 if ask else pause,
             )
             answer, round_trip = self._asked(script, screens[0].say)
             polls += 1
@@ -272,6 +274,7 @@ class ActionModule(Action):
                 if view.untrusted:
                     raise RankzeroError(view.untrusted)
             now = time.monotonic()
+            waits.looked(now)
             for index, event in waits.feed(seen, now):
                 screens[index].events([event])
                 if event.kind == "stalled":
@@ -292,8 +295,12 @@ class ActionModule(Action):
             left = None if deadline is None else deadline - time.monotonic()
             if waits.done or (left is not None and left <= 0):  # type: ignore[redundant-expr]  # feed has changed it
                 break
-            delay = waits.delay(round_trip)
-            time.sleep(delay if left is None else min(delay, left))
+            pause = waits.delay(max(0.0, round_trip - seen.held))
+            pause = pause if left is None else min(pause, left)
+            # A queue that was called in vain is not called again at once.
+            if not (waits.holds() and seen.whole) or (ask and waits.ask_queue(now)):
+                time.sleep(pause)
+                pause = 0.0
         for screen in screens:
             if isinstance(screen, Progress):
                 screen.flush()

@@ -7,7 +7,10 @@ This is the remote part of a poll (poll.py); its source is sent with the poll. N
 the artifact is checked by this release's checker (runtime/artifact/outcome.py), whose source is sent as well. Each part
 of the output begins with the marker and one of: `run I`; `file I NAME`, then the text on the next lines; `proven I`;
 `preflight I NODES`; `staging I KIND DONE NODES BYTES`; `log I ATTEMPT START SIZE`, then the bytes; `untrusted I`, then
-the reason.
+the reason; `state I WORD`; `held SECONDS`; at last `end`.
+
+A look that may wait first asks twice a second whether a run directory has changed. That opens one folder and reads no
+file.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ import json
 import os
 import resource
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
@@ -30,24 +34,63 @@ MOST_BYTES = 64 << 20
 # The preflight writes these in addition to one file for each node.
 NOT_OF_NODES = frozenset({"exchange.json", "unfit.json"})
 JUDGE_SECONDS = 60
+# How often (seconds) a look that waits asks whether anything has changed.
+PAUSE = 0.5
 
 
 def main(request: Mapping[str, Any], checker: Any, out: IO[bytes]) -> None:
     """Look at every target of `request` and print the results to `out`.
 
-    request: {"marker", "log_bytes", "whole_bytes", "targets": [{"run_dir", "attempt", "offset", "log", "whole",
-    "artifact"}]}. `checker`: the module runtime/artifact/outcome.py, or None where no artifact is to be checked.
+    request: {"marker", "log_bytes", "whole_bytes", "hold", "targets": [{"run_dir", "attempt", "offset", "log", "whole",
+    "artifact", "state"}]}. `hold`: wait up to this many seconds until a target has another `state`. `checker`: the
+    module runtime/artifact/outcome.py, or None where no artifact is to be checked.
     """
+    held = _await_change(request["targets"], request["hold"]) if request["hold"] else 0.0
+    out.write(f"{request['marker']} held {held:.3f}\n".encode())
     if checker is not None:
         _soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (JUDGE_SECONDS, hard))
     for index, target in enumerate(request["targets"]):
         answer = _Answer(index, request["marker"], out)
+        # Before reading: what is written meanwhile is another state.
+        state = state_of(target)
+        answer.say("state", words=f" {state}" if state else "")
         try:
             _look(_Place(target["run_dir"]), answer, target, request, checker)
         except Untrusted as error:
             answer.say("untrusted", error.message)
         out.flush()
+    out.write(f"{request['marker']} end\n".encode())
+    out.flush()
+
+
+def _await_change(targets: Sequence[Mapping[str, Any]], seconds: float) -> float:
+    """Wait until a target has another state than the last look found, at most `seconds`. Returns how long it took."""
+    began = time.monotonic()
+    while True:
+        left = began + seconds - time.monotonic()
+        if left <= 0 or any(state_of(target) != target["state"] for target in targets):
+            return time.monotonic() - began
+        time.sleep(min(PAUSE, left))
+
+
+def state_of(target: Mapping[str, Any]) -> str:
+    """Return a word that changes when a file in the run directory is created or replaced, or the artifact changes.
+
+    The folder is opened, because a network file system then asks its server for the current time of change.
+    """
+    words: list[int] = []
+    try:
+        folder = os.open(target["run_dir"], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            words.append(os.fstat(folder).st_ctime_ns)
+        finally:
+            os.close(folder)
+        if target["artifact"]:
+            words.append(os.lstat(os.path.join(target["run_dir"], target["artifact"])).st_ctime_ns)
+    except OSError:
+        pass
+    return ".".join(map(str, words))
 
 
 class _Place:

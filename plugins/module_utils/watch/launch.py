@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Watch a launch: a pure state machine that turns polls into events and decides when to poll again.
 
-The files that the job writes are read about every second. squeue is called at growing intervals while the files show
-progress (a site allows about four queries a minute over long periods).
+The files that the job writes are read when the job has written one that decides something, else every LOOK seconds.
+squeue is called at growing intervals while the files show progress (a site allows about four queries a minute over long
+periods).
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ SETTLE = 5
 CLOSING = 60
 # How long (seconds) the job must be missing from a queue that answers.
 ABSENT = 3
+# The longest time (seconds) between two looks at the files of a job.
+LOOK = 5.0
+# The same when the job seems to be over.
+LAST_LOOKS = 1.0
 # The delay (seconds) before the next try when this minute's queries are used up.
 SPENT = 5.0
 # The longest line of a log on the screen, in characters.
@@ -100,7 +105,8 @@ class Watch:
     def target(self) -> Target:
         """What the next poll should read."""
         all_lines, looked_for = self.pattern is not None, "" if self.proven else self.artifact
-        return Target(self.run_dir, self.job_id, self._log_attempt, self._offset, self.log, all_lines, looked_for)
+        place = self.run_dir, self.job_id, self._log_attempt, self._offset, self.log
+        return Target(*place, all_lines, looked_for, self._view.state)
 
     @property
     def rank(self) -> int:
@@ -332,12 +338,10 @@ class Watch:
         return status.outcome is not None or never_ran or ended_for >= self.outcome_grace
 
     def _schedule(self, poll: Poll, now: float, view: View) -> None:
-        """Choose the next times: files at least every second while the job runs, squeue at growing intervals."""
-        running = self._attempt is not None and (self.record is None or not self.record.pending)
-        ceiling = min(1.0, self.poll_max) if running else min(5.0, self.poll_max)
-        self._delay = min(max(self._delay * 1.3, self.poll_min), ceiling)
-        # At a sign of the end, call squeue soon.
+        """Choose the next times, at growing intervals. At a sign of the end, look and call squeue soon."""
         urgent = view.outcome is not None or self._ended_since is not None or self._absent_since is not None
+        ceiling = min(LAST_LOOKS if urgent else LOOK, self.poll_max)
+        self._delay = min(max(self._delay * 2, self.poll_min), ceiling)
         if poll.asked:
             longer = self._queue_delay * 1.5
             self._queue_delay = min(max(longer, self.poll_min), min(1.0, self.poll_max) if urgent else self.poll_max)

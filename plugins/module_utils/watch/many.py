@@ -19,6 +19,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import P
 
 # Run directories of one poll: the shell text stays well below the limit of one argument of a command (128 KiB).
 BATCH = 48
+# At most this many launches: the cluster waits for a change in one of their run directories. For more, the controller
+# waits between polls.
+HELD = 8
 # How often (seconds) the folder of a pending launch is read.
 IDLE = 60.0
 
@@ -41,12 +44,16 @@ class Waits:
         """Whether all jobs have ended."""
         return not self.left
 
-    def targets(self, now: float) -> list[Target]:
-        """What the next poll should read; its views come in this order."""
+    def targets(self, now: float, *, asks: bool = False) -> list[Target]:
+        """What the next poll should read; its views come in this order. `asks`: the poll calls squeue, so what was read
+        just before is not read again.
+        """
         left = self.left
 
         def due(index: int) -> bool:
             looked = self._looked.get(index)
+            if asks and looked is not None and self.watches[index].rank and now - looked < self.watches[index].delay():
+                return False
             return looked is None or len(left) == 1 or self.watches[index].rank < 2 or now - looked >= IDLE
 
         order = sorted(filter(due, left), key=lambda index: (self.watches[index].rank, self._looked.get(index, -1.0)))
@@ -76,6 +83,18 @@ class Waits:
     def delay(self, round_trip: float = 0.0) -> float:
         """Seconds until the next poll: the shortest delay of all watches."""
         return min((self.watches[index].delay(round_trip) for index in self.left), default=0.0)
+
+    def holds(self) -> bool:
+        """Whether the cluster can wait for the next change, because only a few launches are left and none of them seems
+        to be over.
+        """
+        left = self.left
+        return len(left) <= HELD and all(self.watches[index].rank for index in left)
+
+    def looked(self, now: float) -> None:
+        """Record that the run directories of the last poll were read at `now`, after the cluster had waited."""
+        for index in self._batch:
+            self._looked[index] = now
 
     def summary(self) -> str:
         """ "3 of 10 over, 5 running, 2 waiting", for a line among the events of single launches."""

@@ -51,7 +51,7 @@ class Target:
 
     `log`: the name of the log in the attempt's folder; empty selects the one that the job names (rank 0's). `whole`:
     read on from `offset` and skip nothing; otherwise, of more new bytes than one poll returns, only the newest.
-    `artifact`: the path of the artifact, where it is to be checked.
+    `artifact`: the path of the artifact, where it is to be checked. `state`: that of the last poll, as it returned it.
     """
 
     run_dir: str
@@ -61,6 +61,7 @@ class Target:
     log: str = ""
     whole: bool = False
     artifact: str = ""
+    state: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,8 @@ class View:
     """What one poll read of one target.
 
     `untrusted`: why nothing in its run directory is trusted. `preflight`: before the ranks start, the number of nodes
-    that were checked. `staging`: what is being copied to nodes that do not see it.
+    that were checked. `staging`: what is being copied to nodes that do not see it. `state`: a word that changes when
+    the job writes a file that decides something.
     """
 
     exists: bool = False
@@ -100,6 +102,7 @@ class View:
     untrusted: str = ""
     preflight: int | None = None
     staging: Staging | None = None
+    state: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class Poll:
     """One poll. `asked`: squeue ran. `silent`: squeue's error text if it failed. `queue`: its rows by job id.
 
     `spent`: squeue was due, but the queries of this user and host for this minute are used up. `whole` is False when
-    the connection cut the output short: then nothing in it may be used.
+    the connection cut the output short: then nothing in it may be used. `held`: how long (seconds) it waited for news.
     """
 
     whole: bool
@@ -117,6 +120,7 @@ class Poll:
     views: tuple[View, ...] = ()
     warnings: tuple[str, ...] = ()
     spent: bool = False
+    held: float = 0.0
 
 
 def _scrub_line() -> str:
@@ -136,22 +140,25 @@ def poll_script(
     log_bytes: int = LOG_BYTES,
     jobs: Sequence[str] | None = None,
     budget: int = 0,
+    hold: float = 0.0,
 ) -> str:
     """The POSIX shell text of one poll. `marker` is an unguessable word that separates the parts of its output.
 
     `program`: the source of glance.py as it is sent; `python` runs it. `jobs`: the ids to pass to squeue, by default
     those of the targets; if they are too many for one command, all jobs of the user are listed. `budget`: the maximum
-    of queries a minute; 0 sets no limit.
+    of queries a minute; 0 sets no limit. `hold`: wait up to this many seconds for a change before reading.
+
+    A poll that does not call squeue is a single process: the shell becomes Python.
     """
     quote = shlex.quote
     lines = [
         f"PATH=$PATH:{':'.join(EXTRA_PATH)}",
-        _scrub_line(),
         "LC_ALL=C SLURM_TIME_FORMAT=%s",
         "export PATH LC_ALL SLURM_TIME_FORMAT",
         f"m={quote(marker)}",
     ]
     if ask_queue:
+        lines.insert(1, _scrub_line())
         lines += [counted.shell(budget)] if budget else ["over="]
         lines.append(f"t=; command -v timeout >/dev/null 2>&1 && t='timeout {SQUEUE_TIMEOUT}'")
         ids = list(dict.fromkeys(jobs if jobs is not None else [target.job_id for target in targets]))
@@ -171,10 +178,15 @@ def poll_script(
         "marker": marker,
         "log_bytes": log_bytes,
         "whole_bytes": max(log_bytes, WHOLE_LOG_BYTES),
+        "hold": hold,
         "targets": [asdict(target) for target in targets],
     }
-    lines += [f"{quote(python)} -I - {quote(json.dumps(request))} <<'RANKZERO'", program.rstrip("\n"), "RANKZERO"]
-    lines.append('printf "%s end\\n" "$m"')
+    look = f"{quote(python)} -I -c {quote(program)} {quote(json.dumps(request))}"
+    if ask_queue:
+        lines += [look] if targets else []
+        lines.append('printf "%s end\n" "$m"')
+    else:
+        lines.append(f"exec {look}")
     return "\n".join(lines)
 
 
@@ -183,7 +195,7 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
     parts = text.replace("\r\n", "\n").split(f"{marker} ")
     views: list[dict[str, Any]] = [{} for _index in range(count)]
     complete = asked = spent = False
-    silent = ""
+    silent, held = "", 0.0
     queue: dict[str, JobRecord] = {}
     warnings: list[str] = []
     for part in parts[1:]:
@@ -195,6 +207,10 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
             complete = True
         elif words[:1] == ["spent"]:
             spent = True
+        elif words[:1] == ["held"]:
+            held = float(words[1])
+        elif words[:1] == ["state"]:
+            views[int(words[1])]["state"] = "".join(words[2:])
         elif words[:1] == ["untrusted"]:
             views[int(words[1])]["untrusted"] = body
         elif words[:1] == ["proven"]:
@@ -222,7 +238,7 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
         elif words[:1] == ["log"]:
             index, attempt, start, size = map(int, words[1:5])
             views[index]["log"] = LogChunk(attempt, start, size, body)
-    return Poll(complete, asked, silent, queue, tuple(View(**view) for view in views), tuple(warnings), spent)
+    return Poll(complete, asked, silent, queue, tuple(View(**view) for view in views), tuple(warnings), spent, held)
 
 
 def _parse_queue(rc: int, body: str, *, steps: bool) -> tuple[str, dict[str, JobRecord], list[str]]:

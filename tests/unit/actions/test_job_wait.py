@@ -21,6 +21,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS
 
 RUN = "/state/runs/gpt/0123456789abcdef/1"
 STARTED = {"job_id": "7", "attempt": 0, "nodes": ["node01"]}
@@ -43,6 +45,10 @@ def known(**more: Any) -> dict[str, Any]:
     }
 
 
+_ROW = {"JobArrayID": "7", "State": "RUNNING", "Reason": "None", "Name": ".".join(RUN.split("/")[-3:])}
+RUNNING = parse.FIELD.join((dict.fromkeys(SQUEUE_COLUMNS, "N/A") | _ROW).values()) + parse.RECORD
+
+
 class Bench:
     """An action whose connection answers what a test says, on a clock that only sleeping moves."""
 
@@ -52,6 +58,7 @@ class Bench:
         self.modules: list[dict[str, Any]] = []
         self.polls: list[Any] = []
         self.asked = 0
+        self.looks: list[float] = []
         self.given: dict[str, Any] = {}
         self.action = job_wait.ActionModule.__new__(job_wait.ActionModule)
         self.action._connection = SimpleNamespace(transport="local")
@@ -80,8 +87,13 @@ class Bench:
         if isinstance(answer, Exception):
             raise answer
         marker = next(shlex.split(line)[0][2:] for line in script.splitlines() if line.startswith("m="))
-        parts = [f"{marker} run 0"]
-        for name, content in answer.items():
+        _head, begins, rest = script.partition('\'{"marker"')
+        request = json.loads(shlex.split(begins + rest)[0]) if begins else {"hold": 0, "targets": []}
+        self.now += request["hold"]
+        self.looks += [self.now] * bool(request["targets"])
+        queue = [f"{marker} queue 0\n{RUNNING}"] if "squeue" in script else []
+        parts = [*queue, f"{marker} held {request['hold']}"] + [f"{marker} run 0"] * bool(request["targets"])
+        for name, content in answer.items() if request["targets"] else ():
             parts.append(f"{marker} file 0 {name}\n{json.dumps(content)}")
         return {"stdout": "\n".join([*parts, f"{marker} end\n"]), "rc": 0}
 
@@ -139,6 +151,19 @@ def test_the_deadline_is_kept_and_does_not_fail(monkeypatch: pytest.MonkeyPatch)
     assert not result.get("failed") and result["completed"] is False
     assert result["message"] == "not finished after 30 s (wait_timeout); the job continues: running on node01"
     assert bench.now == pytest.approx(1030.0)
+
+
+def test_files_are_looked_at_every_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench(monkeypatch, wait_timeout=300)
+    bench.polls = [{"started.json": STARTED}]
+    bench.modules = [known()]
+    result = bench.run()
+    gaps = [after - before for before, after in zip(bench.looks, bench.looks[1:])]
+    # It begins with short gaps, because most jobs that fail do so at once. The last gap ends at the deadline.
+    assert min(gaps[5:-1]) >= 5.0, gaps
+    assert len(bench.looks) <= 300 / 5 + 5
+    # Each look is one command, and squeue is called at most every ten seconds.
+    assert result["polls"] <= len(bench.looks) + 300 / 10 + 8
 
 
 def test_what_is_over_or_never_began_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +274,7 @@ def test_a_wait_says_who_holds_the_job_up(monkeypatch: pytest.MonkeyPatch, answe
     """None: the diagnosis finds the rank. Otherwise it finds nothing or fails, and the wait goes on."""
     bench = Bench(monkeypatch)
     success = {"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}}
-    bench.polls = [*[{"started.json": STARTED}] * 400, success]
+    bench.polls = [*[{"started.json": STARTED}] * 120, success]
     why = {"standstill": {"message": "rank 5 on node03 sleeps\x1b[2J; 7 other ranks wait in all_reduce #812"}}
     calls: list[str] = []
 

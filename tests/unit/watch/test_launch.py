@@ -223,16 +223,17 @@ def test_the_first_line_of_a_skipped_part_is_not_trusted() -> None:
     assert watch.feed(seen(asked=False, log=LogChunk(0, 500, 520, "step 12\n")), 0.0) == []
 
 
-def test_polls_are_frequent_while_it_runs_and_squeue_is_rare() -> None:
+def test_looks_and_squeue_become_rare_while_it_runs() -> None:
     watch = Watch(RUN, "7", poll_min=0.5, poll_max=10)
     now, asked = 0.0, 0
     while now < 120:
         ask = watch.ask_queue(now)
         asked += ask
         watch.feed(seen(record(), started=STARTED) if ask else seen(asked=False, started=STARTED), now)
-        assert watch.delay() <= 1.0
         now += watch.delay()
-    assert asked <= 20
+    assert watch.delay() == 5.0 and asked <= 20
+    watch.feed(seen(asked=False, started=STARTED, outcome={"attempt": 0, "success": False}), now)
+    assert watch.delay() == 1.0, "it may be over"
     assert watch.delay(round_trip=2.0) == 8.0
 
 

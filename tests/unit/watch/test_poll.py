@@ -17,6 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch import budget
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch import glance as glance_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import (
     LogChunk,
@@ -124,9 +125,10 @@ def test_the_copying_to_nodes_is_seen_until_the_ranks_start(run_dir: Path) -> No
 
 def test_an_empty_or_missing_place_is_no_error(tmp_path: Path) -> None:
     assert poll(Target(str(tmp_path / "gone"), "7")).views == (View(),)
-    assert poll(Target(str(tmp_path), "7")).views == (View(exists=True),)
-    (tmp_path / "started.json").write_text("{ torn")
-    assert poll(Target(str(tmp_path), "7")).views == (View(exists=True),)
+    for write in (lambda: None, lambda: (tmp_path / "started.json").write_text("{ torn")):
+        write()
+        (view,) = poll(Target(str(tmp_path), "7")).views
+        assert view == View(exists=True, state=view.state)
 
 
 def fake_squeue(folder: Path, body: str, rc: int = 0) -> str:
@@ -305,3 +307,55 @@ def test_a_terminal_between_does_no_harm(run_dir: Path) -> None:
     (run_dir / "started.json").write_text('{"attempt": 0}\n')
     output = shell(script_of([Target(str(run_dir), "7")], ask_queue=False))
     assert parse_poll("banner\r\n" + output.replace("\n", "\r\n"), 1, MARKER).views[0].started == {"attempt": 0}
+
+
+def test_a_look_without_squeue_is_one_process(tmp_path: Path, run_dir: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho $$ > "${0%/*}/pid"\n')
+    python.chmod(0o755)
+    script = script_of([Target(str(run_dir), "7", artifact="work/out")], ask_queue=False, python=str(python))
+    # No other command can be started: there is none on the path.
+    started = subprocess.Popen(["/bin/sh", "-c", script], env={"PATH": "/nowhere"}, stderr=subprocess.PIPE, text=True)
+    _output, complaints = started.communicate()
+    assert (started.returncode, complaints) == (0, "")
+    assert int((tmp_path / "pid").read_text()) == started.pid, "the shell became Python"
+
+
+def test_what_is_not_looked_at_starts_no_python(run_dir: Path) -> None:
+    assert "python" not in script_of([], ask_queue=True, jobs=["7"])
+
+
+@pytest.mark.parametrize("name", ["claim", "started.json", "outcome.json"])
+def test_a_look_waits_until_the_job_writes_something(run_dir: Path, name: str) -> None:
+    before = poll(Target(str(run_dir), "7"))
+    assert before.held == 0 and before.whole
+    target = Target(str(run_dir), "7", state=before.views[0].state)
+    unchanged = parse_poll(shell(script_of([target], ask_queue=False, hold=0.2)), 1, MARKER)
+    assert unchanged.held >= 0.2 and unchanged.views[0].state == before.views[0].state
+    script = script_of([target], ask_queue=False, hold=60.0)
+    waiting = subprocess.Popen(["/bin/sh", "-c", script], env={"PATH": os.environ["PATH"]}, stdout=subprocess.PIPE)
+    (run_dir / f".{name}").write_text("1 lab 8\n" if name == "claim" else '{"attempt": 0}')
+    (run_dir / f".{name}").rename(run_dir / name)
+    found = parse_poll(waiting.communicate()[0].decode(), 1, MARKER)
+    assert found.held < 60 and found.views[0].state != before.views[0].state
+    view = found.views[0]
+    assert [view.claim, view.started, view.outcome].count(None) == 2
+
+
+def test_a_look_that_waits_opens_one_folder_at_a_time_and_no_file(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run_dir / "outcome.json").write_text("{}")
+    target = {"run_dir": str(run_dir), "artifact": "work/out"}
+    target["state"] = glance_module.state_of(target)
+    opened: list[str] = []
+    now = [0.0]
+    open_ = os.open
+    monkeypatch.setattr(os, "open", lambda path, flags: opened.append(path) or open_(path, flags))
+    monkeypatch.setattr(glance_module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(glance_module.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    assert glance_module._await_change([target], 5.0) == 5.0
+    assert set(opened) == {str(run_dir)} and len(opened) <= 5.0 / glance_module.PAUSE + 1
+    (run_dir / "work").mkdir()
+    (run_dir / "work" / "out").write_text("1")
+    assert glance_module._await_change([target], 5.0) == 0.0
