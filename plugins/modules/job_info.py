@@ -163,6 +163,14 @@ launches:
     source:
       description: Which command knew the job, V(squeue), V(scontrol) or V(sacct); null where none did.
       type: str
+      left_out:
+        description:
+          - Names of the fields of which values are missing. Of more than 20 launches, each is returned with at most
+            4 KiB. Values of the artifact are left out first, then old events and attempts. Select fewer launches to
+            get all.
+        returned: if values are missing
+        type: list
+        elements: str
 omitted:
   description: Number of launches that O(limit) left out.
   returned: success
@@ -190,6 +198,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.listing import listing
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.running import progress
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_list import job_info
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -212,7 +221,8 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     lines = listing(info["launches"], now) or [info.get("message", "")]
     if info["omitted"]:
         lines.append(f"{info['omitted']} older launches are not shown (limit {module.params['limit']}; 0 shows all)")
-    return {"changed": False, **info, "lines": lines, "warnings": slurm.notes}
+    launches = bounded(info["launches"])
+    return {"changed": False, **info, "launches": launches, "lines": lines, "warnings": slurm.notes}
 
 
 def main() -> None:

@@ -122,6 +122,8 @@ RETURN = r"""
 launches:
   description:
     - With O(run_dirs), one element per launch with the fields below. The other values then summarise all launches.
+    - Of more than 20 launches, each is returned with at most 4 KiB. C(left_out) then names the fields of which values
+      are missing. M(rankzero.slurm.job_info) returns all of a single launch.
   returned: with O(run_dirs)
   type: list
   elements: dict
@@ -305,6 +307,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.final import p
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.artifact import proof_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import choice_made, chosen_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
@@ -334,7 +337,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     counts = {"waited": 0.0, "polls": 0, "slurm_commands": slurm.commands, "warnings": slurm.notes}
     if module.params["run_dirs"] is None:
         return {"changed": False, **results[0], **counts, "choice": choice_made(module.params, runs[0])}
-    return {"changed": False, "launches": results, **counts}
+    return {"changed": False, "launches": bounded(results), **counts}
 
 
 def main() -> None:
