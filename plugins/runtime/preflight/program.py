@@ -52,17 +52,26 @@ def identity(python, imports):
     return [boot, program, status.st_mtime_ns, status.st_size, list(imports)]
 
 
-def probed(python, imports, path):
-    """`versions`, and whether an earlier attempt of this run had asked this node already. No failure is kept."""
+def probed(python, imports, known=None):
+    """`versions`, and what the next attempt may take over. `known`: that of the attempt before. No failure is kept."""
     asked = identity(python, imports)
-    known = load(path) if path and asked else None
-    if known and known["asked"] == asked:
-        return known["versions"], known["torch"], None, True
+    if known and asked and known.get("asked") == asked:
+        return known["versions"], known["torch"], None, known
     columns, torch, trouble = versions(python, imports)
-    if path and asked and trouble is None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        publish(path, {"asked": asked, "versions": columns, "torch": torch})
-    return columns, torch, trouble, False
+    answer = {"asked": asked, "versions": columns, "torch": torch} if asked and trouble is None else None
+    return columns, torch, trouble, answer
+
+
+def answer_before(folder, name):
+    """What the attempt before this one learned from this node's Python; None where it did not ask it. `folder`: that of
+    this attempt.
+    """
+    above, attempt = os.path.split(folder)
+    if not attempt.isdigit() or attempt == "0":
+        return None
+    report = load(os.path.join(above, str(int(attempt) - 1), name + ".json"))
+    known = report.get("probed") if isinstance(report, dict) else None
+    return known if isinstance(known, dict) and {"asked", "versions", "torch"} <= set(known) else None
 
 
 def images_of(runtime):
@@ -177,7 +186,7 @@ class Report:
 
     def __init__(self):
         self.columns, self.problems, self.ailments = {}, [], []
-        self.versions, self.torch, self.remembered = {}, False, False
+        self.versions, self.torch, self.remembered, self.probed = {}, False, False, None
 
     def check(self, column, fine, problem):
         self.columns[column] = "ok" if fine else "missing"
@@ -190,12 +199,13 @@ class Report:
 
     def document(self):
         columns = {**self.columns, **self.versions, **({"probe": "remembered"} if self.remembered else {})}
-        return {"columns": columns, "problems": self.problems, "ailments": self.ailments, "torch": self.torch}
+        kept = {"probed": self.probed} if self.probed else {}
+        return {"columns": columns, "problems": self.problems, "ailments": self.ailments, "torch": self.torch, **kept}
 
 
 def examine(arguments, own, lacks=(), memory=None):
-    """The document that this node reports. What it lacks is looked at once it is there. `memory`: where an earlier
-    attempt of this run left the import probe's answer.
+    """The document that this node reports. What it lacks is looked at once it is there. `memory`: the import probe's
+    answer in the attempt before.
     """
     report = Report()
     examine_software(report, arguments, lacks, memory)
@@ -220,7 +230,8 @@ def examine_software(report, arguments, lacks, memory):
     else:
         # Where the node can look into the container it does, and only there: an environment may not fit the node.
         imports = [] if arguments.enter else arguments.imports.split()
-        report.versions, report.torch, trouble, report.remembered = probed(arguments.python, imports, memory)
+        report.versions, report.torch, trouble, report.probed = probed(arguments.python, imports, memory)
+        report.remembered = memory is not None and report.probed is memory
         report.check("env", trouble is None, f"environment: {trouble}")
         if arguments.sealed and trouble is None:
             report.columns["env"] = "made" if os.environ.get("RANKZERO_PACKAGES") else "sealed"
@@ -291,7 +302,7 @@ def node(arguments):
     heads = names[: max(1, len(names) - arguments.wanted + 1)]
     if name in heads:
         publish(os.path.join(arguments.folder, HEADS, name + ".addresses"), own)
-    memory = os.path.join(os.path.dirname(arguments.folder), "remembered", name + ".json")
+    memory = answer_before(arguments.folder, name)
     lacks, sees = lacking(arguments)
     report = {**examine(arguments, own, lacks, memory), "lacks": lacks, "sees": sees}
     report["problems"] += lacks.values()
