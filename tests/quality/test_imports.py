@@ -315,6 +315,7 @@ OPENS_ITSELF = {
     "submit/create.py _write_secrets": "files of secrets that the user names",
     "watch/glance.py _look": "a descriptor that was opened with care",
     "watch/glance.py _logs": "a descriptor that was opened with care",
+    "watch/glance.py state_of": "times only",
     "watch/glance.py _opened": "an artifact in a run of one's own",
     "watch/glance.py _bounded": "a descriptor that was opened with care",
     "run/directory.py _append": "appends, and follows no link",
