@@ -274,7 +274,6 @@ class ActionModule(Action):
                 if view.untrusted:
                     raise RankzeroError(view.untrusted)
             now = time.monotonic()
-            waits.looked(now)
             for index, event in waits.feed(seen, now):
                 screens[index].events([event])
                 if event.kind == "stalled":

@@ -53,7 +53,7 @@ def main(request: Mapping[str, Any], checker: Any, out: IO[bytes]) -> None:
     for index, target in enumerate(request["targets"]):
         answer = _Answer(index, request["marker"], out)
         # Before reading: what is written meanwhile is another state.
-        state = state_of(target)
+        state = state_of(target["run_dir"], target["artifact"])
         answer.say("state", words=f" {state}" if state else "")
         try:
             _look(_Place(target["run_dir"]), answer, target, request, checker)
@@ -69,25 +69,26 @@ def _await_change(targets: Sequence[Mapping[str, Any]], seconds: float) -> float
     began = time.monotonic()
     while True:
         left = began + seconds - time.monotonic()
-        if left <= 0 or any(state_of(target) != target["state"] for target in targets):
+        changed = (state_of(target["run_dir"], target["artifact"]) != target["state"] for target in targets)
+        if left <= 0 or any(changed):
             return time.monotonic() - began
         time.sleep(min(PAUSE, left))
 
 
-def state_of(target: Mapping[str, Any]) -> str:
+def state_of(run_dir: str, artifact: str) -> str:
     """Return a word that changes when a file in the run directory is created or replaced, or the artifact changes.
 
     The folder is opened, because a network file system then asks its server for the current time of change.
     """
     words: list[int] = []
     try:
-        folder = os.open(target["run_dir"], os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        folder = os.open(run_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             words.append(os.fstat(folder).st_ctime_ns)
         finally:
             os.close(folder)
-        if target["artifact"]:
-            words.append(os.lstat(os.path.join(target["run_dir"], target["artifact"])).st_ctime_ns)
+        if artifact:
+            words.append(os.lstat(os.path.join(run_dir, artifact)).st_ctime_ns)
     except OSError:
         pass
     return ".".join(map(str, words))

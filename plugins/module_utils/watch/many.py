@@ -73,6 +73,8 @@ class Waits:
     def feed(self, poll: Poll, now: float, wall: float | None = None) -> list[tuple[int, Event]]:
         """Process one poll of `targets`. Returns (index of the watch, event) in the order of the watches."""
         places = {index: place for place, index in enumerate(self._batch)}
+        # They were read at the end of the poll, which may have waited.
+        self._looked.update(dict.fromkeys(self._batch, now))
         events = []
         for index in self.left:
             if index in places or poll.asked or poll.spent:
@@ -90,11 +92,6 @@ class Waits:
         """
         left = self.left
         return len(left) <= HELD and all(self.watches[index].rank for index in left)
-
-    def looked(self, now: float) -> None:
-        """Record that the run directories of the last poll were read at `now`, after the cluster had waited."""
-        for index in self._batch:
-            self._looked[index] = now
 
     def summary(self) -> str:
         """ "3 of 10 over, 5 running, 2 waiting", for a line among the events of single launches."""

@@ -347,7 +347,7 @@ def test_a_look_that_waits_opens_one_folder_at_a_time_and_no_file(
 ) -> None:
     (run_dir / "outcome.json").write_text("{}")
     target = {"run_dir": str(run_dir), "artifact": "work/out"}
-    target["state"] = glance_module.state_of(target)
+    target["state"] = glance_module.state_of(str(run_dir), "work/out")
     opened: list[str] = []
     now = [0.0]
     open_ = os.open
