@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import shlex
@@ -113,40 +112,6 @@ def test_too_little_room_is_a_problem_and_that_of_tmp_the_nodes_own(
     assert preflight.room("/x", 0)[1] is None
     monkeypatch.undo()
     assert preflight.room("/nowhere/at/all", 1) == ("unknown", "/nowhere/at/all: No such file or directory")
-
-
-def test_an_answer_is_remembered_for_this_boot_and_this_interpreter_only(
-    preflight: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\necho >> {tmp_path}/asked\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
-    attempts = itertools.count()
-
-    def ask(*imports: str) -> tuple[bool, int]:
-        """Whether an attempt takes the answer of the one before, and how often the interpreter was asked so far."""
-        folder = tmp_path / str(next(attempts))
-        folder.mkdir()
-        known = preflight.answer_before(str(folder), "n1")
-        found, torch, trouble, kept = preflight.probed(str(python), list(imports), known)
-        assert (found.get("python") is None) is (trouble is not None)
-        (folder / "n1.json").write_text(json.dumps({"columns": found, "torch": torch, "probed": kept}))
-        return known is not None and kept is known, (tmp_path / "asked").read_text().count("\n")
-
-    assert ask("json") == (False, 1)
-    assert ask("json") == (True, 1)
-    assert ask("json") == (True, 1), "each attempt hands the answer on"
-    assert ask("json", "csv") == (False, 2)
-    (tmp_path / "boot").write_text("another boot\n")
-    monkeypatch.setattr(preflight, "BOOT_ID", str(tmp_path / "boot"))
-    assert ask("json", "csv") == (False, 3)
-    os.utime(python, ns=(1, 1))
-    assert ask("json", "csv") == (False, 4)
-    assert ask("no_such_module_here") == (False, 5)
-    assert ask("json", "csv") == (False, 6), "a failure is not taken over"
-    for damage in ("", "[]", '{"probed": []}', '{"probed": {"asked": 1}}'):
-        (tmp_path / "7" / "n1.json").write_text(damage)
-        assert preflight.answer_before(str(tmp_path / "8"), "n1") is None
 
 
 def container(tmp_path: Path, text: str) -> list[str]:
