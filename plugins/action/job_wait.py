@@ -10,7 +10,7 @@ import secrets
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -283,11 +283,7 @@ class ActionModule(Action):
                     notices.see(waits.watches[index], event)
             if notices:
                 notices.send(now)
-            for screen in screens if len(screens) == 1 else ():
-                if isinstance(screen, Waiting):
-                    screen.look(waits.watches[0])
-                else:
-                    screen.events([])
+            _refresh(screens, waits.watches)
             if len(screens) > 1 and now - summary_at >= SUMMARY_SECONDS and waits.summary() != summary:
                 summary_at, summary = now, waits.summary()
                 display.display(f"{self._host}: {summary}")
@@ -304,6 +300,15 @@ class ActionModule(Action):
             if isinstance(screen, Progress):
                 screen.flush()
         return polls, asked, sum(moment > time.monotonic() - 60 for moment in moments)
+
+
+def _refresh(screens: Screens, watches: Sequence[Watch]) -> None:
+    """Show what a single launch does now, with or without news."""
+    for screen in screens if len(screens) == 1 else ():
+        if isinstance(screen, Waiting):
+            screen.look(watches[0])
+        else:
+            screen.events([])
 
 
 def _pattern(options: dict[str, Any]) -> re.Pattern[str] | None:
