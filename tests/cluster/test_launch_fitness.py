@@ -182,6 +182,8 @@ def test_a_job_requeues_itself_without_the_node_and_asks_no_other_one_twice(site
     wanted = {
         "resources": {"nodes": 2, "exclude": ["node01", "node[05-08]"], "time": "00:10:00"},
         "preflight": {"on_failure": "requeue", "imports": ["json"]},
+        # As on many nodes: srun itself writes what all nodes say to one file.
+        "setup": {"commands": ["export RANKZERO_MANY_NODES=0"]},
     }
     site.launch(site.job("true", name="store"))
     with without_python(lab, "node03"):
@@ -203,3 +205,5 @@ def test_a_job_requeues_itself_without_the_node_and_asks_no_other_one_twice(site
     # What node02 answered in the first attempt holds in the second; node04 is asked for the first time.
     assert [line.split()[0] for line in first[:2]] == ["node02", "node03"]
     assert ["probe=remembered" in line for line in first[:1] + second[:2]] == [False, True, False]
+    assert [path.name for path in (run / "preflight" / "1").glob("*.log")] == ["_tasks.log"]
+    assert any(line.startswith("bound node02,node04 0:cpus=") for line in second), second

@@ -12,7 +12,7 @@ import contextlib
 import os
 import re
 
-LINE = re.compile(r"^(?:\d+: )?\[binding\] task=(\d+) node=(\S+) cpus=(\S+) online=(\S+) gpus=(\S+)$", re.MULTILINE)
+LINE = re.compile(r"^(?: *\d+: )?\[binding\] task=(\d+) node=(\S+) cpus=(\S+) online=(\S+) gpus=(\S+)$", re.MULTILINE)
 
 
 def members(text):
@@ -58,7 +58,7 @@ def unbound():
 
 
 def output(folder):
-    """Everything that the tasks of the preflight step said: a file a node."""
+    """Everything that the tasks of the preflight step said: a file a node, or one for all."""
     texts = []
     for name in sorted(os.listdir(folder)):
         if name.endswith(".log"):

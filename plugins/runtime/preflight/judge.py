@@ -16,6 +16,8 @@ from preflight.network import RDMA
 SLOW_SHARE = 0.5
 COMPARABLE = 3  # with fewer nodes there is no median to be far from
 WORDS_MAX = 300
+# What all tasks said, where srun writes it to one file (preflight_steps.py).
+TOGETHER = "_tasks.log"
 
 
 def last_words(path):
@@ -23,6 +25,20 @@ def last_words(path):
     with open(path, encoding="utf-8", errors="replace") as stream:
         lines = [line.strip() for line in stream if line.strip() and not binding.LINE.match(line.strip())]
     return lines[-1][:WORDS_MAX] if lines else ""
+
+
+def last_words_together(path):
+    """{node: the last line that its tasks said} from the file that srun writes for many nodes."""
+    node_of, words = {}, {}
+    with open(path, encoding="utf-8", errors="replace") as stream:
+        for line in stream:
+            task, _colon, text = line.strip().partition(": ")
+            bound = binding.LINE.match(line.strip())
+            if bound:
+                node_of[task] = bound[2]
+            elif task.isdecimal() and text.strip():
+                words[task] = text.strip()[:WORDS_MAX]
+    return {node_of[task]: text for task, text in words.items() if task in node_of}
 
 
 def reports_of(folder, names):
@@ -34,11 +50,12 @@ def problems_of(arguments, names, reports, short):
     """{node: its problems} of the nodes that are not fit. `short`: binding.shortages."""
     # Listed once: half of the nodes may be silent.
     logs = names_in(arguments.folder) if None in reports.values() else set()
+    together = last_words_together(os.path.join(arguments.folder, TOGETHER)) if TOGETHER in logs else {}
     problems, ended = {}, arguments.ended and f": the preflight's step ended {arguments.ended}"
     for name in names:
         if reports[name] is None:
             log = f"{name}.log"
-            words = last_words(os.path.join(arguments.folder, log)) if log in logs else ""
+            words = last_words(os.path.join(arguments.folder, log)) if log in logs else together.get(name, "")
             silence = f"no report{ended}" if ended else f"no report within {arguments.budget} s"
             problems[name] = [f"no report: {words}" if words else silence]
         elif reports[name]["problems"] or name in short:

@@ -33,6 +33,9 @@ done
 echo "{}" > "$2/heads/$SLURMD_NODENAME.addresses"
 echo "no python3 here"
 exit 78"""
+# On more nodes than this, srun writes what all tasks say to one file, each line with the number of its task. On fewer,
+# each node writes a file of its own.
+MANY_NODES = 64
 _FIRST_TASK = '[ "${SLURM_LOCALID:-0}" = 0 ] || exit 0; '
 _PYTHON = 'python=$(command -v "$RANKZERO_PYTHON" || command -v python3) || exit 78; exec "$python" -B "$@"'
 
@@ -124,8 +127,12 @@ def _places(job: Job, nodes: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
-def _output(job: Job) -> list[str]:
-    return [f"--output={job.preflight.folder}/%N.log", "--open-mode=append"]
+def _output(job: Job, together: str = "_tasks.log") -> list[str]:
+    """The options of srun for what a step says. `together`: the file's name where it is one for all nodes."""
+    folder = job.preflight.folder
+    if len(job.nodes) > job.number("RANKZERO_MANY_NODES", MANY_NODES):
+        return [f"--output={folder}/{together}", "--label", "--open-mode=append"]
+    return [f"--output={folder}/%N.log", "--open-mode=append"]
 
 
 def _words(job: Job, nodes: Sequence[str]) -> list[str]:
@@ -162,7 +169,7 @@ def _further(job: Job, nodes: Sequence[str], words: Sequence[str]) -> int:
     """
     asked = job.preflight
     run = ["/bin/bash", "-c", _FIRST_TASK + _PYTHON, "preflight", *words]
-    return step.run_bounded(job, asked.budget, [*asked.srun, *_places(job, nodes), *_output(job), *run])
+    return step.run_bounded(job, asked.budget, [*asked.srun, *_places(job, nodes), *_output(job, "_steps.log"), *run])
 
 
 def _exchange(job: Job) -> None:

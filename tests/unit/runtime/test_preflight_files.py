@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a preflight leaves for the next attempt."""
+"""The files that a preflight leaves for the next attempt, and those that it does not make on many nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.unit.runtime.harness import runtime_parts
+from tests.unit.runtime.harness import Site, runtime_parts
 
 
 @pytest.fixture(scope="module")
@@ -56,3 +56,12 @@ def test_an_answer_is_remembered_for_this_boot_and_this_interpreter_only(
     for damage in ("", "[]", '{"probed": []}', '{"probed": {"asked": 1}}'):
         (tmp_path / "7" / "n1.json").write_text(damage)
         assert preflight.answer_before(str(tmp_path / "8"), "n1") is None
+
+
+@pytest.mark.parametrize("many", [0, 64])
+def test_on_many_nodes_one_file_takes_what_all_nodes_say(site: Site, many: int) -> None:
+    job = site.job({"resources": {"nodes": 1}, "setup": {"commands": [f"export RANKZERO_MANY_NODES={many}"]}})
+    assert job.finish() == 0, job.log()
+    (path,) = (job.run / "preflight" / "0").glob("*.log")
+    assert path.name == ("_tasks.log" if many == 0 else "%N.log"), "the stand-in for srun takes %N as it is"
+    assert "[binding] task=0 " in path.read_text()

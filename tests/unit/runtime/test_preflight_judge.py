@@ -114,7 +114,7 @@ def test_the_table_as_the_launchers_of_a_course_print_it() -> None:
         "n2 proj=staged env=missing cpus=4",
         "n3 no report within 60 s",
         "unfit n2: environment: ModuleNotFoundError: No module named 'torch'",
-        "unfit n3: no report within 60 s",
+        "unfit n3: no report within 9 s",
     ]
     with runtime_parts("preflight.handout") as handout:
         lines = handout.lines(table, ["n1", "n2", "n3"], {"python", "torch", "transformers", "numpy"})
@@ -217,6 +217,23 @@ def test_of_a_node_that_did_not_report_the_last_words_are_not_what_it_is_bound_t
     report(tmp_path, "n1")
     (tmp_path / "n2.log").write_text("no python3 here\n[binding] task=3 node=n2 cpus=0 online=0-7 gpus=none\n")
     assert judged(tmp_path, "n1,n2")[1]["message"] == "n2: no report: no python3 here"
+
+
+def test_the_last_words_of_many_nodes_are_found_in_one_file(tmp_path: Path) -> None:
+    report(tmp_path, "n1")
+    said = "{} [binding] task={} node={} cpus=0-3 online=0-3 gpus=none\n"
+    lines = [
+        said.format("00:", 0, "n1"),
+        said.format(" 1:", 1, "n1"),
+        said.format("12:", 12, "n2"),
+        "12: no python3 here\n",
+    ]
+    (tmp_path / "_tasks.log").write_text(
+        "srun: a line without a task\n" + "".join(lines) + "00: of n1\n13: of nobody\n"
+    )
+    words, verdict = judged(tmp_path, "n1,n2,n3")
+    assert verdict["message"] == "n2: no report: no python3 here; n3: no report within 9 s"
+    assert any(line.startswith("bound n1 0:cpus=0-3 1:cpus=0-3") for line in words), words
 
 
 def test_of_a_job_on_one_node_only_what_nothing_but_the_node_can_have_is_blamed_on_it(tmp_path: Path) -> None:
