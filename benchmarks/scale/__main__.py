@@ -51,6 +51,8 @@ with open(answer, "w") as stream:
     json.dump(counts, stream)
 sys.exit(code)
 """
+#: As in preflight/preflight_steps.py.
+MANY_NODES = 64
 KINDS = ("opens", "listings", "processes", "connections")
 
 
@@ -85,8 +87,14 @@ class Preflight:
                 (self.folder / f"{name}.json").write_text(report)
             lines = [f"[binding] task={number * self.ranks + rank} node={name} cpus=0-3 online=0-3 gpus=none\n"
                      for rank in range(self.ranks)]  # fmt: skip
-            (self.folder / f"{name}.log").write_text("".join(lines))
+            self.said(name, lines)
         return {kind: statistics.mean(counts[kind] for counts in counted) for kind in KINDS}
+
+    def said(self, name: str, lines: Sequence[str]) -> None:
+        """Write what the tasks of a node said: on many nodes srun labels it, and writes it to one file."""
+        together = len(self.nodes) > MANY_NODES
+        with (self.folder / ("_tasks.log" if together else f"{name}.log")).open("a") as stream:
+            stream.writelines(f"{line.split('=')[1].split()[0]}: {line}" if together else line for line in lines)
 
     def judge(self) -> tuple[dict[str, int], float]:
         """The cost of the first node's judgement of all, and its CPU seconds."""
