@@ -28,7 +28,7 @@ class ActionModule(Action):
             check_extra_variables(self, playbook, extra, task_vars or {})
             if playbook == "train":
                 check_types(self, task_vars or {})
-            tell_localhost(playbook, extra, task_vars or {})
+            tell_localhost(self, playbook, extra, task_vars or {})
         except RankzeroError as error:
             return {"failed": True, "msg": error.message}
         return {"changed": False, "ansible_facts": {CHECKED: True}}

@@ -208,6 +208,9 @@ def surroundings(given: Mapping[str, str], records: str, *, verbose: int = 0) ->
     environment["ANSIBLE_CALLBACKS_ENABLED"] = f"{enabled},{RECORDS}" if enabled else RECORDS
     if not (verbose or given.get("ANSIBLE_STDOUT_CALLBACK") or settings.get("stdout_callback")):
         environment["ANSIBLE_STDOUT_CALLBACK"] = SCREEN
+    if not (given.get("ANSIBLE_PYTHON_INTERPRETER") or settings.get("interpreter_python")):
+        # The same choice as Ansible's default, without a warning in every other command.
+        environment["ANSIBLE_PYTHON_INTERPRETER"] = "auto_silent"
     environment["RANKZERO_RECORDS"] = records
     return environment
 
@@ -230,7 +233,9 @@ def configuration(environment: Mapping[str, str]) -> dict[str, str]:
     defaults = dict(parser["defaults"]) if parser.has_section("defaults") else {}
     folder = os.path.dirname(os.path.abspath(path))
     kept = {
-        name: defaults[name] for name in ("callbacks_enabled", "inventory", "stdout_callback") if defaults.get(name)
+        name: defaults[name]
+        for name in ("callbacks_enabled", "interpreter_python", "inventory", "stdout_callback")
+        if defaults.get(name)
     }
     if defaults.get("collections_path"):
         parts = [os.path.expanduser(part) for part in defaults["collections_path"].split(":")]

@@ -98,6 +98,18 @@ def test_localhost_is_never_taken_silently(tmp_path: Path) -> None:
     assert "runs on localhost" in said and done.returncode == 2
 
 
+@pytest.mark.parametrize("playbook", ["train", "status"])
+def test_a_cluster_that_the_inventory_does_not_know_is_refused(tmp_path: Path, playbook: str) -> None:
+    """Ansible alone says that no host matches, and ends with 0: nobody would notice that nothing was launched."""
+    (tmp_path / "hosts.yml").write_text("slurm_login: {hosts: {alpha: {}, beta: {}}}")
+    words = ["-i", "hosts.yml", f"rankzero.slurm.{playbook}", "-e", "cluster=alfa", "-e", "launch_job=none.yml"]
+    words = words if playbook == "train" else words[:-2]
+    code, output = warm_playbooks.run([str(BIN / "ansible-playbook"), *words], tmp_path, dict(os.environ))
+    assert code == 2, output
+    said = " ".join(output.split())
+    assert "cluster: 'alfa' matches no host" in said and "did you mean alpha?" in said, output
+
+
 def test_the_script_is_written_once_and_shown_as_a_diff(tmp_path: Path, job: dict[str, Any]) -> None:
     target = tmp_path / "kept.sbatch"
     arguments = {"job": job, "path": str(target)}

@@ -170,9 +170,10 @@ def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) ->
     if record is None:
         return f"{job} is gone from Slurm and left no outcome: it failed, or its run directory was changed"
     if status.over:
-        ran = record.start not in (None, record.end) or status.facts.started or status.facts.run.claim()
-        end = "ended without writing its outcome" if ran or record.state != "CANCELLED" else "never started"
-        return f"{job} {end}: {_reason(record)}"
+        if record.state == "CANCELLED" and not steps.is_step(status.job_id):
+            ran = record.start not in (None, record.end) or status.facts.started or status.facts.run.claim()
+            return _reason(record) if ran else f"{job} never started: {_reason(record)}"
+        return f"{job} ended without writing its outcome: {_reason(record)}"
     if record.pending:
         return f"pending: {_reason(record, nodes)}"
     return f"{record.state.lower().replace('_', ' ')} on {record.node_list or 'its nodes'}"

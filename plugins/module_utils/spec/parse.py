@@ -72,7 +72,8 @@ def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
         path = names.get(name) or old_short_names().get(name, name)
         if path not in paths:
             allowed = sorted(names)
-            problems.append(f"override {name}: unknown{t.suggestion(name, allowed)}; short names: {', '.join(allowed)}")
+            known = sorted(path for path in paths if "." in path) if "." in name else allowed
+            problems.append(f"override {name}: unknown{t.suggestion(name, known)}; short names: {', '.join(allowed)}")
             continue
         if name in names and path in lists and isinstance(value, str):
             # `-e exclude=node07` on a command line.

@@ -51,6 +51,8 @@ LAST_LOOKS = 1.0
 SPENT = 5.0
 # The longest line of a log on the screen, in characters.
 LINE_WIDTH = 200
+# How long (seconds) a running job may leave no trace in its run directory before the wait says so.
+UNSEEN = 30.0
 # A new expected start is reported when it moved by at least this much (seconds), or a quarter of the time left if that
 # is more.
 MOVED = 300.0
@@ -94,6 +96,8 @@ class Watch:
     _expected: float | None = None
     _view: View = View()
     _hopeless_since: float | None = None
+    _unseen_since: float | None = None
+    _unseen_told: bool = False
     _silent: bool = False
     _ended_since: float | None = None
     _outcome_since: float | None = None
@@ -136,7 +140,7 @@ class Watch:
         self.preflight, self.staging = view.preflight, view.staging
         clock = time.time() if wall is None else wall
         events = self._follow(view) + self._queue(poll, view, now, clock)
-        events += self._files(view, now) + self._log(view, now) + self._still(now, clock)
+        events += self._files(view, now) + self._log(view, now) + self._still(now, clock) + self._unseen(view, now)
         if view.proven and not self.proven:
             self.proven = True
             events.append(Event("proven", "the artifact is there and valid"))
@@ -245,6 +249,24 @@ class Watch:
         end = self.record.limit if self.record is not None else None
         limit = f"; its time limit ends it in {duration(end - wall)}" if end is not None and end > wall else ""
         return [Event("stalled", f"{news}: it stands still{limit}")]
+
+    def _unseen(self, view: View, now: float) -> list[Event]:
+        """Report once that a running job leaves no trace here: its nodes may write to a folder of their own."""
+        traces = self._attempt is not None or view.claim is not None or view.outcome is not None
+        if traces or self.record is None or self.record.state != "RUNNING":
+            self._unseen_since = None
+            return []
+        self._unseen_since = now if self._unseen_since is None else self._unseen_since
+        if self._unseen_told or now - self._unseen_since < UNSEEN:
+            return []
+        self._unseen_told = True
+        passed = duration(now - self._unseen_since)
+        text = (
+            f"job {self.job_id} has run for {passed} on {self.record.node_list}, and nothing of it can be seen in "
+            f"{self.run_dir}. If the nodes do not share that folder with the login node, the job "
+            "cannot end well: set launch_cluster.state_root to a folder on shared storage, and cancel this job"
+        )
+        return [Event("silent", text)]
 
     def _log(self, view: View, now: float) -> list[Event]:
         """Report the newest line with progress in the log's new bytes, and the first line that matches the pattern."""

@@ -16,6 +16,7 @@ from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import load_job_file
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import (
     DECLARED,
@@ -64,13 +65,21 @@ def check_types(action: Action, task_vars: TaskVariables) -> None:
         raise RankzeroError(f"{name or 'role launch'}: {given.get(name)!r} is not a {TYPES[name]['type']}: {message}")
 
 
-def tell_localhost(playbook: str | None, extra: JsonObject, task_vars: TaskVariables) -> None:
-    """Warn that a launch runs on this machine because the inventory names no login node."""
+def tell_localhost(action: Action, playbook: str | None, extra: JsonObject, task_vars: TaskVariables) -> None:
+    """Warn that a launch runs on this machine because the inventory names no login node.
+
+    Raises RankzeroError if it would run here because `cluster` matches no host.
+    """
     host, groups = task_vars.get("inventory_hostname"), task_vars.get("groups") or {}
-    if host != "localhost" or groups.get("slurm_login") or "cluster" in extra or playbook == "lab":
+    if host != "localhost" or playbook == "lab":
         return
     sources = ", ".join(map(str, task_vars.get("ansible_inventory_sources") or [])) or "none given"
     others = sorted(set(groups.get("all", [])) - {"localhost"})
+    if "cluster" in extra:
+        _refuse_cluster(action, str(extra["cluster"]), groups, sources)
+        return
+    if groups.get("slurm_login"):
+        return
     looked = f"no host is in the group slurm_login (inventory: {sources}), so this runs on localhost"
     if others:
         display.warning(
@@ -79,6 +88,19 @@ def tell_localhost(playbook: str | None, extra: JsonObject, task_vars: TaskVaria
         )
     else:
         display.display(f"localhost: {looked}; choose a cluster with -i INVENTORY")
+
+
+def _refuse_cluster(action: Action, cluster: str, groups: Mapping[str, Any], sources: str) -> None:
+    """Raise RankzeroError if `cluster` matches no host: then our playbooks run here, to say so."""
+    manager = action._task.get_variable_manager()  # pylint: disable=protected-access  # an action's own, from outside
+    if manager._inventory.get_hosts(cluster):  # pylint: disable=protected-access
+        return
+    known = sorted(groups.get("slurm_login") or set(groups.get("all", [])) - {"localhost"})
+    there = f"its login nodes: {', '.join(known[:8])}" if known else "it has no hosts"
+    raise RankzeroError(
+        f"cluster: {cluster!r} matches no host and no group of the inventory{suggestion(cluster, known)} "
+        f"(inventory: {sources}; {there})"
+    )
 
 
 def _job(job: Any) -> Mapping[str, Any]:

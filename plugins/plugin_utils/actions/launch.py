@@ -261,7 +261,7 @@ class LaunchAction(Action):
         extra = extra_variables(self)
         if not self._task_vars.get(CHECKED):
             check_extra_variables(self, None, extra, self._task_vars)
-            tell_localhost(None, extra, self._task_vars)
+            tell_localhost(self, None, extra, self._task_vars)
         names = {**old_short_names(), **short_names()}
         return {name: plain(extra[name]) for name in (*names, ARGUMENTS, SHORT_ARGUMENTS) if name in extra}
 

@@ -214,6 +214,20 @@ def test_output_is_the_screen_unless_the_user_has_chosen_another(
     assert callback() == "minimal"
 
 
+def test_the_choice_of_a_python_is_not_a_warning(
+    rankzero: Callable[..., int], ansible: Ansible, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "ANSIBLE_PYTHON_INTERPRETER"
+    rankzero("ls")
+    assert ansible.calls()[-1]["env"][name] == "auto_silent"
+    Path("ansible.cfg").write_text("[defaults]\ninterpreter_python = /usr/bin/python3\n", encoding="utf-8")
+    rankzero("ls")
+    assert name not in ansible.calls()[-1]["env"], "the user's own setting counts"
+    monkeypatch.setenv(name, "auto_legacy")
+    rankzero("ls")
+    assert ansible.calls()[-1]["env"][name] == "auto_legacy"
+
+
 def test_without_an_inventory_ansible_does_not_warn_about_it(rankzero: Callable[..., int], ansible: Ansible) -> None:
     silent = {"ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false"}
     for line, quiet in (("lab", True), ("lab -i hosts.yml", False), ("ls", True)):

@@ -152,6 +152,21 @@ def test_a_job_whose_log_slurm_could_not_open_leaves_nothing_to_wait_for() -> No
         assert not watch.done, "its script ran, so its outcome may still appear"
 
 
+def test_a_job_that_leaves_no_trace_is_told_once() -> None:
+    """Its nodes have another folder of that name. A job that is prepared, or leaves a trace, is not suspected."""
+    watch = Watch(RUN, "7")
+    events = [event for now in range(100) for event in watch.feed(seen(record(node_list="node[01-02]")), float(now))]
+    assert [event.kind for event in events] == ["queued", "silent"]
+    assert "30 s on node[01-02]" in events[1].text and "launch_cluster.state_root" in events[1].text
+    for view in ({"claim": Claim("1", "lab", "7")}, {"started": STARTED}):
+        watch = Watch(RUN, "7")
+        assert "silent" not in [kind for now in range(100) for kind in kinds(watch, seen(record(), **view), float(now))]
+    watch = Watch(RUN, "7")
+    assert kinds(watch, seen(record("CONFIGURING")), 0.0) + kinds(watch, seen(record("CONFIGURING")), 99.0) == [
+        "queued"
+    ]
+
+
 def test_one_empty_answer_is_not_gone() -> None:
     watch = Watch(RUN, "7", outcome_grace=10)
     watch.feed(seen(record(), started=STARTED), 0.0)
