@@ -74,13 +74,15 @@ class Recorder:
 
 def block(text: str, *words: str) -> str:
     """A recording: the command, and what remains on the screen."""
-    return "\n".join([f"$ ansible-playbook {' '.join(words)}", *kept(text)]) + "\n"
+    # With several hosts there are several rows that run, all of which are wiped.
+    lines = [line for line in kept(text) if not re.match(r"(?:\w+ +)? >  ", line)]
+    return "\n".join([f"$ ansible-playbook {' '.join(words)}", *lines]) + "\n"
 
 
 def rows_on_the_way(text: str) -> str:
     """The row that changed, at four moments: in the queue, on the nodes, before the first step, and near the end."""
     rows = [match[0].rstrip() for match in RUNNING.finditer(ANSI.sub("", text).replace("\r", "\n"))]
-    queued = [row for row in rows if "queued" in row][-1]
+    queued = max((row for row in rows if "queued" in row), key=len)
     preflight = next(row for row in rows if "preflight" in row)
     waiting = [row for row in rows if "waiting for the first step" in row][-1]
     return "\n".join([queued, preflight, waiting, [row for row in rows if "#" in row][-1]]) + "\n"
