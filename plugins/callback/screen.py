@@ -176,7 +176,9 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
     def _done(self, result: Any, seconds: float | None) -> None:
         host, task = result._host.get_name(), result._task
         self._warned(host, result._result)
-        self._show(results.done(host, task.action, _title(task), result._result, seconds))
+        # The plan says what would be built.
+        if not (task.check_mode and results.is_step(task.action)):
+            self._show(results.done(host, task.action, _title(task), result._result, seconds))
 
     def _failed(self, result: Any, ignored: bool) -> None:
         if self._session is None:

@@ -69,4 +69,5 @@ class Leaving:
 
 def _size(snapshot: Snapshot) -> str:
     count = len(snapshot.files)
-    return f"{count} {'file' if count == 1 else 'files'} ({snapshot.size / 1e6:.1f} MB)"
+    size = f"{snapshot.size / 1e6:.1f} MB" if snapshot.size >= 100_000 else f"{snapshot.size / 1e3:.1f} kB"
+    return f"{count} {'file' if count == 1 else 'files'} ({size})"

@@ -55,6 +55,11 @@ def own_action(action: str) -> str:
     return action.removeprefix(COLLECTION) if action.startswith(COLLECTION) else ""
 
 
+def is_step(action: str) -> bool:
+    """Whether an action of this collection is a step of a launch, such as the build of its environment."""
+    return own_action(action) in STEPS
+
+
 def running(host: str, action: str, task: str) -> Row:
     """The row of a task that has started."""
     name = STEPS.get(own_action(action), "")

@@ -67,6 +67,17 @@ def read_by(path: str) -> set[str]:
     return {name for name in names - made - OF_ANSIBLE - OF_OTHER_TASKS if not name.startswith("ansible_")}
 
 
+@pytest.mark.parametrize("path", ["roles/reconcile/tasks/main.yml", "roles/reconcile/tasks/build.yml"])
+def test_a_short_name_on_the_command_line_wins_over_the_inventory(path: str) -> None:
+    (task,) = [task["rankzero.slurm.reconcile"] for task in load_yaml(path) if "rankzero.slurm.reconcile" in task]
+    environment = jinja2.Environment()
+    environment.filters["mandatory"] = lambda value, _message: value
+    for name in ("jobs", "removed", "changed", "relaunch"):
+        expression = environment.from_string(task[name])
+        assert expression.render({f"reconcile_{name}": "inventory"}) == "inventory"
+        assert expression.render({f"reconcile_{name}": "inventory", name: "command line"}) == "command line"
+
+
 def test_every_playbook_declares_the_variables_that_it_reads() -> None:
     problems = []
     playbooks = [path for path in files("playbooks/", ".yml") if path.count("/") == 1]
