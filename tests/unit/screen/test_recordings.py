@@ -123,8 +123,8 @@ def proven_form() -> str:
     text = report({}, launch, result, {}, {})[0].text
     assert text == "Proven in 29 s: loss 0.25 (< 3)"
     value = r"[\w.+-]+ [\w.+-]+(?: \([<>=!]{1,2} [\w.+-]+\))?"
-    # A narrow terminal breaks the line between values; a job may have no values.
-    return rf"Proven in {TIME}(?:: (?:{value},? ?)+(?:and \d+ more)?)?(?: {{2,}}\S+)?"
+    # A narrow terminal breaks the line between words; a job may have no values.
+    return rf"Proven in {TIME}(?:: (?:{value},? ?)+(?:and \d+ more|[\w.+-]+)?)?(?: {{2,}}\S+)?"
 
 
 def wrong(text: str) -> str:
