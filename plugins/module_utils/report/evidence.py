@@ -37,6 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import traceless
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import state_root_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states, step_usage
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -104,6 +105,11 @@ def of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, signatures: Se
         node = launch.nodes[0] if launch.nodes else None
         known = (("state_root", state_root_of(launch.run_dir)), ("node", node or "the job's first node"))
         testimony.say(Event(STATE_ROOT, DECISIVE, launch.message, 1, file="Slurm", node=node, captured=known))
+        return testimony
+    if traceless(run, launch.job_id, launch.state):
+        known = (("state_root", state_root_of(launch.run_dir)), ("node", launch.nodes[0] if launch.nodes else "a node"))
+        what = "the nodes do not share {state_root} with the login node: the job wrote its files elsewhere"
+        testimony.say(Event(STATE_ROOT, DECISIVE, launch.state, 1, file="Slurm", captured=known, what=what))
         return testimony
     _slurm_and_job(testimony, launch, run.rejected())
     _preflight(testimony, run, launch)

@@ -143,6 +143,22 @@ def _reason(record: JobRecord | None, nodes: Sequence[str] = ()) -> str:
     return ""
 
 
+TRACELESS = (
+    ". Nothing of it can be seen in {}, not even its log: its nodes have another folder of that name. Set "
+    "launch_cluster.state_root to a folder on shared storage"
+)
+
+
+def traceless(run: RunDirectory, job_id: str | None, state: str) -> bool:
+    """Return whether a job that ran left nothing in its run directory as this host sees it: no claim, start or log.
+
+    Tasks of an array and steps have their logs elsewhere.
+    """
+    if job_id is None or not job_id.isdigit() or state not in ("COMPLETED", "FAILED"):
+        return False
+    return not (run.names("logs") or run.claim() or run.started() or run.outcome())
+
+
 # The messages of a batch script that a signal ended (runtime/artifact/outcome.py, runtime/rank/step.py).
 _SIGNALLED = ("ended by a signal (cancelled, time limit or preemption)", "cancelled")
 
@@ -173,7 +189,8 @@ def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) ->
         if record.state == "CANCELLED" and not steps.is_step(status.job_id):
             ran = record.start not in (None, record.end) or status.facts.started or status.facts.run.claim()
             return _reason(record) if ran else f"{job} never started: {_reason(record)}"
-        return f"{job} ended without writing its outcome: {_reason(record)}"
+        end = f"{job} ended without writing its outcome: {_reason(record)}"
+        return end + (TRACELESS.format(status.run.path) if traceless(status.run, status.job_id, record.state) else "")
     if record.pending:
         return f"pending: {_reason(record, nodes)}"
     return f"{record.state.lower().replace('_', ' ')} on {record.node_list or 'its nodes'}"

@@ -48,7 +48,7 @@ def report(
     else:
         text = f"{launch.get('name')}: not finished, job {launch.get('job_id')} continues. {_said(result)}".rstrip()
         rows = [Row(host, WARNING, text=text)]
-    rows += [Row(host, WARNING, text=f"{node} is not fit: {reason}") for node, reason in _unfit(result).items()]
+    rows += [Row(host, WARNING, text=line) for line in _unfit_lines(_unfit(result))]
     rows += [Row(host, NOTE, text=line) for line in tracker_lines(result)]
     rows += [Row(host, NOTE, text=str(line)) for line in launch.get("explain") or []]
     end = f"logs {_here(logs['dest'])}" if logs.get("dest") else ""
@@ -93,7 +93,10 @@ def _failed(host: str, launch: Parameters, result: Parameters, logs: Parameters,
     lines: list[tuple[str, str]] = []
     local = _local(root, logs)
     if root:
+        told = _unfit(result).values()  # each in a row of its own
         lines += [("", line) for line in _traceback(local, root) if not _STATE.fullmatch(line)]
+        if not local and any(str(reason) in str(root.get("text")) for reason in told):
+            lines = []
         place = " ".join(part for part in (_rank(root.get("rank")), _on(root.get("node"))) if part)
         lines.append(("where", place or ", ".join(map(str, why.get("nodes") or []))))
         lines.append(("log", f"{_here(local)}:{root.get('line')}" if local else ""))
@@ -111,6 +114,14 @@ def _said(result: Parameters) -> str:
 
 def _unfit(result: Parameters) -> Parameters:
     return (result.get("outcome") or {}).get("unfit_nodes") or {}
+
+
+def _unfit_lines(unfit: Parameters) -> list[str]:
+    """Why nodes are not fit, each reason once."""
+    nodes: dict[str, list[str]] = {}
+    for node, reason in unfit.items():
+        nodes.setdefault(str(reason), []).append(str(node))
+    return [f"{', '.join(named)} {'is' if len(named) == 1 else 'are'} not fit: {why}" for why, named in nodes.items()]
 
 
 def _rank(rank: object) -> str:

@@ -39,6 +39,9 @@ def ended(folder: Path, slurm: FakeSlurm, **launch: Any) -> tuple[cause.Cause, d
     """The cause that there is without a single log, and the facts."""
     rejected = launch.pop("rejected", None)
     folder.mkdir(exist_ok=True)
+    (folder / "logs").mkdir(exist_ok=True)
+    if launch.pop("log", True):
+        (folder / "logs" / f"job.{launch.get('job_id', '7')}.log").touch()
     run = RunDirectory(str(folder))
     if rejected:
         run.record("rejected", message=rejected)
@@ -108,6 +111,14 @@ def test_a_job_that_never_started_blames_the_state_root(tmp_path: Path) -> None:
     assert (diagnosis.family, diagnosis.confidence, diagnosis.nodes) == ("state_root", "high", ["node01"])
     assert "launch_cluster.state_root" in diagnosis.remedy and "node01" in diagnosis.remedy
     assert "{" not in diagnosis.what + diagnosis.remedy
+
+
+def test_a_job_that_left_nothing_blames_the_state_root(tmp_path: Path) -> None:
+    slurm = FakeSlurm(sacct=NO_ACCOUNTING)
+    found, _facts = ended(tmp_path / "1", slurm, log=False, exit_code=69, nodes=["node01"])
+    diagnosis = advice.diagnosis_of(found, scan.Scan())
+    assert (diagnosis.family, diagnosis.confidence) == ("state_root", "high")
+    assert diagnosis.what.startswith("the nodes do not share ") and "{" not in diagnosis.what + diagnosis.remedy
 
 
 def test_the_preflight_names_the_node_to_leave_out(tmp_path: Path) -> None:

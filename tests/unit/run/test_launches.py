@@ -131,6 +131,21 @@ def test_a_job_cancelled_in_the_queue_never_started(tmp_path: Path) -> None:
     assert found["message"] == "job 7 never started: CANCELLED: it was cancelled"
 
 
+@pytest.mark.parametrize(
+    ("left", "hidden"), [({}, True), ({"claim": "1 lab 7\n"}, False), ({"started_json": started()}, False)]
+)
+def test_a_job_that_ran_and_left_nothing_blames_the_state_root(
+    tmp_path: Path, left: dict[str, Any], hidden: bool
+) -> None:
+    run = make_run(tmp_path, *SUBMITTED, **left)
+    slurm = queue("FAILED", exit_code="17664", Reason="NonZeroExitCode", StartTime="5", EndTime="12")
+    message = look(slurm, run)["message"]
+    assert message.startswith("job 7 ended without writing its outcome: FAILED")
+    assert ("launch_cluster.state_root" in message) is hidden
+    (run / "logs" / "job.7.log").write_text("it was here\n")
+    assert "state_root" not in look(slurm, run)["message"]
+
+
 def test_a_failure_names_both_words(tmp_path: Path) -> None:
     run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome(False))
     found = look(queue("FAILED", exit_code="768", Reason="NonZeroExitCode"), run)
@@ -146,7 +161,10 @@ def test_a_job_whose_log_slurm_could_not_open_never_started(
     tmp_path: Path, exit_code: str, left: dict[str, Any], never: bool
 ) -> None:
     """4021 is what squeue of Slurm 22.05 shows for ExitCode 0:53. A job with a claim has run."""
-    launch = look(queue("FAILED", exit_code=exit_code), make_run(tmp_path, *SUBMITTED, **left))
+    run = make_run(tmp_path, *SUBMITTED, **left)
+    if not never:
+        (run / "logs" / "job.7.log").touch()
+    launch = look(queue("FAILED", exit_code=exit_code), run)
     assert launch["completed"] and launch["never_started"] is never
     assert (str(tmp_path) in launch["message"] and "state_root" in launch["message"]) is never
     assert ("node01" in launch["message"]) is never

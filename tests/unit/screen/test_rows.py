@@ -177,6 +177,22 @@ def test_a_job_that_slurm_ended_says_the_cause_once(
         assert sum(diagnosis.what in line for line in lines) == 1
 
 
+def test_what_nodes_lack_is_said_once() -> None:
+    lack = "environment: /usr has no Python package torch"
+    message = f"preflight: node01: {lack}; node02: {lack}; FAILED: the batch script failed"
+    why = {"what": "the job refused to start its ranks", "nodes": ["node01", "node02"], "remedy": "Look at it."}
+    why["root"] = {"file": "Slurm", "line": 1, "text": f"FAILED: {message}"}  # type: ignore[assignment]
+    unfit = {"node01": lack, "node02": lack, "node03": "no space"}
+    result = {**FAILED, "message": message, "outcome": {"unfit_nodes": unfit}}
+    assert [row.text for row in report(HOST, LAUNCH, result, {}, {"diagnosis": why})] == [
+        "gpt failed after 12 s: the job refused to start its ranks",
+        "    where   node01, node02",
+        "    advice  Look at it.",
+        f"node01, node02 are not fit: {lack}",
+        "node03 is not fit: no space",
+    ]
+
+
 def test_a_diagnosis_that_names_a_file_elsewhere_reads_nothing_there(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("ValueError: batch size secret\n")
     root = {**DIAGNOSIS["root"], "file": "logs/../secret", "line": 1}  # type: ignore[dict-item]
