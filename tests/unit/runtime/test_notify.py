@@ -78,3 +78,20 @@ def test_without_from_job_a_job_sends_nothing(site: Site, receiver: Receiver) ->
     assert not receiver.posts and not (made.run / "notify").exists()
     script = (made.run / "job.sbatch").read_text(encoding="utf-8")
     assert "NOTIFY" not in script and str(Path(site.root / "url")) not in script
+
+
+def test_a_generation_that_was_submitted_by_hand_has_the_same_receivers(site: Site, receiver: Receiver) -> None:
+    made = job(site, receiver.url, {"command": ["true"]})
+    assert made.finish() == 0, made.log()
+    assert made.finish(job_id=2, by_hand=True) == 0, made.log(2)
+    receiver.wait_for(4)
+    assert sorted((body["generation"], body["event"]) for _path, _headers, body in receiver.posts) == [
+        (1, "proven"), (1, "started"), (2, "proven"), (2, "started")
+    ]  # fmt: skip
+
+
+def test_receivers_that_another_user_has_put_there_stop_the_job(site: Site, receiver: Receiver) -> None:
+    made = job(site, receiver.url, {})
+    (made.run / "notify.json").rename(made.run / "elsewhere")
+    (made.run / "notify.json").symlink_to("elsewhere")
+    assert made.finish() == 77 and not receiver.posts
