@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: job_notify
-short_description: Send the messages about launches that are due
+short_description: Send the messages about launches that are due, and write numbers about launches
 version_added: 0.1.0
 author: []
 description:
@@ -38,6 +38,16 @@ options:
         C(RANKZERO_NOTIFY_...) in the environment of the module.
     type: dict
     default: {}
+  metrics_file:
+    description:
+      - A file on the host for numbers about all launches of O(state_root), as gauges in the OpenMetrics text format.
+        It is written by rename and readable by everyone.
+      - For node-exporter, a file with the ending C(.prom) in the folder of its textfile collector.
+    type: path
+  metrics_hours:
+    description: The numbers count what has ended in this many hours.
+    type: int
+    default: 24
   x_stalled:
     description: Internal. Set by M(rankzero.slurm.job_wait); a task cannot set it.
     type: dict
@@ -50,6 +60,10 @@ seealso:
 EXAMPLES = r"""
 - name: Send what is due
   rankzero.slurm.job_notify:
+
+- name: Send what is due, and write numbers for node-exporter
+  rankzero.slurm.job_notify:
+    metrics_file: /var/lib/prometheus/node-exporter/rankzero-alice.prom
 
 - name: Send it to an address that only this machine has
   rankzero.slurm.job_notify:
@@ -91,6 +105,10 @@ left:
   description: Number of launches about which there may be something to tell later.
   returned: success
   type: int
+metrics:
+  description: The text that was written, or would be in check mode.
+  returned: with O(metrics_file)
+  type: str
 untrusted:
   description: Run directories that were left out because another user could have written them, each with the reason.
   returned: success
@@ -102,12 +120,14 @@ slurm_commands:
 """
 
 import os
+import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.notify.due import Sender, listed, tell
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.notify.metrics import measure
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import chosen_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import NOTIFY_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -129,6 +149,9 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
         for message in result["messages"]
         if message["state"] in ("failed", "skipped")
     )
+    if params["metrics_file"]:
+        result["metrics"] = measure(slurm, params, module.check_mode, time.time())
+        result["changed"] = result["changed"] or not module.check_mode
     return {**result, "warnings": [*slurm.notes, *warnings], "slurm_commands": slurm.commands}
 
 

@@ -57,6 +57,8 @@ NOTIFY_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
     "run_dirs": {"type": "list", "elements": "path"},
     "urls": {"type": "dict", "default": {}, "no_log": True},
+    "metrics_file": {"type": "path"},
+    "metrics_hours": {"type": "int", "default": 24},
     "x_stalled": {"type": "dict", "default": {}},
 }
 LOGS_SPEC: dict[str, Any] = {

@@ -131,7 +131,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "logs": (*SELECTION, "dest", "tail_bytes", "head_bytes", "merge", "follow", "redact"),
     "diagnose": (*SELECTION, "logs", "stall_factor", "stall_seconds", "families"),
     "status": (*SELECTION, "all", "active", "limit"),
-    "notify": SELECTION,
+    "notify": (*SELECTION, "metrics_file", "metrics_hours"),
     "compare": ("launches", "time"),
     "report": ("launches", "sweep", "time", "limit", "dest", "annotations"),
     "sync": ("launches", "wandb", "api_key_file"),

@@ -1,0 +1,176 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Event source of Event-Driven Ansible: one event when a launch is submitted, has started, has failed, or is proven."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+DOCUMENTATION = r"""
+---
+short_description: Events of launches
+description:
+  - Asks for the launches at intervals, with the command C(rankzero ls --json), and yields one event for each change of
+    a launch. C(launch.event) is V(submitted), V(started), V(failed) or V(proven).
+  - An event also has C(cluster), C(name), C(key), C(generation), C(job_id), C(run_dir), C(attempt), C(message),
+    C(exit_code), C(nodes) and C(result), the values of a valid artifact.
+  - What was there at the first look yields no events, unless O(remember) names a file that knows of an earlier time.
+options:
+  inventory:
+    description: Inventories of the clusters, as the command takes them with C(-i).
+    type: list
+    elements: str
+    default: []
+  command:
+    description: The command, as a list of words.
+    type: list
+    elements: str
+    default: [rankzero]
+  interval:
+    description: Seconds between two looks.
+    type: float
+    default: 60
+  timeout:
+    description: Seconds after which a look is given up.
+    type: float
+    default: 300
+  remember:
+    description:
+      - A file that keeps which events were yielded, for a start after a pause. An event is recorded after it was
+        yielded, so a source that is killed may yield it once more.
+    type: str
+"""
+
+EXAMPLES = r"""
+- rankzero.slurm.launches:
+    inventory: [inventory]
+    interval: 60
+    remember: /var/lib/rankzero/eda-launches.json
+"""
+
+FIELDS = ("attempt", "message", "exit_code", "nodes", "result")
+NAMES = ("cluster", "name", "key", "generation", "job_id", "run_dir")
+
+
+class Trouble(Exception):
+    """Why a look gave no list of launches."""
+
+
+def event_of(launch: Mapping[str, Any]) -> str:
+    """What has happened to a launch last; empty if that is not known."""
+    status = launch["status"]
+    if status["completed"]:
+        return "proven" if status["success"] else "failed"
+    if not status["active"]:
+        return ""
+    return "started" if status["started_at"] else "submitted"
+
+
+def changes(launches: Iterable[Mapping[str, Any]], known: dict[str, str]) -> list[dict[str, Any]]:
+    """The events of launches whose state differs from the known one. A requeued launch that starts again is no news
+    after its start, and one that has ended may begin again.
+    """
+    events = []
+    for launch in launches:
+        event, key = event_of(launch), f"{launch['cluster']} {launch['run_dir']} {launch['job_id']}"
+        if not event or known.get(key) == event or (event == "submitted" and known.get(key) == "started"):
+            continue
+        status = launch["status"]
+        told = {**{name: launch.get(name) for name in NAMES}, **{name: status.get(name) for name in FIELDS}}
+        events.append({"key": key, "launch": {**told, "event": event}})
+    return events
+
+
+async def look(args: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The launches now. Raises Trouble."""
+    words = [*args.get("command", ["rankzero"]), "ls", "--json"]
+    words += [word for inventory in args.get("inventory", []) for word in ("-i", inventory)]
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        )
+    except OSError as error:
+        raise Trouble(f"{words[0]}: {error.strerror}") from error
+    try:
+        output, errors = await asyncio.wait_for(process.communicate(), float(args.get("timeout", 300)))
+    except asyncio.TimeoutError:
+        raise Trouble(f"no answer within {args.get('timeout', 300)} s") from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    try:
+        document = json.loads(output)
+    except ValueError as error:
+        last = errors.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no output"]
+        raise Trouble(f"exit code {process.returncode}: {last[0]}") from error
+    if document.get("exit_code"):
+        raise Trouble(str(document.get("error")))
+    launches = document["launches"]
+    assert isinstance(launches, list)
+    return launches
+
+
+def recalled(path: str | None) -> dict[str, str] | None:
+    """What was yielded earlier; None if there is no such file."""
+    if not path:
+        return None
+    try:
+        with open(path, encoding="utf-8") as stream:
+            known = json.load(stream)
+    except (OSError, ValueError):
+        return None
+    return {str(key): str(event) for key, event in known.items()} if isinstance(known, dict) else None
+
+
+def record(path: str | None, known: Mapping[str, str]) -> None:
+    """Keep what was yielded, by rename."""
+    if path:
+        with open(f"{path}.tmp", "w", encoding="utf-8") as stream:
+            json.dump(known, stream)
+        os.replace(f"{path}.tmp", path)
+
+
+async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
+    """Yield events until the rulebook ends."""
+    path, trouble = args.get("remember"), ""
+    earlier = recalled(path)
+    known = earlier or {}
+    first = earlier is None
+    while True:
+        try:
+            launches = await look(args)
+        except Trouble as error:
+            # Said once for each cause; the next look may succeed.
+            if str(error) != trouble:
+                print(f"rankzero.slurm.launches: {error}", flush=True)
+            trouble = str(error)
+        else:
+            trouble = ""
+            for event in changes(launches, known):
+                if not first:
+                    await queue.put({"launch": event["launch"]})
+                known[event["key"]] = event["launch"]["event"]
+                record(path, known)
+            first = False
+            record(path, known)
+        await asyncio.sleep(float(args.get("interval", 60)))
+
+
+if __name__ == "__main__":
+
+    class Printed:
+        """A queue that shows its events, to try the source without a rulebook."""
+
+        async def put(self, event: dict[str, Any]) -> None:
+            """Show an event."""
+            print(json.dumps(event), flush=True)
+
+    asyncio.run(main(Printed(), {"interval": 10}))  # type: ignore[arg-type]

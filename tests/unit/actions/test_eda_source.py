@@ -1,0 +1,137 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The event source of Event-Driven Ansible, as the asyncio program that it is, with a command that answers."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from tests.repository import ROOT, load_yaml
+
+PATH = ROOT / "extensions" / "eda" / "plugins" / "event_source" / "launches.py"
+
+
+@pytest.fixture(scope="module")
+def source() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("launches", PATH)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def launch(state: str, generation: int = 1) -> dict[str, Any]:
+    ended = state in ("failed", "proven")
+    status = {
+        "completed": ended, "success": state == "proven", "active": not ended, "attempt": 0, "message": state,
+        "started_at": None if state == "submitted" else 5.0, "exit_code": 3 if state == "failed" else None,
+        "nodes": ["node01"], "result": None,
+    }  # fmt: skip
+    run_dir = f"/state/runs/gpt/0123456789abcdef/{generation}"
+    identity = {"name": "gpt", "key": "0123456789abcdef", "generation": generation, "job_id": "7", "run_dir": run_dir}
+    return {"cluster": "lab", **identity, "status": status}
+
+
+def command(folder: Path, answers: Sequence[str]) -> list[str]:
+    """A command that gives one answer after the other, and the last one from then on."""
+    for number, answer in enumerate(answers):
+        (folder / f"answer-{number}").write_text(answer, encoding="utf-8")
+    program = folder / "rankzero"
+    program.write_text(
+        f'#!/bin/sh\ncd {folder} && echo "$@" >> words\nn=$(($(wc -l < words) - 1))\n'
+        f"[ -e answer-$n ] || n={len(answers) - 1}\ncat answer-$n\n",
+        encoding="utf-8",
+    )
+    program.chmod(0o755)
+    return [str(program)]
+
+
+def said(*launches: dict[str, Any]) -> str:
+    return json.dumps({"schema": "rankzero/ls/1", "exit_code": 0, "error": None, "launches": list(launches)})
+
+
+def events(source: ModuleType, count: int, **args: Any) -> list[dict[str, Any]]:
+    """The first events of the source; fewer if there are no more."""
+
+    async def run() -> list[dict[str, Any]]:
+        queue: asyncio.Queue[Any] = asyncio.Queue()
+        task = asyncio.create_task(source.main(queue, {"interval": 0.01, **args}))
+        found = []
+        try:
+            for _number in range(count):
+                found.append((await asyncio.wait_for(queue.get(), 30))["launch"])
+            await asyncio.sleep(0.3)
+            assert queue.empty(), queue.get_nowait()
+        finally:
+            task.cancel()
+        return found
+
+    return asyncio.run(run())
+
+
+def test_each_change_is_one_event(source: ModuleType, tmp_path: Path) -> None:
+    """What was there before is none, a repeated state is none, and trouble in between loses nothing."""
+    old = launch("failed", 9)
+    answers = [
+        said(old), said(old, launch("submitted")), said(old, launch("submitted")), "no JSON",
+        said(old, launch("started")),
+        json.dumps({"exit_code": 6, "error": "no route", "launches": []}), said(old, launch("failed")),
+        said(old, launch("failed"), launch("submitted", 2)), said(old, launch("failed"), launch("proven", 2)),
+    ]  # fmt: skip
+    found = events(source, 5, command=command(tmp_path, answers), inventory=["a", "b"])
+    assert [(event["event"], event["generation"]) for event in found] == [
+        ("submitted", 1), ("started", 1), ("failed", 1), ("submitted", 2), ("proven", 2)
+    ]  # fmt: skip
+    assert found[2]["run_dir"].endswith("/1") and found[2]["exit_code"] == 3 and found[2]["cluster"] == "lab"
+    assert (tmp_path / "words").read_text(encoding="utf-8").splitlines()[0] == "ls --json -i a -i b"
+
+
+def test_a_source_that_was_stopped_goes_on_where_it_was(source: ModuleType, tmp_path: Path) -> None:
+    memory = tmp_path / "seen.json"
+    first = command(tmp_path, [said(launch("started"))])
+    assert events(source, 0, command=first, remember=str(memory)) == []
+    (tmp_path / "words").unlink()
+    again = command(tmp_path, [said(launch("failed"))])
+    assert [event["event"] for event in events(source, 1, command=again, remember=str(memory))] == ["failed"]
+    assert events(source, 0, command=again, remember=str(memory)) == []
+    memory.write_text("{", encoding="utf-8")
+    assert events(source, 0, command=again, remember=str(memory)) == [], "a damaged file is a first look"
+
+
+def test_a_command_that_is_missing_or_hangs_ends_nothing(
+    source: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert events(source, 0, command=[str(tmp_path / "nothing")]) == []
+    assert events(source, 0, command=["/bin/sh", "-c", "exec sleep 60"], timeout=0.05) == []
+    shown = capsys.readouterr().out
+    assert shown.count("No such file or directory") == 1 and shown.count("no answer within 0.05 s") == 1
+
+
+def test_the_rulebook_and_the_play_fit_the_source(source: ModuleType) -> None:
+    """Every value that the rules read is one that an event has."""
+    (rulebook,) = load_yaml("examples/monitoring/rulebook.yml")
+    variables = load_yaml("examples/monitoring/vars.yml")
+    (options,) = [each["rankzero.slurm.launches"] for each in rulebook["sources"]]
+    known = load_options(source)
+    assert set(options) <= known and set(variables) == {"inventories", "jobs", "most", "interval", "remember"}
+    text = json.dumps(rulebook)
+    asked = {word.split()[0].rstrip('"') for word in text.replace("}}", " ").split("event.launch.")[1:]}
+    assert asked <= {*source.NAMES, *source.FIELDS, "event"} and "generation" in asked
+    passed = set(rulebook["rules"][0]["action"]["run_playbook"]["extra_vars"])
+    play = (ROOT / "examples" / "monitoring" / "relaunch.yml").read_text(encoding="utf-8")
+    assert all(name in play for name in passed)
+
+
+def load_options(source: ModuleType) -> set[str]:
+    import yaml
+
+    return set(yaml.safe_load(source.DOCUMENTATION)["options"])
