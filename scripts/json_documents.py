@@ -144,10 +144,12 @@ LAUNCHES: dict[str, dict[str, Schema]] = {
         "status": record(STATUS, "The status; null without a wait.", null=True),
         "logs": maybe("string", "The folder of the fetched logs."),
         "diagnosis": record(DIAGNOSIS, "The cause, if it failed.", null=True),
+        "ledger": maybe("object", "What the hours went to, as module job_report returns it."),
     },
     "ls": {"status": record(STATUS, "The status.")},
     "why": {
         "diagnosis": record(DIAGNOSIS, "The cause."),
+        "ledger": maybe("object", "What the hours of an ended launch went to, as module job_diagnosis returns it."),
         "lines": listed("string", "The diagnosis for a screen."),
     },
     "plan": {

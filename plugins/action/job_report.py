@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, last_words, verdict
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
@@ -26,6 +27,7 @@ class ActionModule(Action):
         )
         launch, result, logs, why = (plain(arguments[name]) for name in ("launch", "result", "logs", "diagnosis"))
         host = (task_vars or {}).get("inventory_hostname", "localhost")
+        result = {**result, "ledger": self._ledger(result, logs, why)}
         lines = card(launch, result, logs, why)
         if result.get("completed") and not result.get("success") and why.get("lines"):
             lines += [f"  {line}" for line in why["lines"]]
@@ -39,7 +41,7 @@ class ActionModule(Action):
                 display.display(f"{host}: {line}", color="green" if result.get("success") else None)
         outcome = verdict(result)
         # Ansible's own callback prints a failed result as JSON, so it does not contain the card that was just shown.
-        report_result = {"changed": False, "verdict": outcome}
+        report_result = {"changed": False, "verdict": outcome, "ledger": result["ledger"]}
         if outcome == "succeeded":
             lost = logs.get("connection_lost") or logs.get("unreachable")
             # A lost connection says nothing about the launch; any other reason for missing logs is an error.
@@ -54,3 +56,14 @@ class ActionModule(Action):
             f"{result.get('msg') or ''} {hints(launch, task_vars or {})}"
         )
         return {**report_result, "failed": True, "msg": message}
+
+    @staticmethod
+    def _ledger(result: Parameters, logs: Parameters, why: Parameters) -> ModuleResult | None:
+        """What the hours of a launch that has ended went to; None where that is not known."""
+        told = (why.get("diagnosis") or {}).get("ledger")
+        if told or not result.get("completed") or not logs.get("dest"):
+            return told or None
+        # Imported only where a launch has ended.
+        from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hours import hours
+
+        return hours(result, str(logs["dest"]))

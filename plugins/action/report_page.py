@@ -10,6 +10,8 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.pages import ACTION_ARGUMENTS, ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import COLUMNS
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.tables import csv_text
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.annotations import (
     CODE_QUALITY,
@@ -41,6 +43,9 @@ class ActionModule(Action):
         # Page and summary have the same name with another ending.
         summary, folder = os.path.splitext(page)[0] + ".md", os.path.dirname(page)
         files = {page: html(answer), summary: markdown(answer)}
+        hours = os.path.splitext(page)[0] + ".csv" if answer["kind"] == "launch" else None
+        if hours:
+            files[hours] = csv_text(COLUMNS, answer["launches"][0]["ledger"]["parts"])
         asked = options["annotations"]
         system = platform(os.environ) if asked == "auto" else asked
         if system == GITLAB:
@@ -55,4 +60,5 @@ class ActionModule(Action):
             display.display(line)
         size = len(files[page].encode())
         changes = {"changed": bool(differences), "diff": differences}
-        return {**answer, **changes, "page": page, "bytes": size, "summary": summary}
+        told = {"page": page, "bytes": size, "summary": summary, **({"hours": hours} if hours else {})}
+        return {**answer, **changes, **told}

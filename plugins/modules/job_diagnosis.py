@@ -182,6 +182,14 @@ diagnosis:
         - Of a stalled job, C(standstill) has C(kind), C(ranks) that hold the others up, each with its C(node), C(place)
           in the program, C(operation) and C(state), and a C(message); null if the stacks of the ranks do not tell.
       type: dict
+    ledger:
+      description:
+        - What the hours of an ended launch went to, over all attempts. C(node_seconds), C(node_hours), C(gpu_hours),
+          C(energy_joules), C(queue_seconds), C(user), C(account), C(parts), C(allocations) and C(sentence).
+        - Each of C(parts) has C(part), C(node_seconds), C(node_hours), C(gpu_hours) and C(share); null where the logs
+          do not tell it. The shares add up to 1.
+        - C(accounted) is true where the nodes and times are those of accounting.
+      type: dict
 lines:
   description: The diagnosis for a screen, at most 15 lines.
   returned: success

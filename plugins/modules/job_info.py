@@ -126,6 +126,13 @@ launches:
           jobs. Values missing from the run directory come from accounting, and are null without accounting.
       type: list
       elements: dict
+    allocations:
+      description:
+        - The nodes that Slurm has given the job, as far as the command in C(source) tells, oldest first.
+        - Each with C(job_id), C(began), C(ended), C(elapsed) (seconds), C(nodes) (their number), C(submitted), C(user)
+          and C(account). C(gpus) and C(joules) are null, since only accounting knows them.
+      type: list
+      elements: dict
     started_at:
       description: When the newest attempt began, in epoch seconds.
       type: float

@@ -62,6 +62,13 @@ verdict:
   description: V(succeeded), V(failed) or V(not finished).
   returned: always
   type: str
+ledger:
+  description:
+    - What the hours of an ended launch went to, as C(diagnosis.ledger) of M(rankzero.slurm.job_diagnosis), from the
+      fetched logs. Kept in C(ledger.json) next to them, with C(ledger.csv).
+    - Null without logs, and for a launch that had ended before the wait, if no earlier command has kept it.
+  returned: always
+  type: dict
 card:
   description: The lines shown. A failed task does not return them, because Ansible prints its result as JSON again.
   returned: when the launch succeeded

@@ -199,6 +199,19 @@ attempt:
   description: Number of the newest attempt; 0 is the first.
   returned: success
   type: int
+spans:
+  description:
+    - The times of each attempt in epoch seconds, oldest first. C(attempt), C(began), C(ranks) (when the ranks were
+      started), C(proven) (when the artifact was written), C(ended), C(nodes) (their number), C(job_id) and what
+      followed. M(rankzero.slurm.job_report) divides the time of the nodes by them and by the logs.
+  returned: when one launch has ended
+  type: list
+  elements: dict
+allocations:
+  description: The nodes that Slurm has given the job, as in M(rankzero.slurm.job_info).
+  returned: success
+  type: list
+  elements: dict
 attempts:
   description: Every attempt, as M(rankzero.slurm.job_info) returns them.
   returned: success
@@ -297,6 +310,8 @@ slurm_commands:
 """
 
 import os
+import time
+from dataclasses import asdict
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -307,6 +322,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.final import p
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.artifact import proof_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.attempt_spans import attempt_spans
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import choice_made, chosen_runs
@@ -319,7 +335,11 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     """One look: the waiting itself is done by the action plugin of the same name, on the controller."""
     slurm = Slurm()
     runs = chosen_runs(module.params)
-    results = [result.as_dict() for result in final_reports(slurm, runs, settle=module.params["x_settle"])]
+    launches = final_reports(slurm, runs, settle=module.params["x_settle"])
+    results = [launch.as_dict() for launch in launches]
+    if len(runs) == 1 and launches[0].completed:
+        # With the fetched logs, the controller divides the time of the nodes by them.
+        results[0]["spans"] = [asdict(span) for span in attempt_spans(runs[0], launches[0], time.time())]
     for result, run in zip(results, runs):
         result.update(progress=None, matched=None, proven=result["success"])
         if result["completed"] and module.params["x_logs"] and not module.check_mode:

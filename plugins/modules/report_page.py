@@ -115,6 +115,12 @@ summary:
   description: Path of the summary in Markdown.
   returned: success
   type: str
+hours:
+  description:
+    - Path of a CSV file with what the hours went to, a row for each part. It lies next to the HTML file.
+    - RV(launches) has the same as C(ledger).
+  returned: when one launch is shown
+  type: str
 """
 
 from typing import Any

@@ -72,6 +72,7 @@ def _run(played: Played, host: str) -> list[dict[str, Any]]:
             "status": status(wait) if wait else None,
             "logs": logs,
             "diagnosis": _picked(why, DIAGNOSIS) if why else None,
+            "ledger": _last(played, "job_report", host).get("ledger") or (why or {}).get("ledger"),
         }
     ]
 
@@ -88,7 +89,8 @@ def _why(played: Played, host: str) -> list[dict[str, Any]]:
     diagnosis = result.get("diagnosis") or {}
     launch = diagnosis.get("launch") or {}
     named = {**_named(host, launch)}
-    return [{**named, "diagnosis": _picked(diagnosis, DIAGNOSIS), "lines": result.get("lines", [])}]
+    told = {"diagnosis": _picked(diagnosis, DIAGNOSIS), "ledger": diagnosis.get("ledger")}
+    return [{**named, **told, "lines": result.get("lines", [])}]
 
 
 def _plan(played: Played, host: str) -> list[dict[str, Any]]:

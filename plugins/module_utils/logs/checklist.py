@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import SAVED, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import seconds_in, time_in
 
 RANKS_NAMED = 8
@@ -29,12 +29,6 @@ _BANNER = re.compile(r"^\[rankzero\] RANK=(\d+) LOCAL_RANK=\d+ WORLD_SIZE=(\d+) 
 _HOST = re.compile(r"^\[rankzero\] RANK=\d+ .*\bhost=(\S+)", re.MULTILINE)
 # NCCL logs this once a rank at NCCL_DEBUG=INFO: "NCCL INFO NET/IB : Using [0]mlx5_0...", "NCCL INFO Using network IB".
 _NETWORK = re.compile(r"NCCL INFO (?:NET/(\w+) ?: Using|Using network (\w+))")
-_SAVED = re.compile(
-    r"(?:successfully )?saved (?:the )?(?:model|checkpoint|weights|state)|(?:model|checkpoint|weights) saved"
-    r"|sav(?:ing|ed) (?:the )?(?:model |weights )?(?:checkpoint )?(?:to|at|in|into) \S"
-    r"|saving checkpoint at iteration|checkpoint .* (?:written|saved)",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -222,7 +216,7 @@ def answers(
     if chosen:
         rows.append(Answer("network", network_in_words(chosen), "Socket" not in chosen))
     rows += _steps(logs, begun, now)
-    saved = next((rank for rank, log in sorted(logs.items()) if _SAVED.search(log.tail)), None)
+    saved = next((rank for rank, log in sorted(logs.items()) if SAVED.search(log.tail)), None)
     if saved is not None:
         rows.append(Answer("model saved", f"{f'rank {saved}' if saved >= 0 else 'a log'} reports it", True))
     elif proven is not None:

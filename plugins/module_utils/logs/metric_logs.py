@@ -37,6 +37,8 @@ MOST_BYTES, MOST_OF_A_LOG, MOST_OF_A_RANK, PART = 96 << 20, 12 << 20, 4 << 20, 2
 MOST_METRICS, NAME_CHARACTERS = 40, 80
 # The clocks of two hosts may differ by this much (seconds) without a correction.
 CLOCK_SLACK = 120.0
+# Time zones differ by a multiple of the first number, and at most by the second one (seconds).
+ZONE, MOST_ZONES = 1800.0, 26 * 3600.0
 _JSON_STEPS, _JSON_TIMES = ("step", "global_step", "iteration", "_step"), ("_timestamp", "timestamp", "time")
 _JSON_POSITIONS = frozenset((*_JSON_STEPS, *_JSON_TIMES, "x_runtime"))
 
@@ -170,11 +172,19 @@ def _merge(into: MetricSet, own: MetricSet, span: Span) -> None:
 
 
 def clock_shift(stamp: float, span: Span) -> float:
-    """What to add to the time stamps of a log whose first one does not lie within its attempt."""
+    """What to add to the time stamps of a log whose first one does not lie within its attempt.
+
+    Another time zone differs by a multiple of half an hour, so the time since the attempt began remains.
+    """
     if span.began is None:
         return 0.0
     late = span.ended is not None and stamp > span.ended + CLOCK_SLACK
-    return span.began - stamp if stamp < span.began - CLOCK_SLACK or late else 0.0
+    if stamp >= span.began - CLOCK_SLACK and not late:
+        return 0.0
+    zone = math.ceil((span.began - CLOCK_SLACK - stamp) / ZONE) * ZONE
+    if abs(zone) <= MOST_ZONES and (span.ended is None or stamp + zone <= span.ended + CLOCK_SLACK):
+        return zone
+    return span.began - stamp
 
 
 def spread_times(series: Series, span: Span) -> bool:

@@ -15,6 +15,9 @@ from dataclasses import dataclass, replace
 # After this many times the usual time of a step, and at least this many seconds, the next step is late: an estimate of
 # the end is not worth showing.
 LATE, LATE_SECONDS = 4.0, 10.0
+# A run stalls after this many times the usual step time, and at least this many seconds, without a step. The wait, a
+# diagnosis and the ledger use the same limits.
+STALL_FACTOR, STALL_SECONDS = 10.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,14 @@ _LOSS = re.compile(rf"(?<![a-z])(?:[a-z]+[_/-])*loss['\"]?\s*[:=]?\s*{NUMBER}", 
 _RATE = (
     re.compile(rf"{NUMBER}\s*(k?)\s*tok(?:en)?s?/s(?:ec)?\b", re.I),
     re.compile(rf"tok(?:en)?s?(?:/s|/sec|[_ ]?per[_ ]?sec(?:ond)?)['\"]?\s*[:=]?\s*{NUMBER}(k?)", re.I),
+)
+
+# A line that tells that a checkpoint or the model is saved.
+SAVED = re.compile(
+    r"(?:successfully )?saved (?:the )?(?:model|checkpoint|weights|state)|(?:model|checkpoint|weights) saved"
+    r"|sav(?:ing|ed) (?:the )?(?:model |weights )?(?:checkpoint )?(?:to|at|in|into) \S"
+    r"|saving checkpoint at iteration|checkpoint .* (?:written|saved)",
+    re.IGNORECASE,
 )
 
 

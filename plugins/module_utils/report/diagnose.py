@@ -38,6 +38,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist, monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import STALL_FACTOR, STALL_SECONDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence, job_sizes, rank_stacks
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport, screen
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks
@@ -49,12 +50,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import R
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import Limits
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import ledger_of
 
 DIAGNOSIS = "diagnosis.json"
 # The families whose report shows the sizes of the job.
 MEMORY = ("cuda_oom",)
-# A stall by default: this many times the usual step, and at least this many seconds, without a step.
-STALL_FACTOR, STALL_SECONDS = 10.0, 60.0
 # The families of what ends a job that stands still.
 ENDS = ("preempted_or_cancelled", "time_limit", "collective_timeout", "peer_lost")
 DIAGNOSIS_SPEC: dict[str, Any] = {
@@ -232,7 +233,9 @@ def _of_end(
     ranks = _ranks(scanned)
     started = run.started() or {}
     answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch.success)
-    diagnosis_report = DiagnosisReport(diagnosis, answers, launch, testimony.facts)
+    limits = Limits(request.stall_factor, request.stall_seconds)
+    hours = ledger_of(run, launch, request.now, slurm=slurm, limits=limits)
+    diagnosis_report = DiagnosisReport(diagnosis, answers, launch, testimony.facts, ledger=hours)
     changed = False
     # Never write into a run directory of another user.
     write = request.write and not run.foreign

@@ -13,6 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import M
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import Answer, Stall
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import Ledger
 
 _MARKS = {True: "ok", False: "BAD", None: "?"}
 _STALLED = (
@@ -35,7 +36,8 @@ _OF_LAUNCH = ("name", "key", "generation", "job_id", "state", "attempt", "messag
 class DiagnosisReport:
     """`launch`: None where only logs were read. `stall`: the stall of a running job. `facts`: evidence besides logs.
 
-    `facts` maps each source to its data as JSON (report/evidence.py).
+    `facts` maps each source to its data as JSON (report/evidence.py). `ledger`: what the hours of an ended launch went
+    to.
     """
 
     diagnosis: Diagnosis
@@ -44,15 +46,20 @@ class DiagnosisReport:
     facts: Mapping[str, object] | None = None
     running: bool = False
     stall: Stall | None = None
+    ledger: Ledger | None = None
 
     def as_dict(self) -> ModuleResult:
-        """The result of module job_diagnosis, without the fields that do not apply: `launch`, `facts`, `stall`."""
+        """The result of module job_diagnosis without the fields that do not apply (`launch`, `facts`, `stall`,
+        `ledger`).
+        """
         document = {**self.diagnosis.as_dict(), "checklist": [answer.as_dict() for answer in self.checklist]}
         if self.launch is not None:
             document["launch"] = {name: getattr(self.launch, name) for name in _OF_LAUNCH}
             document["facts"] = dict(self.facts or {})
         if self.running:
             document["stall"] = self.stall.as_dict() if self.stall else None
+        if self.ledger is not None:
+            document["ledger"] = self.ledger.as_dict()
         return document
 
 

@@ -31,9 +31,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs im
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.timeline import node_hours, timeline
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.timeline import timeline
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import ledger_of
 
 # Limits: attempts, ranks in a chart, lines of a table, characters of a value, files with metrics, and their folders.
 MOST_ATTEMPTS, MOST_RANKS, MOST_LINES, MOST_CHARACTERS, MOST_FILES, MOST_VALUES = 32, 4096, 200, 600, 16, 400
@@ -53,8 +55,12 @@ class Metrics:
     notes: list[str] = field(default_factory=list)
 
 
-def page_data(run: RunDirectory, launch: LaunchReport, *, full: bool = True) -> ModuleResult:
+def page_data(
+    run: RunDirectory, launch: LaunchReport, *, full: bool = True, slurm: Slurm | None = None
+) -> ModuleResult:
     """The summary of a launch. `full`: also its nodes, ranks, tables and variables, which a row of a list leaves out.
+
+    `slurm`: accounting is asked for the nodes that the launch had.
 
     Raises `Untrusted` for files that another user could have written.
     """
@@ -76,19 +82,8 @@ def page_data(run: RunDirectory, launch: LaunchReport, *, full: bool = True) -> 
     }  # fmt: skip
     if not full:
         return summary
-    first_steps = {
-        point.attempt: point.time
-        for series in metrics.collected.series.values()
-        for point in reversed(series.points)
-        if point.time is not None and not metrics.collected.estimated
-    }
-    last_steps = {
-        point.attempt: point.time
-        for series in metrics.collected.series.values()
-        for point in series.points
-        if point.time is not None and not metrics.collected.estimated
-    }
-    phases = timeline(launch, first_steps, last_steps, time.time())
+    ledger = ledger_of(run, launch, summary["now"], slurm=slurm)
+    phases = timeline(launch, ledger)
     began, ended = phases[0].began if phases else 0.0, phases[-1].ended if phases else 0.0
     samples = read_heat_maps(Beneath(run.file("monitor")), [span.attempt for span in spans], began, ended)
     summary.update(
@@ -100,7 +95,7 @@ def page_data(run: RunDirectory, launch: LaunchReport, *, full: bool = True) -> 
         preflight=_preflight(run, launch.attempt, clean),
         variables=_variables(manifest, clean),
         cause=[_clean(clean, line) for line in _cause(run)],
-        hours=node_hours(phases),
+        ledger=ledger.as_dict(),
         provenance=_provenance(manifest, launch),
     )
     return summary

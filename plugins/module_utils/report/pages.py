@@ -48,7 +48,7 @@ def pages(slurm: Slurm, options: Parameters) -> ModuleResult:
         return _index(slurm, options)
     runs = _selected(options)
     if len(runs) == 1:
-        return {"kind": LAUNCH, "launches": [page_data(runs[0], final_reports(slurm, runs)[0])]}
+        return {"kind": LAUNCH, "launches": [page_data(runs[0], final_reports(slurm, runs)[0], slurm=slurm)]}
     if len(runs) > MOST_COMPARED:
         raise RankzeroError(
             f"launches: {len(runs)} launches are selected, and at most {MOST_COMPARED} are shown side by side"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The phases of a launch, from its journal, its attempts and its steps. Pure."""
+"""The phases of a launch, as its page draws them: the segments of its ledger, and the waits between them. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,30 @@ from dataclasses import asdict, dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import (
+    CHECKPOINTS,
+    IDLE,
+    LOST,
+    SETUP,
+    STALLS,
+    STARTUP,
+    STEPS,
+    UNKNOWN,
+    Segment,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import submitted
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import Ledger
 
-QUEUED, BETWEEN, RUNNING = "queued", "waits", "runs"
-START, TRAINING, END = "start-up", "training", "after the last step"
+QUEUED, BETWEEN = "queued", "waits"
+# The parts of the ledger as phases. Checkpoints are too many and too short to draw.
+NAMES = {
+    SETUP: "set-up", STARTUP: "start-up", STEPS: "training", CHECKPOINTS: "training", LOST: "lost", STALLS: "stalled",
+    IDLE: "after the last step", UNKNOWN: "runs",
+}  # fmt: skip
+# Of more phases, the shortest stalls are drawn as training.
+MOST_PHASES = 100
+# A pause between two allocations that is shorter (seconds) is not drawn.
+SHORT = 0.01
 
 
 @dataclass(frozen=True)
@@ -31,54 +52,45 @@ class Phase:
         return asdict(self)
 
 
-def timeline(
-    launch: LaunchReport, first_steps: Mapping[int, float], last_steps: Mapping[int, float], now: float
-) -> list[Phase]:
-    """The phases, oldest first. Clocks that are apart never make a phase that ends before it begins.
-
-    `first_steps`, `last_steps`: by attempt, from the time stamps in its log. `now`: the end of a launch that runs.
-    """
+def timeline(launch: LaunchReport, ledger: Ledger) -> list[Phase]:
+    """The phases, oldest first. They end where they begin, or later."""
+    nodes = {row.attempt: row.node_list or ",".join(row.nodes or ()) for row in launch.attempts}
     phases: list[Phase] = []
-    sent = [float(event["time"]) for event in launch.journal if event["event"] in ("submitted", "intent")]
-    at = min(sent, default=None)
-    for number, row in enumerate(launch.attempts):
-        began = row.started_at
-        if began is None:
-            continue
-        if at is not None and began > at:
-            phases.append(Phase(BETWEEN if number else QUEUED, at, began))
-        last = number == len(launch.attempts) - 1
-        known = row.finished_at or (max(now, began) if last and not launch.completed else None)
-        ended = max(began, known if known is not None else began)
-        nodes = row.node_list or ",".join(row.nodes or ())
-        steps = (first_steps.get(row.attempt), last_steps.get(row.attempt))
-        count = len(row.nodes or launch.nodes or ())
-        phases += [
-            replace(phase, nodes=nodes, node_count=count) for phase in _of_attempt(row.attempt, (began, ended), steps)
-        ]
-        at = ended
-    return phases
+    at = submitted(launch.journal)
+    for segment in _few(ledger.segments):
+        if at is not None and segment.began > at + SHORT:
+            phases.append(Phase(BETWEEN if phases else QUEUED, at, segment.began))
+        phases = _with(phases, _phase(segment, ledger, nodes))
+        at = max(at or segment.ended, segment.ended)
+    # Of an attempt without a known end, the begin is shown.
+    begun = [
+        Phase(NAMES[UNKNOWN], row.started_at, row.started_at, row.attempt) for row in launch.attempts if row.started_at
+    ]
+    return phases or begun
 
 
-def node_hours(phases: Sequence[Phase]) -> list[ModuleResult]:
-    """What the hours went to: for each kind of phase its hours, its node-hours and its share of all node-hours, which
-    adds up to 1. Waiting in the queue holds no nodes: its share is None.
-    """
-    total = sum((phase.ended - phase.began) * phase.node_count for phase in phases)
-    rows = []
-    for kind in dict.fromkeys(phase.kind for phase in phases):
-        same = [phase for phase in phases if phase.kind == kind]
-        seconds = sum(phase.ended - phase.began for phase in same)
-        held = sum((phase.ended - phase.began) * phase.node_count for phase in same)
-        share = held / total if total and kind not in (QUEUED, BETWEEN) else None
-        rows.append({"kind": kind, "hours": seconds / 3600, "node_hours": held / 3600, "share": share})
-    return rows
+def _phase(segment: Segment, ledger: Ledger, nodes: Mapping[int, str]) -> Phase:
+    count = next(
+        (held.nodes for held in ledger.allocations if held.began <= segment.began < (held.ended or segment.ended)), 0
+    )
+    named = nodes.get(segment.attempt, "") if segment.attempt is not None else ""
+    return Phase(NAMES[segment.part], segment.began, segment.ended, segment.attempt, named, count)
 
 
-def _of_attempt(attempt: int, span: tuple[float, float], steps: tuple[float | None, float | None]) -> list[Phase]:
-    began, ended = span
-    first, last = (None if step is None else min(max(step, began), ended) for step in steps)
-    if first is None or last is None or last < first:
-        return [Phase(RUNNING, began, ended, attempt)]
-    marks = ((START, began, first), (TRAINING, first, last), (END, last, ended))
-    return [Phase(kind, start, end, attempt) for kind, start, end in marks if end > start or kind == TRAINING]
+def _with(phases: list[Phase], phase: Phase) -> list[Phase]:
+    """The phases and another one, which continues the last one if it is of the same kind."""
+    last = phases[-1] if phases else None
+    if (
+        last is not None
+        and (last.kind, last.attempt) == (phase.kind, phase.attempt)
+        and phase.began <= last.ended + SHORT
+    ):
+        return [*phases[:-1], replace(last, ended=phase.ended)]
+    return [*phases, phase]
+
+
+def _few(segments: Sequence[Segment]) -> list[Segment]:
+    """The segments, of too many the shortest stalls as steps."""
+    stalls = sorted((s.ended - s.began for s in segments if s.part == STALLS), reverse=True)
+    least = stalls[MOST_PHASES] if len(stalls) > MOST_PHASES else 0.0
+    return [replace(s, part=STEPS) if s.part == STALLS and s.ended - s.began <= least else s for s in segments]

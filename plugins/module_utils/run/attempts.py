@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Left
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Allocation, Attempt
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 
@@ -77,3 +77,22 @@ def _attempt(number: int, left: Left, row: JobRecord | None, *, closes: bool) ->
         exit_code=int(code) if code is not None else row.exit_code if row is not None and closes else None,
         reason=reason,
     )
+
+
+def allocations(record: JobRecord | None) -> list[Allocation]:
+    """Return what Slurm gave the job, oldest first. A job that waits has no nodes yet, only those of its attempts."""
+    rows = [] if record is None else [*record.earlier, record]
+    return [
+        Allocation(
+            job_id=row.job_id,
+            began=row.start,
+            ended=row.end,
+            nodes=row.nodes,
+            elapsed=row.elapsed,
+            submitted=row.submit,
+            user=row.user,
+            account=row.account,
+        )
+        for row in rows
+        if row.start is not None and row.nodes and not row.pending
+    ]

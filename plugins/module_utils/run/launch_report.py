@@ -29,13 +29,34 @@ class Attempt:
 
 
 @dataclass(frozen=True)
+class Allocation:
+    """Nodes that Slurm gave a job for a time, in epoch seconds. Unknown values are None.
+
+    `elapsed`: Slurm's count of its seconds, which leaves out the time for which a job was suspended. `gpus`: all of
+    them together. `ended`: None while the job runs.
+    """
+
+    job_id: str
+    began: float
+    ended: float | None
+    nodes: int
+    elapsed: float | None = None
+    submitted: float | None = None
+    gpus: int | None = None
+    joules: int | None = None
+    user: str = ""
+    account: str = ""
+
+
+@dataclass(frozen=True)
 class LaunchReport:
     """What is known about one generation of a launch.
 
     `state` is Slurm's state, or a state of the collection if Slurm knows no job. `reason_code` is Slurm's reason,
     `reason` its meaning, `message` the outcome of the launch in words. Times are epoch seconds, `wall_time` is in
     seconds. `source`: the Slurm command that reported the job. `never_started`: Slurm ended the job before its script
-    started, because its first node could not open the job's log.
+    started, because its first node could not open the job's log. `allocations`: those that the command has told, oldest
+    first.
     """
 
     name: str
@@ -63,6 +84,7 @@ class LaunchReport:
     outcome: Outcome | None = None
     journal: Sequence[Event] = ()
     source: str | None = None
+    allocations: Sequence[Allocation] = ()
 
     def as_dict(self) -> ModuleResult:
         """Return the fields as modules return them, with the artifact of the outcome."""
@@ -70,4 +92,5 @@ class LaunchReport:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         lists = {name: list(getattr(self, name)) for name in ("nodes", "journal")}
         details = {"drained": [node.as_dict() for node in self.drained], "attempts": list(map(asdict, self.attempts))}
+        details["allocations"] = list(map(asdict, self.allocations))
         return {**values, **lists, **details, "artifact": artifact}

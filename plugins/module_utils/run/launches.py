@@ -92,6 +92,7 @@ def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> Launch
         logs_dir=run.file("logs"),
         journal=status.facts.events,
         source=record.source if record else None,
+        allocations=attempts.allocations(record),
     )
 
 

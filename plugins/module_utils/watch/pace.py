@@ -9,13 +9,15 @@ import statistics
 from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import LATE, LATE_SECONDS
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import (
+    LATE,
+    LATE_SECONDS,
+    STALL_FACTOR,
+    STALL_SECONDS,
+)
 
 # How long (seconds) steps are observed before their pace gives an estimate of the end.
 PACE_SECONDS = 10.0
-# A run stalls after this many times the usual step time, and at least this many seconds, without a step. A diagnosis
-# uses the same limits.
-STALL_FACTOR, STALL_SECONDS = 10.0, 60.0
 # The same for a run that never showed a step: seconds without a new line in the log.
 SILENT_SECONDS = 300.0
 # The usual step time is the median of this many steps.

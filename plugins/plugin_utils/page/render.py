@@ -93,7 +93,7 @@ def embedded(result: ModuleResult) -> str:
     if result["kind"] == "index":
         data["launches"] = []
     for launch in data["launches"]:
-        for name in ("variables", "preflight", "cause", "provenance", "hours", "spec", "message", "trackers"):
+        for name in ("variables", "preflight", "cause", "provenance", "ledger", "spec", "message", "trackers"):
             launch.pop(name, None)
     while len(text := json.dumps(data, separators=(",", ":"), allow_nan=False)) > MOST_DATA:
         largest = max(data["launches"], key=lambda launch: len(launch["metrics"]))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
@@ -39,6 +39,12 @@ def verdict(result: Parameters) -> str:
     return "failed" if result.get("completed") else "not finished"
 
 
+def hours_of(result: Parameters) -> str:
+    """What the hours of a launch that has ended went to, in one line; empty where that is not known."""
+    ledger = result.get("ledger")
+    return str(ledger.get("sentence") or "") if isinstance(ledger, Mapping) else ""
+
+
 def card(launch: Parameters, result: Parameters, logs: Parameters, why: Parameters | None = None) -> list[str]:
     """The lines of the card, from the results of the role's tasks. `why`: that of module job_diagnosis, if it was run.
 
@@ -51,6 +57,7 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
         ("job", job + (f", attempt {attempt}" if attempt else "") + f", {result.get('state') or 'state unknown'}"),
         ("nodes", f"{len(nodes)}: {' '.join(nodes)}" if isinstance(nodes, list) else str(nodes)),
         ("wall time", duration(result.get("wall_time"))),
+        ("hours", hours_of(result)),
     ]
     unfit = (result.get("outcome") or {}).get("unfit_nodes") or {}
     rows += [("not fit", f"{node}: {why}") for node, why in unfit.items()]

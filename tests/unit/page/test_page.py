@@ -64,13 +64,17 @@ def test_the_page_of_a_launch(root: Path) -> None:
     assert loss["count"] == 350 and loss["attempts"] == [0] * 200 + [1] * 150 and loss["steps"][200] == 150
     assert {"learning rate", "grad norm", "step_seconds"} <= set(launch["metrics"])
     kinds = [phase["kind"] for phase in launch["timeline"]]
-    assert kinds[:4] == ["queued", "start-up", "training", "after the last step"] and kinds[4] == "waits"
+    assert kinds == ["queued", "start-up", "training", "lost", "waits", "start-up", "training", "after the last step"]
     assert all(phase["ended"] >= phase["began"] for phase in launch["timeline"])
-    hours = {row["kind"]: row for row in launch["hours"]}
-    held = sum((phase["ended"] - phase["began"]) * 2 for phase in launch["timeline"] if phase["attempt"] is not None)
-    assert sum(row["node_hours"] for row in hours.values()) == pytest.approx(held / 3600)
-    assert sum(row["share"] or 0 for row in hours.values()) == pytest.approx(1)
-    assert hours["queued"]["share"] is None and hours["queued"]["node_hours"] == 0 < hours["queued"]["hours"]
+    held = sum((phase["ended"] - phase["began"]) * phase["node_count"] for phase in launch["timeline"])
+    assert launch["ledger"]["node_seconds"] == pytest.approx(held, abs=0.1)
+    parts = {row["part"]: row for row in launch["ledger"]["parts"]}
+    assert sum(row["share"] or 0 for row in parts.values()) == pytest.approx(1)
+    # The second attempt repeated 50 steps of a second each on two nodes; the first one ended 10 seconds after its last.
+    assert parts["lost"]["node_seconds"] == pytest.approx(2 * (50 + 10), abs=2) and parts["stalls"]["node_seconds"] == 0
+    assert parts["checkpoints"]["share"] is None and launch["ledger"]["queue_seconds"] == pytest.approx(
+        120 + 160, abs=0.1
+    )
     assert "What the hours went to" in page(seen)
     assert [rank["rank"] for rank in launch["ranks"]] == list(range(16))
     assert launch["ranks"][15]["seconds"][2] > 1.3 > launch["ranks"][3]["seconds"][2]

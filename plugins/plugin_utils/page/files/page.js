@@ -132,7 +132,7 @@
     table(box, ["rank", "median step", "against the median rank", "95 %", "last step"], slowest.map((rank) => [rank.rank, seconds(rank.seconds[2]), `${(rank.seconds[2] / usual).toFixed(2)} x`, seconds(rank.seconds[4]), rank.last]));
   };
 
-  const KINDS = { queued: 7, waits: 7, "start-up": 4, training: 2, runs: 0, "after the last step": 3 };
+  const KINDS = { queued: 7, waits: 7, "set-up": 6, "start-up": 4, training: 2, runs: 0, lost: 1, stalled: 5, "after the last step": 3 };
   const timeline = (box) => {
     const phases = data.launches[0].timeline;
     const began = phases[0].began, length = Math.max(1e-6, phases[phases.length - 1].ended - began);

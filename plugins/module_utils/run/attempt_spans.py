@@ -1,0 +1,89 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When the attempts of a launch began, started their ranks and ended, from the run directory. Reads only."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+
+
+@dataclass(frozen=True)
+class AttemptSpan:
+    """The times of an attempt, in epoch seconds. None: not known. `nodes`: the number of its nodes.
+
+    `ranks`: when the ranks were started; `proven`: when the artifact was written; `followed`: another attempt followed;
+    `runs`: it has not ended, `ended` is now; `same_job`: it followed the attempt before inside the same job.
+    """
+
+    attempt: int
+    began: float
+    ended: float
+    job_id: str | None = None
+    nodes: int = 0
+    ranks: float | None = None
+    proven: float | None = None
+    followed: bool = False
+    succeeded: bool = False
+    runs: bool = False
+    same_job: bool = False
+
+
+def attempt_spans(run: RunDirectory, launch: LaunchReport, now: float) -> list[AttemptSpan]:
+    """The times of each attempt, oldest first. Attempts of which nobody knows the begin are left out."""
+    left, newest = run.before(), run.started()
+    rows = list(launch.attempts)
+    spans: list[AttemptSpan] = []
+    for index, row in enumerate(rows):
+        last = index == len(rows) - 1
+        files = left.get(row.attempt, {})
+        current = newest is not None and newest.get("attempt", 0) == row.attempt
+        own = (newest if current else files.get("started")) or {}
+        began = own.get("time") or row.started_at
+        if began is None:
+            continue
+        runs = last and not launch.completed
+        outcome = (launch.outcome if last else files.get("outcome")) or {}
+        following = (newest or {}).get("time") if index == len(rows) - 2 else None
+        ended = row.finished_at or outcome.get("time") or (now if runs else following)
+        before = left.get(rows[index - 1].attempt, {}).get("outcome", {}) if index else {}
+        spans.append(
+            AttemptSpan(
+                row.attempt,
+                float(began),
+                max(float(began), float(ended or began)),
+                job_id=row.job_id,
+                nodes=len(own.get("nodes") or row.nodes or ()),
+                ranks=_ranks_started(run, row.attempt, current=current),
+                proven=_proven(run, launch) if last else None,
+                followed=not last,
+                succeeded=last and launch.success,
+                runs=runs,
+                same_job=before.get("ended_by") == "restart",
+            )
+        )
+    return spans
+
+
+def _ranks_started(run: RunDirectory, attempt: int, *, current: bool) -> float | None:
+    """When the ranks were started: the job writes started.json then. On a spare node the preflight comes after that."""
+    started = "started.json" if current else f"started.before-attempt-{attempt + 1}.json"
+    return max(run.changed(started), run.changed(f"preflight/{attempt}/table")) or None
+
+
+def _proven(run: RunDirectory, launch: LaunchReport) -> float | None:
+    """When the artifact was written; None where that is not known, or where it is not valid."""
+    artifact = (launch.outcome or {}).get("artifact") or {}
+    path = str(artifact.get("path") or "")
+    relative = os.path.relpath(path, run.path) if os.path.isabs(path) else path
+    if not launch.success or not path or relative.startswith(os.pardir):
+        return None
+    try:
+        return run.changed(relative) or None
+    except (OSError, Untrusted):
+        return None

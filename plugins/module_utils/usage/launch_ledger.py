@@ -1,0 +1,102 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The ledger of a launch from its run directory, its logs and, where a caller asks for it, accounting. Reads only."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import Span
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import STALL_FACTOR, STALL_SECONDS
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.attempt_spans import AttemptSpan, attempt_spans
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Allocation, LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import is_step
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.accounting import accounted
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import AttemptTimes, Limits
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import Ledger, ledger
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import read_step_times
+
+# The steps of at most this many attempts are read, the newest ones.
+MOST_ATTEMPTS = 32
+USUAL_LIMITS = Limits(STALL_FACTOR, STALL_SECONDS)
+
+
+def ledger_of(
+    run: RunDirectory, launch: LaunchReport, now: float, *, slurm: Slurm | None = None, limits: Limits = USUAL_LIMITS
+) -> Ledger:
+    """The ledger of a launch. `slurm`: ask accounting, with one command. `now`: the end of a launch that runs.
+
+    Raises `Untrusted` for files that another user could have written.
+    """
+    rows = accounted(slurm, job_ids(launch), submitted(launch.journal)) if slurm is not None else None
+    return ledger_with(run, launch, now, rows, limits)
+
+
+def ledger_with(
+    run: RunDirectory,
+    launch: LaunchReport,
+    now: float,
+    rows: Mapping[str, Sequence[Allocation]] | None,
+    limits: Limits = USUAL_LIMITS,
+) -> Ledger:
+    """The ledger of a launch with the allocations that accounting has told, by job id; None: it did not answer."""
+    known = [allocation for job_id in job_ids(launch) for allocation in (rows or {}).get(job_id, ())]
+    return ledger(
+        _ended(known or launch.allocations, (launch.finished_at if launch.completed else None) or now),
+        with_steps(run.file("logs"), attempt_spans(run, launch, now)),
+        limits=limits,
+        submitted=submitted(launch.journal),
+        accounted=bool(known),
+    )
+
+
+def ledger_of_result(result: Parameters, logs_dir: str) -> Ledger:
+    """The ledger of a launch that has ended, on the controller. `result`: that of module job_wait; `logs_dir`: logs."""
+    return ledger(
+        _ended([Allocation(**row) for row in result["allocations"]], result["finished_at"] or 0.0),
+        with_steps(logs_dir, [AttemptSpan(**span) for span in result["spans"]]),
+        limits=USUAL_LIMITS,
+        submitted=submitted(result["journal"]),
+    )
+
+
+def job_ids(launch: LaunchReport) -> list[str]:
+    """The jobs of a launch, which are accounted by themselves. A step in another job is not."""
+    ids = [launch.job_id, *(row.job_id for row in launch.attempts)]
+    ids += [event.get("job_id") for event in launch.journal if event["event"] in ("submitted", "adopted")]
+    return list(dict.fromkeys(job_id for job_id in ids if job_id and not is_step(job_id)))
+
+
+def submitted(journal: Sequence[Mapping[str, object]]) -> float | None:
+    """When a launch was first submitted (epoch seconds), from its journal."""
+    times = [event.get("time") for event in journal if event["event"] in ("submitted", "intent")]
+    return min((float(moment) for moment in times if isinstance(moment, (int, float))), default=None)
+
+
+def with_steps(logs_dir: str, spans: Sequence[AttemptSpan]) -> list[AttemptTimes]:
+    """The attempts with their steps, which are read for the newest MOST_ATTEMPTS of them."""
+    resumed: int | None = None
+    result: list[AttemptTimes] = []
+    for span in reversed(spans):
+        attempt = AttemptTimes(**vars(span), resumed=resumed)
+        if len(result) < MOST_ATTEMPTS:
+            root = Beneath(os.path.join(logs_dir, str(span.attempt)))
+            about = Span(span.attempt, span.began, span.ended)
+            steps = read_step_times(root, about, min(len(spans), MOST_ATTEMPTS))
+            attempt = replace(attempt, times=steps)
+            resumed = steps.steps[0][0] if steps.steps else resumed
+        result.append(attempt)
+    return result[::-1]
+
+
+def _ended(allocations: Sequence[Allocation], end: float) -> list[Allocation]:
+    """The allocations of jobs, not of steps in other jobs. `end`: that of an allocation that has none yet."""
+    own = [allocation for allocation in allocations if not is_step(allocation.job_id)]
+    return [replace(held, ended=max(end, held.began), elapsed=None) if held.ended is None else held for held in own]

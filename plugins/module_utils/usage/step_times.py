@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When the steps of an attempt were made, from the log of one rank, in bounded time and memory. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import PART, Span, clock_shift, parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import SAVED, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import time_in
+
+# At most this many bytes of all attempts of a launch are read. Of each attempt at least two parts are read.
+MOST_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """The steps of an attempt in the order of its log, and when (epoch seconds) its checkpoints were complete.
+
+    `steps`: the number, when it was logged, and whether the log was read completely since the step before.
+    """
+
+    steps: Sequence[tuple[int, float, bool]] = ()
+    saves: Sequence[float] = ()
+
+
+def read_step_times(root: Beneath, span: Span, attempts: int) -> StepTimes:
+    """The steps in the log of the first rank, else in that of the last rank. `root`: the logs of this attempt.
+
+    `attempts`: how many attempts share the limit for the bytes that are read.
+    """
+    ranks = sorted((rank, name) for name in root.names("") if (rank := rank_of(name)) is not None)
+    names = [name for _rank, name in ranks]
+    for name in dict.fromkeys([*names[:1], *names[-1:]]):
+        times = _read(root, name, span, max(2 * PART, MOST_BYTES // max(1, attempts)))
+        if times.steps:
+            return times
+    return StepTimes()
+
+
+def _read(root: Beneath, name: str, span: Span, most: int) -> StepTimes:
+    steps: list[tuple[int, float, bool]] = []
+    saves: list[float] = []
+    shift: float | None = None
+    newest, whole = 0.0, True
+    for line, follows in parts(root, name, most):
+        whole = whole and follows
+        metrics = parse_metrics(line)
+        step = metrics.step if metrics is not None else None
+        saved = SAVED.search(line) is not None
+        if step is None and not saved:
+            continue
+        stamp = time_in(line)
+        if stamp is None:
+            continue
+        shift = clock_shift(stamp, span) if shift is None else shift
+        # A clock that is set back makes no step that ends before it began.
+        newest = max(newest, stamp + shift)
+        if saved:
+            saves.append(newest)
+        # "saving checkpoint at iteration 10" is no step; "step 10 loss 2.3, checkpoint saved" is one.
+        if step is not None and not (saved and metrics is not None and metrics.loss is None):
+            steps.append((step, newest, whole))
+            whole = True
+    return StepTimes(steps, saves)

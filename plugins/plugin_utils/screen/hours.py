@@ -1,0 +1,42 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the hours of a launch went to, from its fetched logs. The result is kept next to them, as JSON and CSV."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
+
+NAME = "ledger"
+
+
+def hours(result: Parameters, logs_dir: str) -> ModuleResult | None:
+    """The ledger of a launch that has ended. `result`: that of module job_wait; `logs_dir`: its fetched logs.
+
+    A launch that had ended before the wait is not read again: its kept ledger counts, if there is one.
+    """
+    folder = os.path.dirname(logs_dir)
+    path, end = os.path.join(folder, f"{NAME}.json"), [result.get("attempt"), result.get("finished_at")]
+    with contextlib.suppress(OSError):
+        with open(path, encoding="utf-8") as stream:
+            kept = json_object(stream.read())
+        if kept and kept.get("end") == end and isinstance(kept.get("ledger"), dict):
+            return dict(kept["ledger"])
+    if not result.get("polls") or not result.get("spans"):
+        return None
+    from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import ledger_of_result
+    from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import COLUMNS
+    from ansible_collections.rankzero.slurm.plugins.module_utils.usage.tables import csv_text
+
+    made = ledger_of_result(result, logs_dir).as_dict()
+    files = {".json": json.dumps({"end": end, "ledger": made}), ".csv": csv_text(COLUMNS, made["parts"])}
+    with contextlib.suppress(OSError):
+        for ending, text in files.items():
+            with open(os.path.join(folder, NAME + ending), "w", encoding="utf-8") as stream:
+                stream.write(text)
+    return made
