@@ -174,6 +174,28 @@ LAUNCHES: dict[str, dict[str, Schema]] = {
     },
 }
 
+HOURS = "Node-hours of this part of the ledger; null where no launch tells it."
+#: The same for a verb whose document has rows that are no launches.
+ROWS: dict[str, dict[str, Schema]] = {
+    "usage": {
+        "cluster": of("string", "The host of the inventory."),
+        "user": maybe("string", "The user; null where the rows are not by user."),
+        "account": maybe("string", "The account, likewise."),
+        "month": maybe("string", "The month in which the launches got their first nodes, likewise."),
+        "name": maybe("string", "The name of the launches, likewise."),
+        "launches": of("integer", "Number of launches."),
+        "node_hours": of("number", "Their node-hours."),
+        "gpu_hours": maybe("number", "Their GPU-hours, of those that accounting knows."),
+        "energy_kwh": maybe("number", "Their energy, of those for which it was measured."),
+        "queue_hours": maybe("number", "Their hours in the queue."),
+        "estimated": of("integer", "How many of the launches accounting does not know."),
+        **{
+            part: maybe("number", HOURS)
+            for part in ("set-up", "start-up", "steps", "lost", "checkpoints", "stalls", "idle", "not known")
+        },
+    }
+}
+
 
 def schema(verb: str) -> str:
     """The JSON Schema of the document of a verb."""
@@ -186,7 +208,11 @@ def schema(verb: str) -> str:
             },
             "exit_code": of("integer", "The exit code of the command."),
             "error": maybe("string", "Why it failed."),
-            "launches": listed(record({**IDENTITY, **LAUNCHES[verb]}), "One element per launch."),
+            **(
+                {"rows": listed(record(ROWS[verb]), "One element per row of the table.")}
+                if verb in ROWS
+                else {"launches": listed(record({**IDENTITY, **LAUNCHES[verb]}), "One element per launch.")}
+            ),
         }
     )
     head = {
@@ -198,4 +224,4 @@ def schema(verb: str) -> str:
     return json.dumps({**head, **document}, indent=1) + "\n"
 
 
-FILES = {f"{FOLDER}/{verb}-{VERSION}.json": partial(schema, verb) for verb in LAUNCHES}
+FILES = {f"{FOLDER}/{verb}-{VERSION}.json": partial(schema, verb) for verb in (*LAUNCHES, *ROWS)}

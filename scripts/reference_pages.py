@@ -50,6 +50,7 @@ MEANINGS = {
     "fabric_nodes": "The nodes to measure, as names or host lists such as `node[01-04]`.",
     "fabric_group": "Measure the nodes of this inventory group.",
     "fabric_exclude": "`true` excludes slow nodes from later launches.",
+    "csv": "Also write the rows, with all parts of the ledger, to this CSV file on the controller.",
     "cluster": "The host or group of the inventory to work on. Default: `slurm_login`; without it, this machine.",
     "slurm_cluster": "Set for the hosts of one cluster: only the first of them is used.",
     "launch_variables": "Names of your own variables that the playbook must accept.",

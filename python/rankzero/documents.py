@@ -20,6 +20,8 @@ STATUS = (
 )
 PLAN = ("launch_state", "plan", "missing", "script", "world_size")
 PULL = ("dest", "bytes", "files", "artifact")
+#: What a row of usage may be for.
+GROUPS = ("user", "account", "month", "name")
 DIAGNOSIS = (
     *("healthy", "family", "what", "confidence", "root", "ranks", "nodes", "evidence", "chain", "remedy", "retry"),
     *("blame", "checklist", "stall"),
@@ -32,7 +34,7 @@ def document(verb: str, played: Played, exit_code: int) -> dict[str, Any]:
         "schema": f"rankzero/{verb}/{VERSION}",
         "exit_code": exit_code,
         "error": played.error() if exit_code else None,
-        "launches": [launch for host in played.hosts() for launch in PER_HOST[verb](played, host)],
+        ROWS.get(verb, "launches"): [row for host in played.hosts() for row in PER_HOST[verb](played, host)],
     }
 
 
@@ -103,10 +105,18 @@ def _pull(played: Played, host: str) -> list[dict[str, Any]]:
     return [{**_named(host, pulled), **_picked(pulled, PULL)}] if pulled else []
 
 
+def _usage(played: Played, host: str) -> list[dict[str, Any]]:
+    rows = _last(played, "usage_info", host).get("rows", [])
+    return [{"cluster": host, **{group: None for group in GROUPS if group not in row}, **row} for row in rows]
+
+
+#: The key of a verb's list, where its elements are no launches.
+ROWS = {"usage": "rows"}
 PER_HOST: dict[str, Callable[[Played, str], list[dict[str, Any]]]] = {
     "run": _run,
     "ls": _ls,
     "why": _why,
     "plan": _plan,
     "pull": _pull,
+    "usage": _usage,
 }

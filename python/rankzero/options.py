@@ -25,6 +25,7 @@ VERBS: dict[str, str] = {
     "compare": "compare the results of launches",
     "report": "write a page about a launch, a comparison, a sweep, or all launches",
     "sync": "upload what wandb has logged offline, from the login node",
+    "usage": "sum up the node-hours of launches, and what they went to",
     "cancel": "cancel the active job of a launch",
     "pull": "fetch the artifact or other outputs, verified",
     "shell": "open a shell with the resources and the environment of a job",
@@ -34,7 +35,7 @@ VERBS: dict[str, str] = {
     "completion": "print a shell's completion script",
 }
 #: The verbs that have --json.
-WITH_JSON = ("run", "ls", "why", "plan", "pull")
+WITH_JSON = ("run", "ls", "why", "plan", "pull", "usage")
 
 
 class Parser(argparse.ArgumentParser):
@@ -181,6 +182,14 @@ def _sync(parser: Parser) -> None:
     parser.add_argument("--wandb", metavar="PATH", help="the program wandb on the cluster's login node")
     parser.add_argument("--api-key-file", metavar="PATH", help="a file on the login node with the API key")
     parser.add_argument("--check", action="store_true", help="upload nothing, show what would be uploaded")
+
+
+def _usage(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME", nargs="?", help="only launches with this name")
+    parser.add_argument("--by", metavar="GROUP,...", help="user, account, month, name; default user,account,month")
+    parser.add_argument("--since", metavar="YEAR-MONTH", help="only launches of this month and later")
+    parser.add_argument("--until", metavar="YEAR-MONTH", help="only launches of this month and earlier")
+    parser.add_argument("--csv", metavar="FILE", help="also write the rows to this file")
 
 
 def _cancel(parser: Parser) -> None:

@@ -177,6 +177,12 @@ def _sync(given: Namespace) -> tuple[str, dict[str, Any]]:
     return "sync", {name: value for name, value in options.items() if value}
 
 
+def _usage(given: Namespace) -> tuple[str, dict[str, Any]]:
+    by = {"by": given.by.split(",")} if given.by else {}
+    options = {"launch_name": given.name, "since": given.since, "up_to": given.until, "csv": given.csv}
+    return "usage", {**by, **{name: value for name, value in options.items() if value}}
+
+
 def _cancel(given: Namespace) -> tuple[str, dict[str, Any]]:
     if given.launch.endswith(JOB_FILE) and "jobs" in job_file(given.launch):
         return "cancel", {"job": given.launch}
@@ -208,6 +214,7 @@ PLAYBOOKS: dict[str, Callable[[Namespace], tuple[str, dict[str, Any]]]] = {
     "compare": _compare,
     "report": _report,
     "sync": _sync,
+    "usage": _usage,
     "cancel": _cancel,
     "pull": _pull,
     "shell": _shell,

@@ -51,7 +51,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import Limits
-from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import ledger_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import Reading, ledger_of
 
 DIAGNOSIS = "diagnosis.json"
 # The families whose report shows the sizes of the job.
@@ -233,8 +233,8 @@ def _of_end(
     ranks = _ranks(scanned)
     started = run.started() or {}
     answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch.success)
-    limits = Limits(request.stall_factor, request.stall_seconds)
-    hours = ledger_of(run, launch, request.now, slurm=slurm, limits=limits)
+    reading = Reading(Limits(request.stall_factor, request.stall_seconds))
+    hours = ledger_of(run, launch, request.now, slurm, reading)
     diagnosis_report = DiagnosisReport(diagnosis, answers, launch, testimony.facts, ledger=hours)
     changed = False
     # Never write into a run directory of another user.

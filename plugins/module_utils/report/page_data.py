@@ -55,18 +55,14 @@ class Metrics:
     notes: list[str] = field(default_factory=list)
 
 
-def page_data(
-    run: RunDirectory, launch: LaunchReport, *, full: bool = True, slurm: Slurm | None = None
-) -> ModuleResult:
-    """The summary of a launch. `full`: also its nodes, ranks, tables and variables, which a row of a list leaves out.
-
-    `slurm`: accounting is asked for the nodes that the launch had.
+def page_data(run: RunDirectory, launch: LaunchReport, slurm: Slurm | None = None) -> ModuleResult:
+    """The summary of a launch. `slurm`: also its nodes, ranks, tables and variables, which a row of a list leaves out.
 
     Raises `Untrusted` for files that another user could have written.
     """
     manifest = run.document("launch.json") or {}
     spans = _spans(launch)
-    metrics = _metrics(run, spans, full=full)
+    metrics = _metrics(run, spans, full=slurm is not None)
     clean = redactor_of(run)
     summary: dict[str, Any] = {
         "name": launch.name, "key": launch.key, "generation": launch.generation, "job_id": launch.job_id,
@@ -80,9 +76,9 @@ def page_data(
         "notes": _notes(metrics),
         "spec": {name: _clean(clean, value) for name, value in _flat(manifest.get("spec")).items()},
     }  # fmt: skip
-    if not full:
+    if slurm is None:
         return summary
-    ledger = ledger_of(run, launch, summary["now"], slurm=slurm)
+    ledger = ledger_of(run, launch, time.time(), slurm)
     phases = timeline(launch, ledger)
     began, ended = phases[0].began if phases else 0.0, phases[-1].ended if phases else 0.0
     samples = read_heat_maps(Beneath(run.file("monitor")), [span.attempt for span in spans], began, ended)

@@ -48,12 +48,12 @@ def pages(slurm: Slurm, options: Parameters) -> ModuleResult:
         return _index(slurm, options)
     runs = _selected(options)
     if len(runs) == 1:
-        return {"kind": LAUNCH, "launches": [page_data(runs[0], final_reports(slurm, runs)[0], slurm=slurm)]}
+        return {"kind": LAUNCH, "launches": [page_data(runs[0], final_reports(slurm, runs)[0], slurm)]}
     if len(runs) > MOST_COMPARED:
         raise RankzeroError(
             f"launches: {len(runs)} launches are selected, and at most {MOST_COMPARED} are shown side by side"
         )
-    launches = [page_data(run, launch, full=False) for run, launch in zip(runs, final_reports(slurm, runs))]
+    launches = [page_data(run, launch) for run, launch in zip(runs, final_reports(slurm, runs))]
     try:
         compared = compare(slurm, {**options, "launches": [run.path for run in runs]})
     except RankzeroError as error:
@@ -73,7 +73,7 @@ def _sweep(slurm: Slurm, options: Parameters) -> ModuleResult:
     chosen = {"sweep_dir": given} if given.startswith(("/", "~")) else {"name": given}
     sweep = results(slurm, {**chosen, "state_root": options["state_root"]})
     runs = [RunDirectory(row["run_dir"]) for row in sweep["elements"] if row["run_dir"]][:MOST_CHARTS]
-    launches = [page_data(run, launch, full=False) for run, launch in zip(runs, final_reports(slurm, runs))]
+    launches = [page_data(run, launch) for run, launch in zip(runs, final_reports(slurm, runs))]
     for launch in launches:
         launch["metrics"] = {name: _few(series) for name, series in launch["metrics"].items()}
         launch.pop("spec")

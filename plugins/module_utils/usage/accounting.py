@@ -62,7 +62,7 @@ def from_row(row: Mapping[str, str]) -> Allocation | None:
     began, nodes = parse.parse_epoch(row["Start"]), parse.parse_count(row["NNodes"])
     elapsed = parse.parse_count(row["ElapsedRaw"])
     allocated = dict(part.partition("=")[::2] for part in row["AllocTRES"].split(","))
-    if began is None or not nodes or not row["AllocTRES"]:
+    if began is None or not nodes:
         return None
     energy = parse.parse_count(row["ConsumedEnergyRaw"])
     return Allocation(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
@@ -21,22 +21,30 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.accounting import accounted
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import AttemptTimes, Limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import Ledger, ledger
-from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import read_step_times
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import MOST_BYTES, read_step_times
 
 # The steps of at most this many attempts are read, the newest ones.
 MOST_ATTEMPTS = 32
-USUAL_LIMITS = Limits(STALL_FACTOR, STALL_SECONDS)
 
 
-def ledger_of(
-    run: RunDirectory, launch: LaunchReport, now: float, *, slurm: Slurm | None = None, limits: Limits = USUAL_LIMITS
-) -> Ledger:
-    """The ledger of a launch. `slurm`: ask accounting, with one command. `now`: the end of a launch that runs.
+@dataclass(frozen=True)
+class Reading:
+    """From when on a step is a stall, and how many bytes of the logs of all attempts are read."""
+
+    limits: Limits = Limits(STALL_FACTOR, STALL_SECONDS)
+    most: int = MOST_BYTES
+
+
+USUAL = Reading()
+
+
+def ledger_of(run: RunDirectory, launch: LaunchReport, now: float, slurm: Slurm, reading: Reading = USUAL) -> Ledger:
+    """The ledger of a launch. Accounting is asked with one command. `now`: the end of a launch that runs.
 
     Raises `Untrusted` for files that another user could have written.
     """
-    rows = accounted(slurm, job_ids(launch), submitted(launch.journal)) if slurm is not None else None
-    return ledger_with(run, launch, now, rows, limits)
+    rows = accounted(slurm, job_ids(launch), submitted(launch.journal))
+    return ledger_with(run, launch, now, rows, reading)
 
 
 def ledger_with(
@@ -44,14 +52,14 @@ def ledger_with(
     launch: LaunchReport,
     now: float,
     rows: Mapping[str, Sequence[Allocation]] | None,
-    limits: Limits = USUAL_LIMITS,
+    reading: Reading = USUAL,
 ) -> Ledger:
     """The ledger of a launch with the allocations that accounting has told, by job id; None: it did not answer."""
     known = [allocation for job_id in job_ids(launch) for allocation in (rows or {}).get(job_id, ())]
     return ledger(
         _ended(known or launch.allocations, (launch.finished_at if launch.completed else None) or now),
-        with_steps(run.file("logs"), attempt_spans(run, launch, now)),
-        limits=limits,
+        with_steps(run.file("logs"), attempt_spans(run, launch, now), reading.most),
+        limits=reading.limits,
         submitted=submitted(launch.journal),
         accounted=bool(known),
     )
@@ -61,8 +69,8 @@ def ledger_of_result(result: Parameters, logs_dir: str) -> Ledger:
     """The ledger of a launch that has ended, on the controller. `result`: that of module job_wait; `logs_dir`: logs."""
     return ledger(
         _ended([Allocation(**row) for row in result["allocations"]], result["finished_at"] or 0.0),
-        with_steps(logs_dir, [AttemptSpan(**span) for span in result["spans"]]),
-        limits=USUAL_LIMITS,
+        with_steps(logs_dir, [AttemptSpan(**span) for span in result["spans"]], USUAL.most),
+        limits=USUAL.limits,
         submitted=submitted(result["journal"]),
     )
 
@@ -80,8 +88,8 @@ def submitted(journal: Sequence[Mapping[str, object]]) -> float | None:
     return min((float(moment) for moment in times if isinstance(moment, (int, float))), default=None)
 
 
-def with_steps(logs_dir: str, spans: Sequence[AttemptSpan]) -> list[AttemptTimes]:
-    """The attempts with their steps, which are read for the newest MOST_ATTEMPTS of them."""
+def with_steps(logs_dir: str, spans: Sequence[AttemptSpan], most: int) -> list[AttemptTimes]:
+    """The attempts with their steps, which are read for the newest MOST_ATTEMPTS of them, `most` bytes in all."""
     resumed: int | None = None
     result: list[AttemptTimes] = []
     for span in reversed(spans):
@@ -89,7 +97,7 @@ def with_steps(logs_dir: str, spans: Sequence[AttemptSpan]) -> list[AttemptTimes
         if len(result) < MOST_ATTEMPTS:
             root = Beneath(os.path.join(logs_dir, str(span.attempt)))
             about = Span(span.attempt, span.began, span.ended)
-            steps = read_step_times(root, about, min(len(spans), MOST_ATTEMPTS))
+            steps = read_step_times(root, about, most // min(len(spans), MOST_ATTEMPTS))
             attempt = replace(attempt, times=steps)
             resumed = steps.steps[0][0] if steps.steps else resumed
         result.append(attempt)

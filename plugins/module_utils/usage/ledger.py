@@ -219,7 +219,7 @@ def _known(sums: Mapping[str, float], attempts: Sequence[AttemptTimes]) -> dict[
     parts: dict[str, float | None] = dict(sums)
     steps = any(attempt.times.steps for attempt in attempts)
     unknown = [] if steps else [STARTUP, STEPS, LOST, CHECKPOINTS, STALLS, IDLE]
-    if not any(attempt.ranks is not None for attempt in attempts):
+    if not any(attempt.ranks is not None and attempt.began <= attempt.ranks <= attempt.ended for attempt in attempts):
         unknown.append(SETUP)
     if not any(attempt.times.saves for attempt in attempts):
         unknown.append(CHECKPOINTS)

@@ -14,8 +14,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import r
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import SAVED, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import time_in
 
-# At most this many bytes of all attempts of a launch are read. Of each attempt at least two parts are read.
-MOST_BYTES = 4 << 20
+# At most this many bytes of all attempts of a launch are read, and for sums over many launches. Of each attempt at
+# least two parts are read.
+MOST_BYTES, FEW_BYTES = 4 << 20, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -29,15 +30,15 @@ class StepTimes:
     saves: Sequence[float] = ()
 
 
-def read_step_times(root: Beneath, span: Span, attempts: int) -> StepTimes:
+def read_step_times(root: Beneath, span: Span, most: int = MOST_BYTES) -> StepTimes:
     """The steps in the log of the first rank, else in that of the last rank. `root`: the logs of this attempt.
 
-    `attempts`: how many attempts share the limit for the bytes that are read.
+    `most`: the limit for the bytes that are read.
     """
     ranks = sorted((rank, name) for name in root.names("") if (rank := rank_of(name)) is not None)
     names = [name for _rank, name in ranks]
     for name in dict.fromkeys([*names[:1], *names[-1:]]):
-        times = _read(root, name, span, max(2 * PART, MOST_BYTES // max(1, attempts)))
+        times = _read(root, name, span, max(2 * PART, most))
         if times.steps:
             return times
     return StepTimes()

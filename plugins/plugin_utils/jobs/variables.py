@@ -135,6 +135,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "compare": ("launches", "time"),
     "report": ("launches", "sweep", "time", "limit", "dest", "annotations"),
     "sync": ("launches", "wandb", "api_key_file"),
+    "usage": ("by", "launch_name", "since", "up_to", "csv"),
     "prune": ("older_than", "max_size", "owners", "kinds"),
     "reconcile": ("jobs", "removed", "changed", "relaunch", *(f"reconcile_{name}" for name in RECONCILE)),
     "fabric": (*(f"fabric_{name}" for name in FABRIC), "rerun", "explain"),

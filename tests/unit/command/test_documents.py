@@ -16,8 +16,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import Answer
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import Used, sums
 from rankzero import errors
-from rankzero.documents import PER_HOST, VERSION
+from rankzero.documents import PER_HOST, ROWS, VERSION
 from rankzero.options import WITH_JSON
 from tests.json_documents import SCHEMAS, checked, schema_of
 from tests.repository import read
@@ -50,6 +51,7 @@ DIAGNOSED = DiagnosisReport(
     [Answer("Did all ranks start?", "yes", True), Answer("Was the model saved?", "not known", None)],
     REPORT,
 ).as_dict()
+USED = Used("ada", "physics", "2026-03", "gpt", 2.5, None, 1.25, 0.5, True, {"steps": 2.0, "lost": 0.5})
 FILE = {"path": "result.json", "bytes": 3, "sha256": "ab"}
 
 #: Verb -> what a person types, and the results of the playbook's tasks: (module, outcome, result).
@@ -79,6 +81,10 @@ PLAYED: dict[str, tuple[str, list[list[tuple[str, str, dict[str, Any]]]]]] = {
             [("job_diagnosis", "ok", {"diagnosis": DIAGNOSED, "lines": ["cause"]})],
             [("job_diagnosis", "ok", {"diagnosis": DiagnosisReport(Diagnosis("none")).as_dict(), "lines": []})],
         ],
+    ),
+    "usage": (
+        "usage --by account,month",
+        [[("usage_info", "ok", {"rows": sums([USED, USED], ["account", "month"]), "lines": []})], []],
     ),
     "plan": (
         "plan jobs/train.yml",
@@ -140,7 +146,7 @@ def test_document_is_what_its_schema_says(
         code = rankzero(*line.split(), "--json")
         document = checked(json.loads(capfd.readouterr().out))
         assert (document["exit_code"], document["error"] is not None) == (code, failed)
-        assert document["launches"] or not any(outcome == "ok" for _module, outcome, _result in records)
+        assert document[ROWS.get(verb, "launches")] or not any(outcome == "ok" for _module, outcome, _result in records)
 
 
 def test_a_document_that_lacks_a_key_or_has_another_is_noticed() -> None:

@@ -83,6 +83,12 @@ LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {"launches": ["gpt", "1234"], "wandb": "/opt/bin/wandb", "api_key_file": "~/.key"},
         ["--check", "--diff"],
     ),
+    "usage": ("usage", {}, []),
+    "usage gpt --by name,month --since 2026-01 --csv a.csv": (
+        "usage",
+        {"launch_name": "gpt", "by": ["name", "month"], "since": "2026-01", "csv": "a.csv"},
+        [],
+    ),
     "cancel gpt/72ee2a70": ("cancel", {"launch_name": "gpt", "key": "72ee2a70"}, []),
     "cancel jobs/train.yml --all": ("cancel", {"launch_name": "gpt", "all": True}, []),
     "cancel jobs/both.yml": ("cancel", {"job": "jobs/both.yml"}, []),

@@ -54,7 +54,8 @@ def test_the_second_run_changes_nothing(monkeypatch: pytest.MonkeyPatch, root: P
     assert planned["changed"] is True and not page.parent.exists()
     first = bench.run()
     assert first["changed"] is True and planned["diff"] == first["diff"] and first["bytes"] == page.stat().st_size
-    assert [each["after_header"] for each in first["diff"]] == [str(page), str(page.with_suffix(".md"))]
+    written = [str(page), str(page.with_suffix(".md")), str(page.with_suffix(".csv"))]
+    assert [each["after_header"] for each in first["diff"]] == written and first["hours"] == written[2]
     assert first["diff"][0]["after"].startswith(f"a page of {first['bytes']} bytes, SHA-256 ")
     assert first["diff"][1]["after"] == page.with_suffix(".md").read_text() and first["diff"][1]["before"] == ""
     files = {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in page.parent.iterdir()}
@@ -80,7 +81,7 @@ def test_each_kind_of_page_is_the_same_again(monkeypatch: pytest.MonkeyPatch, ro
 def test_gitlabs_report_is_a_file_of_the_page_too(monkeypatch: pytest.MonkeyPatch, root: Path, tmp_path: Path) -> None:
     bench = Bench(monkeypatch, root, tmp_path / "report.html")
     quality = tmp_path / "gl-code-quality-report.json"
-    assert len(bench.run(annotations="gitlab")["diff"]) == 3 and quality.read_text() == "[]\n"
+    assert len(bench.run(annotations="gitlab")["diff"]) == 4 and quality.read_text() == "[]\n"
     assert bench.run(annotations="gitlab")["changed"] is False
     summary = tmp_path / "step.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))

@@ -172,10 +172,10 @@ def test_steps_and_checkpoints_are_read_from_the_first_rank_that_logs_them(tmp_p
     (tmp_path / "rank-0000.log").write_text("loading\n")
     (tmp_path / "rank-0001.log").write_text("step 1 loss 2\n")
     (tmp_path / "rank-0002.log").write_text("".join(lines))
-    times = read_step_times(Beneath(str(tmp_path)), Span(0, BEGAN, BEGAN + 100), 1)
+    times = read_step_times(Beneath(str(tmp_path)), Span(0, BEGAN, BEGAN + 100))
     assert list(times.steps) == [(step, BEGAN + 10 + step, True) for step in range(1, 6)]
     assert list(times.saves) == [BEGAN + 13] * 2
     # A program that logs in another time zone: the time that its start took remains.
-    away = read_step_times(Beneath(str(tmp_path)), Span(0, BEGAN + 7200, BEGAN + 7300), 1)
+    away = read_step_times(Beneath(str(tmp_path)), Span(0, BEGAN + 7200, BEGAN + 7300))
     assert away.steps[0] == (1, BEGAN + 7200 + 11, True)
-    assert read_step_times(Beneath(str(tmp_path / "none")), Span(0, BEGAN, None), 1) == StepTimes()
+    assert read_step_times(Beneath(str(tmp_path / "none")), Span(0, BEGAN, None)) == StepTimes()

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The index of ended launches: STATE_ROOT/index/launches. A listing of thousands reads only what has changed since.
 
-Each line holds the report on one launch and a stamp of its run directory:
+Each line holds the report on one launch, or in another file of this folder something else that is known of it for
+good, and a stamp of its run directory:
 
     CHECKSUM STAMP NAME/KEY/GENERATION ARRAY@TIME {...}
 
@@ -24,7 +25,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
@@ -50,7 +51,7 @@ class History:
 
     `worthwhile`: whether there are enough launches to use an index. `lines`: the newest line of each launch.
     `stamps`: the stamp of each run directory that was looked at, taken before the run directory is read. `known`: the
-    lines that are right now. `arrays`: the stamps of the arrays of sweeps.
+    lines that are right now. `arrays`: the stamps of the arrays of sweeps. `file`: its name in the folder of indexes.
     """
 
     state_root: str
@@ -61,18 +62,19 @@ class History:
     known: dict[str, _Line] = field(default_factory=dict)
     arrays: dict[str, str] = field(default_factory=dict)
     total: int = 0
+    file: str = FILE
 
     @classmethod
-    def of(cls, state_root: str, count: int) -> History:
+    def of(cls, state_root: str, count: int, file: str = FILE) -> History:
         """Open the index for `count` launches of a state root. For a few launches it is not read."""
-        history = cls(state_root, worthwhile=count >= WORTH_AN_INDEX)
+        history = cls(state_root, worthwhile=count >= WORTH_AN_INDEX, file=file)
         if history.worthwhile:
             history._load()
         return history
 
     def _load(self) -> None:
         try:
-            content = state_files.of(self.state_root).content(os.path.join(FOLDER, FILE), MOST)
+            content = state_files.of(self.state_root).content(os.path.join(FOLDER, self.file), MOST)
         except (OSError, RankzeroError):
             return
         for line in content.split(b"\n"):
@@ -110,7 +112,7 @@ class History:
         return self.known[_place(run)].ended_at
 
     def launch(self, run: RunDirectory) -> JsonObject:
-        """Return the report on a launch that the index has, as modules return it."""
+        """Return what the index has of a launch: the report on it, as modules return it."""
         report = json.loads(self.known[_place(run)].report)
         return {**report, "run_dir": run.path, "logs_dir": run.file("logs")}
 
@@ -123,15 +125,23 @@ class History:
             self.arrays[folder] = _stamp(folder)
         return f"{stamp}{_digest(self.arrays[folder].encode())}"
 
-    def keep(self, reports: Iterable[LaunchReport]) -> None:
-        """Add the launches that have ended. Whatever goes wrong, the index is only older than it could be."""
-        new = [line for report in reports for line in self._line(report)]
+    def keep(self, reports: Iterable[LaunchReport], documents: Mapping[str, JsonObject] | None = None) -> None:
+        """Add the launches that have ended. Whatever goes wrong, the index is only older than it could be.
+
+        `documents`: what to keep of them by run directory, in place of the reports.
+        """
+        new = [
+            line
+            for report in reports
+            if documents is None or report.run_dir in documents
+            for line in self._line(report, report.as_dict() if documents is None else documents[report.run_dir])
+        ]
         if not new or not self.worthwhile:
             return
         with contextlib.suppress(OSError, RankzeroError):
             folder = os.path.join(state_files.own(self.state_root).root, FOLDER)
             state_files.make_folder(folder)
-            path = os.path.join(folder, FILE)
+            path = os.path.join(folder, self.file)
             if self.total > 2 * len(self.lines) + WORTH_AN_INDEX:
                 # Most lines are superseded by newer ones.
                 temporary = f"{path}.{os.getpid()}.tmp"
@@ -146,7 +156,7 @@ class History:
                 # An incomplete line of a killed writer ends here.
                 stream.write(("\n" + "".join(f"{line}\n" for line in new)).encode())
 
-    def _line(self, report: LaunchReport) -> Sequence[str]:
+    def _line(self, report: LaunchReport, document: JsonObject) -> Sequence[str]:
         """Return the line of a launch that has ended, or nothing."""
         run = RunDirectory(report.run_dir)
         place = _place(run)
@@ -160,7 +170,7 @@ class History:
         array = element.array if element else NO_ARRAY
         stamp = self._with_array(self.stamps[place], run, array)
         ended_at = float(report.finished_at or report.started_at or 0.0)
-        content = f"{stamp} {place} {array}@{ended_at!r} {json.dumps(report.as_dict())}"
+        content = f"{stamp} {place} {array}@{ended_at!r} {json.dumps(document)}"
         return [f"{_digest(content.encode())} {content}"] if len(content) < LINE_BYTES else []
 
 
