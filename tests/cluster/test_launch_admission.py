@@ -31,10 +31,12 @@ ACCOUNTS = [
     "account ml Description=x Organization=x",
     "account physics Description=x Organization=x",
     "account busy Description=x Organization=x",
+    "account small Description=x Organization=x GrpTRESMins=node=50",
     "qos high MaxWall=02:00:00 MaxTRESPerJob=node=2,gres/gpu=4 MaxTRESPerUser=cpu=8",
     "user nobody Account=ml QOS=normal,high DefaultQOS=normal MaxTRESPerJob=node=2",
     "user nobody Account=physics QOS=normal MaxWallDurationPerJob=00:30:00",
     "user nobody Account=busy QOS=normal MaxSubmitJobs=1",
+    "user nobody Account=small QOS=normal MaxTRESMinsPerJob=node=30",
     "user root Account=physics",
 ]
 
@@ -50,7 +52,7 @@ def strict() -> Iterator[LabCluster]:
             lab.head(["sacctmgr", "--immediate", "--quiet", "add", *words.split()])
         # The controller hears of it from slurmdbd.
         shown = ["scontrol", "show", "assoc_mgr", "users=nobody", "flags=assoc"]
-        lab.wait_until(lambda: lab.head(shown).stdout.count("UserName=nobody") == 3, what="the accounts are known")
+        lab.wait_until(lambda: lab.head(shown).stdout.count("UserName=nobody") == 4, what="the accounts are known")
         yield lab
 
 
@@ -80,7 +82,7 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "group": ({"partition": "staff"}, ("resources.partition: staff is for the groups adm; nobody is in ",)),
     "account": (
         {"account": "phisics"},
-        ("'phisics' is not an account of nobody here; did you mean 'physics'? Yours: busy, ml, physics.",),
+        ("'phisics' is not an account of nobody here; did you mean 'physics'? Yours: busy, ml, physics, small.",),
     ),
     "qos": (
         {"account": "physics", "qos": "high"},
@@ -102,6 +104,15 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
             "resources.gpus_per_node: 6 GPUs asked, QOS high allows at most 4 for a job.",
             "resources.cpus_per_rank: 18 CPUs asked, QOS high allows at most 8 for a user.",
             "resources.memory: 101376 MiB a node asked on 3 nodes",
+        ),
+    ),
+    # The budget of this host, the limit of the association, and what sshare says of the account above it.
+    "minutes": (
+        {"account": "small", "time": "01:00:00"},
+        (
+            "launch_cluster.budget.node_hours: this launch asks for at most 1 node-hours (1 node x 1 h), and 0.5 are ",
+            "resources.time: 1 nodes for 01:00:00 are 60 minutes of them, the association of account small allows at ",
+            "are 60 minutes of them, and 50 of 50 are left to account small (GrpTRESMins).",
         ),
     ),
     "gres": (
@@ -129,7 +140,11 @@ def test_what_would_never_run_is_refused_with_every_reason_and_its_numbers(site:
     hosts = {
         host: {
             "ansible_shell_executable": shell,
-            "launch_cluster": {"state_root": f"{home}/state", "store_root": f"{home}/store"},
+            "launch_cluster": {
+                "state_root": f"{home}/state",
+                "store_root": f"{home}/store",
+                **({"budget": {"node_hours": "0.5"}} if host == "minutes" else {}),
+            },
             "launch_job": {**site.job("true", name=host), "resources": {"time": "00:10:00", **wanted}},
         }
         for host, (wanted, _parts) in REFUSED.items()

@@ -25,6 +25,8 @@ MOST_OF_A_JOB = {
     "MaxTRESPerAccount": "an account",
     "GrpTRES": "all its jobs together",
 }
+# The same for minutes of a resource: amount x time.
+MOST_MINUTES = {"MaxTRESMins": "a job", "GrpTRESMins": "all its jobs together"}
 # Trackable resource -> (option to change, name of the resource).
 ASKED = {
     "node": ("resources.nodes", "nodes"),
@@ -148,10 +150,54 @@ def over_limits(
                 if amounts.get(name, 0) > most:
                     path, what = _asked(name)
                     yield f"{path}: {amounts[name]} {what} asked, {holder} allows at most {most} for {whose}."
+        yield from _over_minutes(row, holder, asked, time_seconds, seen)
         for name, least in _amounts(row.get("MinTRES", "")).items():
             if name in asked and asked[name] < least:
                 path, what = _asked(name)
                 yield f"{path}: {asked[name]} {what} requested, but {holder} requires at least {least} per job."
+
+
+def _over_minutes(
+    row: Mapping[str, str], holder: str, asked: Mapping[str, int], time_seconds: float | None, seen: set[str]
+) -> Iterator[str]:
+    """Yield a sentence for each limit on minutes of a resource that a job exceeds if it runs for its whole time."""
+    for column, whose in MOST_MINUTES.items() if time_seconds is not None else ():
+        for name, most in _amounts(row.get(column, "")).items():
+            if f"{column} {name}" in seen or name not in asked:
+                continue
+            seen.add(f"{column} {name}")
+            minutes, what = _minutes(name, asked[name], time_seconds or 0.0)
+            if minutes > most:
+                yield f"{what}, {holder} allows at most {most} for {whose}. Ask for less time, or for fewer of them."
+
+
+def over_what_is_left(
+    account: str | None, shares: Sequence[Mapping[str, str]], asked: Mapping[str, int], time_seconds: float | None
+) -> Iterator[str]:
+    """Yield a sentence for each limit on minutes of an account of which too little is left. `shares`: rows of sshare.
+
+    What running jobs may still use counts, as it does for Slurm.
+    """
+    for row in shares if time_seconds is not None else ():
+        if row["Account"].strip() != account:
+            continue
+        used, promised = _amounts(row["GrpTRESRaw"]), _amounts(row["TRESRunMins"])
+        for name, most in _amounts(row["GrpTRESMins"]).items():
+            left = max(0, most - used.get(name, 0) - promised.get(name, 0))
+            minutes, what = _minutes(name, asked.get(name, 0), time_seconds or 0.0)
+            if minutes > left:
+                who = f"user {row['User']} in account {account}" if row["User"] else f"account {account}"
+                yield (
+                    f"{what}, and {left} of {most} are left to {who} (GrpTRESMins). Ask for less time, or for fewer of "
+                    "them, or have the limit raised."
+                )
+
+
+def _minutes(name: str, count: int, seconds: float) -> tuple[float, str]:
+    """Return the minutes that a job may use of a resource, and the begin of a sentence about them."""
+    minutes = count * seconds / 60
+    what = _asked(name)[1]
+    return minutes, f"resources.time: {count} {what} for {clock(round(seconds))} are {minutes:.0f} minutes of them"
 
 
 def _asked(name: str) -> tuple[str, str]:

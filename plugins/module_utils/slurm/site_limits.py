@@ -55,6 +55,8 @@ ASSOCIATION = (
     "GrpTRES",
     "MaxSubmit",
     "GrpSubmit",
+    "MaxTRESMins",
+    "GrpTRESMins",
 )
 QOS = (
     "Name",
@@ -69,6 +71,8 @@ QOS = (
     "MaxSubmitJobsPerUser",
     "MaxSubmitJobsPerAccount",
     "GrpSubmit",
+    "MaxTRESMins",
+    "GrpTRESMins",
 )
 
 

@@ -29,7 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.data 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import Environment, Setup
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.parallelism import Parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.preflight import Preflight
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Launcher, Resources
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import BUDGET, Launcher, Resources
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import (
     SECRETS,
     SOURCES,
@@ -341,6 +341,15 @@ class ClusterSettings:
         "100M",
         key=False,
         example="2G",
+    )
+    budget: dict[str, str] = option(
+        BUDGET,
+        "The most that a launch may ask for (nodes x time x attempts), as node_hours and gpu_hours, and the most that "
+        "all launches of the state root may use in a calendar month, as node_hours_a_month and gpu_hours_a_month. "
+        "Default: no limit. See docs/usage.md.",
+        {},
+        key=False,
+        example={"node_hours": "500", "gpu_hours_a_month": "20000"},
     )
     fabrics: dict[str, tuple[Setting, ...]] = option(
         OWN_FABRICS,

@@ -9,6 +9,7 @@ import functools
 import os
 import re
 import shlex
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -24,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS, short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import A_MONTH
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import (
     check_extra_variables,
     extra_variables,
@@ -101,7 +103,7 @@ class LaunchAction(Action):
         state_root, store_root, *caches = self.roots(job)
         if self._kept and not self._snapshots.path:
             self._snapshots = Snapshots(self._kept)
-        return prepare(
+        prepared = prepare(
             job,
             Site(state_root, store_root, job.settings, caches[0] if caches else None),
             relaunch=relaunch,
@@ -112,6 +114,20 @@ class LaunchAction(Action):
             snapshots=self._snapshots,
             known=functools.partial(self._launches.of, state_root),
         )
+        if any(option.endswith(A_MONTH) for option in job.settings.budget):
+            limits = prepared.arguments["limits"]
+            prepared.arguments["limits"] = {**limits, "used": self._used_in_month(state_root)}
+        return prepared
+
+    def _used_in_month(self, state_root: str) -> dict[str, float]:
+        """What the launches of this month have used or may still use, in hours. Raises RankzeroError if not known."""
+        month = time.strftime("%Y-%m")
+        given = {"state_root": state_root, "by": ["month"], "since": month, "until": month}
+        answer = call_module(self, "rankzero.slurm.usage_info", given, self._task_vars, None)
+        if answer.get("failed"):
+            raise RankzeroError(f"launch_cluster.budget: what was used this month is not known: {answer.get('msg')}")
+        rows = [*answer["rows"], answer["promised"]]
+        return {name: sum(row[name] or 0.0 for row in rows) for name in ("node_hours", "gpu_hours")}
 
     def launched(self, job: Job, prepared: Prepared, arguments: Parameters, task_vars: TaskVariables) -> ModuleResult:
         """Call module `job`, with the secrets, and return its result. A second call follows if the job runtime is

@@ -35,7 +35,7 @@ def request_of(
         files=files,
         refs=refs,
         relaunch=relaunch,
-        limits=_limits(plan),
+        limits=_limits(plan, site),
         places=StorageNeeds(
             roots={
                 "state_root": site.state_root,
@@ -78,8 +78,8 @@ def container_needs(plan: Plan) -> ContainerNeeds | None:
     )
 
 
-def _limits(plan: Plan) -> ResourceNeeds:
-    ask = plan.spec.resources
+def _limits(plan: Plan, site: Site) -> ResourceNeeds:
+    ask, checkpoint = plan.spec.resources, plan.spec.checkpoint
     return ResourceNeeds(
         nodes=plan.topology.nodes + ask.spares,
         partition=ask.partition,
@@ -98,6 +98,9 @@ def _limits(plan: Plan) -> ResourceNeeds:
         segment=ask.segment,
         switches=ask.switches,
         group_nodes=group_nodes(plan.spec),
+        budget={option: float(hours) for option, hours in site.settings.budget.items()},
+        # Each attempt has the whole time limit.
+        attempts=1 + checkpoint.max_restarts if checkpoint.requeue else 1,
     )
 
 

@@ -134,6 +134,9 @@ def test_a_prepared_launch_is_what_the_module_asks_for(project: Path) -> None:
         "segment": None,
         "switches": None,
         "group_nodes": 1,
+        "budget": {},
+        "attempts": 1,
+        "used": {},
     }
     assert arguments["places"] == {
         "roots": {"state_root": "/state", "store_root": "/store"},

@@ -293,7 +293,7 @@ def test_nothing_is_refused_from_memory(tmp_path: Path) -> None:
     first.run()
     first.informed.keep()
     # Since then the account was opened.
-    opened = recorded("sacctmgr_user.txt") + "nobody|ml|new||normal|||||||\n"
+    opened = recorded("sacctmgr_user.txt") + "nobody|ml|new||normal|||||||||\n"
     now = cluster(sacctmgr=[said(opened), said(recorded("sacctmgr_qos.txt"))])
     assert checks(now, tmp_path, account="new").run().problems == []
     assert now.programs[:5] == ["sinfo", "scontrol", "scontrol", "sacctmgr", "sacctmgr"]

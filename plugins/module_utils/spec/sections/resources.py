@@ -37,6 +37,14 @@ def _with_singleton(own: str | None) -> str | None:
     return own if "?" in own or "singleton" in own.split(",") else f"{own},singleton"
 
 
+# The value of `launch_cluster.budget`.
+BUDGET = t.mapped(
+    r"(node|gpu)_hours(_a_month)?",
+    "one of node_hours, gpu_hours, node_hours_a_month, gpu_hours_a_month",
+    t.text(r"[0-9]{1,12}(\.[0-9]{1,6})?", "a number of hours such as 500, or '12.5' in quotes"),
+)
+
+
 @dataclass(frozen=True)
 class Resources:
     """Section `resources`: the request to Slurm. Most fields are options of sbatch."""

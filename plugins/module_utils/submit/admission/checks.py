@@ -30,7 +30,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import associ
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import ClusterLimits, from_rules, limits
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Informed, Knowledge, whoami
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import (
+    Informed,
+    Knowledge,
+    parse_table,
+    whoami,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import limits as admission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import storage, topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
@@ -39,6 +44,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
 _WOULD_START = re.compile(r"Job \d+ to start at (\S+) using \d+ processors on nodes (\S+)")
 # Slurm gives a start time at least this far in the future for a job that a limit holds forever.
 _NEVER_SECONDS = 20 * 31_556_952.0
+# The columns of sshare(1): an account's minutes, those used, and those that running jobs may still use.
+SHARES = ("Account", "User", "GrpTRESMins", "GrpTRESRaw", "TRESRunMins")
 
 
 @dataclass
@@ -105,7 +112,7 @@ class Checks:
             verdict.problems + problems, verdict.notes + notes, verdict.facts + facts, list(known.unknown)
         )
         if not self.informed.from_memory or self.check_mode:
-            checked.problems += self._too_many(known, verdict)
+            checked.problems += self._too_many(known, verdict) + self._minutes_left(known, verdict)
         if self.ask.segment or self.ask.group_nodes > 1:
             self._topology(known, checked)
         if self.container:
@@ -148,6 +155,22 @@ class Checks:
             return []
         pairs = (line.strip().partition("|") for line in answer.stdout.splitlines() if line.strip())
         return over([(account, qos) for account, _pipe, qos in pairs])
+
+    def _minutes_left(self, known: Knowledge, verdict: admission.Verdict) -> list[str]:
+        """Return problems with what is left of an account's minutes. sshare is run only if there may be a limit."""
+        row = verdict.who.association
+        if row is None or not known.enforces("limits") or not (row.get("GrpTRESMins") or self.ask.budget):
+            return []
+        if self.slurm.find("sshare") is None:
+            return []
+        shown = f"--format={','.join(SHARES)}"
+        account = f"--accounts={verdict.who.account}"
+        answer = self.slurm.attempt("sshare", "--noheader", "--parsable2", account, f"--users={self.user}", shown)
+        if answer.rc != 0:
+            return []
+        rows = parse_table(answer.stdout, SHARES)
+        seconds = None if self.ask.time_minutes is None else self.ask.time_minutes * 60
+        return list(associations.over_what_is_left(verdict.who.account, rows, admission.amounts(self.ask), seconds))
 
     def _topology(self, known: Knowledge, checked: Checked) -> None:
         """Add what the cluster's topology means for the job. A cluster that is known to have none costs no command."""

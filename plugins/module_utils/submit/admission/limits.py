@@ -23,7 +23,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions im
     clock,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import A_MONTH, ResourceNeeds
+
+# The options of launch_cluster.budget without A_MONTH, with their units, and what a refusal advises.
+_HOURS = {"node_hours": "node-hours", "gpu_hours": "GPU-hours"}
+_CHEAPER = (
+    "Ask for fewer nodes (resources.nodes), less time (resources.time) or fewer restarts (checkpoint.max_restarts), or "
+    "have the budget raised"
+)
 
 
 @dataclass
@@ -109,18 +116,8 @@ def _judge_account(
     """Add the account and QOS, and problems with them and their limits, to `verdict`. `others`: other problems."""
     who, problems = associations.charge(known, user, account=ask.account, qos=ask.qos, partition=partition)
     verdict.who = who
-    verdict.problems += [*problems, *(others or [])]
-    everything = {
-        "node": ask.nodes,
-        "cpu": ask.nodes * ask.cpus_per_node,
-        "gres/gpu": ask.nodes * ask.gpus_per_node,
-        "mem": ask.nodes * (ask.memory or 0),
-    }
-    if ask.gpu_type:
-        everything[f"gres/gpu:{ask.gpu_type}"] = everything["gres/gpu"]
-    for resource in (each for text in ask.gres for each in parse.parse_gres(text)):
-        names = [f"gres/{resource.name}", *([f"gres/{resource.name}:{resource.type}"] if resource.type else [])]
-        everything.update({name: everything.get(name, 0) + ask.nodes * resource.count for name in names})
+    verdict.problems += [*over_budget(ask), *problems, *(others or [])]
+    everything = amounts(ask)
     verdict.problems += associations.over_limits(
         known,
         who,
@@ -132,6 +129,53 @@ def _judge_account(
     named = (("partition", partition), ("account", who.account), ("QOS", who.qos))
     verdict.facts.append(", ".join(f"{what} {value}" for what, value in named if value is not None))
     return verdict
+
+
+def over_budget(ask: ResourceNeeds) -> Iterator[str]:
+    """Yield a sentence for each limit that a launch would exceed if it used all that it asks for."""
+    if not ask.budget:
+        return
+    minutes = ask.time_minutes
+    if minutes is None:
+        yield (
+            "resources.time: not given, and launch_cluster.budget limits what a launch may use "
+            f"({', '.join(f'{name}: {most:g}' for name, most in ask.budget.items())}). Give a time limit."
+        )
+        return
+    hours = ask.nodes * minutes / 60 * ask.attempts
+    asked = {"node_hours": hours, "gpu_hours": hours * ask.gpus_per_node}
+    factors = f"{_count(ask.nodes, 'node')} x {minutes / 60:.4g} h"
+    factors += f" x {ask.attempts} attempts" if ask.attempts > 1 else ""
+    for option, most in ask.budget.items():
+        name = option.removesuffix(A_MONTH)
+        amount, unit = asked[name], _HOURS[name]
+        gpus = f" x {ask.gpus_per_node} GPUs a node" if name == "gpu_hours" else ""
+        what = f"at most {amount:.4g} {unit} ({factors}{gpus})"
+        if option == name and amount > most:
+            yield f"launch_cluster.budget.{option}: this launch asks for {what}, and {most:g} are allowed. {_CHEAPER}."
+        used = ask.used.get(name, 0.0)
+        if option != name and amount + used > most:
+            yield (
+                f"launch_cluster.budget.{option}: this launch asks for {what}. Of {most:g} {unit} in this month, "
+                f"{used:.4g} are used or promised to launches that wait or run, and {max(0.0, most - used):.4g} are "
+                f"left. {_CHEAPER}; rankzero usage shows what they went to."
+            )
+
+
+def amounts(ask: ResourceNeeds) -> dict[str, int]:
+    """Return what a job asks for in all, by trackable resource."""
+    everything = {
+        "node": ask.nodes,
+        "cpu": ask.nodes * ask.cpus_per_node,
+        "gres/gpu": ask.nodes * ask.gpus_per_node,
+        "mem": ask.nodes * (ask.memory or 0),
+    }
+    if ask.gpu_type:
+        everything[f"gres/gpu:{ask.gpu_type}"] = everything["gres/gpu"]
+    for resource in (each for text in ask.gres for each in parse.parse_gres(text)):
+        names = [f"gres/{resource.name}", *([f"gres/{resource.name}:{resource.type}"] if resource.type else [])]
+        everything.update({name: everything.get(name, 0) + ask.nodes * resource.count for name in names})
+    return everything
 
 
 def _names(block: Mapping[str, str], key: str) -> list[str] | None:

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+# The end of the options of launch_cluster.budget that limit all launches of a calendar month.
+A_MONTH = "_a_month"
+
 
 @dataclass(frozen=True)
 class ResourceNeeds:
@@ -15,7 +18,8 @@ class ResourceNeeds:
 
     `memory`: MiB per node, 0 is all of it. `early`: seconds of checkpoint.signal_before_end. `partition`: may be a list
     with commas, as sbatch takes it; None is the cluster's default. `group_nodes`: nodes of one tensor- or
-    expert-parallel group.
+    expert-parallel group. `budget`: the limits of launch_cluster.budget in hours by option; `attempts`: how often the
+    job may run, each time for its whole time limit; `used`: what counts against the budget of this month.
     """
 
     nodes: int
@@ -35,6 +39,9 @@ class ResourceNeeds:
     segment: int | None = None
     switches: str | None = None
     group_nodes: int = 1
+    budget: Mapping[str, float] = field(default_factory=dict)
+    attempts: int = 1
+    used: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
