@@ -322,12 +322,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.final import p
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.artifact import proof_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.attempt_spans import attempt_spans
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import choice_made, chosen_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_spans import attempt_spans
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch import budget
 
 

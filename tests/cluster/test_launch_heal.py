@@ -31,7 +31,7 @@ for step in range(start, {STEPS}):
     if rank == "0":
         open("saved.tmp", "w").write(str(step + 1))
         os.replace("saved.tmp", "saved")
-    print("step", step, flush=True)
+    print(time.strftime("%F %T"), "step", step, flush=True)
 if rank == "0":
     open("result.json.tmp", "w").write(json.dumps({{"steps": {STEPS}}}))
     os.replace("result.json.tmp", "result.json")
@@ -95,8 +95,21 @@ def test_the_ranks_go_on_on_a_spare_node_and_where_none_is_left_in_the_queue_aga
         assert all("read by the code\n" in text for text in attempt_logs.values()), attempt_logs
     text = "".join(attempt_logs["rank-0000.log"] for attempt_logs in logs)
     assert "resumed at step 5" in text
-    assert re.findall(r"^step (\d+)$", text, re.MULTILINE) == [str(step) for step in range(STEPS)]
+    assert re.findall(r"^[-\d]+ [:\d]+ step (\d+)$", text, re.MULTILINE) == [str(step) for step in range(STEPS)]
     nothing_left(site, launch)
+    # What the hours went to, as accounting has them: a row for each number of nodes, and for the requeue.
+    told = ["sacct", "--allocations", "--duplicates", "--noheader", "--parsable2", "--format=ElapsedRaw,AllocTRES"]
+    shown = site.lab.head([*told, f"--jobs={launch['job_id']}"]).stdout
+    rows = [(int(seconds), int(nodes)) for seconds, nodes in re.findall(r"^(\d+)\|.*\bnode=(\d+)", shown, re.MULTILINE)]
+    report = {"launches": [launch["run_dir"]], "dest": str(site.folder / "report.html"), "annotations": "none"}
+    (page,) = site.play(None, playbook="rankzero.slurm.report", **report).results("rankzero.slurm.report_page")
+    ledger = page["launches"][0]["ledger"]
+    assert ledger["accounted"] and len(rows) == len(ledger["allocations"]) > 1, (rows, ledger)
+    assert ledger["node_seconds"] == pytest.approx(sum(seconds * nodes for seconds, nodes in rows), rel=0.01)
+    assert sum(row["share"] or 0 for row in ledger["parts"]) == pytest.approx(1)
+    parts = {row["part"]: row["node_seconds"] for row in ledger["parts"]}
+    assert parts["set-up"] > 0 < parts["start-up"] and parts["not known"] == 0 and parts["checkpoints"] is None, parts
+    assert (site.folder / "report.csv").read_text().startswith("part,node_seconds,")
 
 
 def test_a_node_on_which_srun_starts_nothing_is_left_out_alone(site: Site) -> None:
@@ -157,7 +170,7 @@ def test_where_a_site_forbids_requeues_another_job_goes_on(site: Site) -> None:
     (waited,) = done.results("rankzero.slurm.job_wait")
     assert (waited["success"], waited["job_id"], waited["attempt"]) == (True, jobs[2], 2), waited
     text = "".join(rank_logs(run, attempt)["rank-0000.log"] for attempt in range(3))
-    assert re.findall(r"^step (\d+)$", text, re.MULTILINE) == [str(step) for step in range(STEPS)]
+    assert re.findall(r"^[-\d]+ [:\d]+ step (\d+)$", text, re.MULTILINE) == [str(step) for step in range(STEPS)]
     verdict = read_json(run / "outcome.before-attempt-1.json")
     assert verdict["message"].endswith(f"; job {jobs[1]} takes over: attempt 2 of at most 6 follows"), verdict
     assert len(site.jobs()) == 3

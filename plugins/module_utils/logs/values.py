@@ -74,10 +74,10 @@ def time_in(line: str) -> float | None:
     if not match:
         return None
     try:
-        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}")
-    except ValueError:
+        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}").timestamp()
+    except (ValueError, OverflowError, OSError):
         return None
-    return moment.timestamp() + (float(f"0.{match[3]}") if match[3] else 0.0)
+    return moment + (float(f"0.{match[3]}") if match[3] else 0.0)
 
 
 def seconds_in(line: str) -> float | None:

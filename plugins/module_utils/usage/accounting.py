@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ask Slurm's accounting for the nodes, GPUs and energy of launches: one sacct for all of them.
 
-Source: sacct(1). A requeued job has a row for each attempt (--duplicates). ConsumedEnergyRaw is in joules; 0, or a
-number near 2^64, means that the site measures none.
+Source: sacct(1). A requeued job has a row for each attempt (--duplicates), and a job that has lost a node one for each
+size (RESIZING). If it is requeued then, Slurm 22.05 still shows the nodes that were left in NNodes: AllocTRES is right.
+ConsumedEnergyRaw is in joules; 0, or a number near 2^64, means that the site measures none.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ def accounted(slurm: Slurm, job_ids: Iterable[str], since: float | None) -> dict
 
 def from_row(row: Mapping[str, str]) -> Allocation | None:
     """The allocation in a row of accounting; None for a row of a job that never had nodes."""
-    began, nodes = parse.parse_epoch(row["Start"]), parse.parse_count(row["NNodes"])
-    elapsed = parse.parse_count(row["ElapsedRaw"])
     allocated = dict(part.partition("=")[::2] for part in row["AllocTRES"].split(","))
+    nodes = parse.parse_count(allocated.get("node", "")) or parse.parse_count(row["NNodes"])
+    began, elapsed = parse.parse_epoch(row["Start"]), parse.parse_count(row["ElapsedRaw"])
     if began is None or not nodes:
         return None
     energy = parse.parse_count(row["ConsumedEnergyRaw"])

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.attempt_spans import AttemptSpan
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_spans import AttemptSpan
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import StepTimes
 
 # The parts of the time for which a launch holds nodes. IDLE: after the artifact, or after the last step.
@@ -69,7 +69,7 @@ def usual_seconds(steps: Sequence[tuple[int, float, bool]]) -> float:
     """The median time of a step; 0 where there is only one."""
     gaps = [
         (at - earlier) / max(1, step - before)
-        for (before, earlier, _), (step, at, whole) in zip(steps, steps[1:])
+        for (before, earlier, _whole), (step, at, whole) in zip(steps, steps[1:])
         if whole and step > before
     ]
     return statistics.median(gaps) if gaps else 0.0
@@ -79,7 +79,7 @@ def lost_from(attempt: AttemptTimes, steps: Sequence[tuple[int, float, bool]]) -
     """From when on the attempt's steps were repeated by a later attempt; None if none was, or if that is not known."""
     if attempt.resumed is None or not steps:
         return None
-    repeated = next((index for index, (step, *_) in enumerate(steps) if step >= attempt.resumed), None)
+    repeated = next((index for index, (step, *_rest) in enumerate(steps) if step >= attempt.resumed), None)
     if repeated is None:
         return None
     at = steps[repeated][1]
@@ -93,7 +93,7 @@ def _between(
 ) -> Iterator[tuple[str, float]]:
     """(part, its end) from the first step to the last one."""
     place = 0
-    for (before, earlier, _), (step, at, whole) in zip(steps, steps[1:]):
+    for (before, earlier, _whole), (step, at, whole) in zip(steps, steps[1:]):
         while place < len(saves) and saves[place] <= earlier:
             place += 1
         saved = place < len(saves) and saves[place] <= at

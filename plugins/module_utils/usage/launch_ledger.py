@@ -13,12 +13,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import P
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import Span
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import STALL_FACTOR, STALL_SECONDS
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.attempt_spans import AttemptSpan, attempt_spans
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Allocation, LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import is_step
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.accounting import accounted
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_spans import AttemptSpan, attempt_spans
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import AttemptTimes, Limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import Ledger, ledger
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import MOST_BYTES, read_step_times

@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import PART, Span, clock_shift, parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import (
+    CLOCK_SLACK,
+    MOST_ZONES,
+    PART,
+    Span,
+    clock_shift,
+    parts,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import SAVED, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import time_in
@@ -59,7 +66,12 @@ def _read(root: Beneath, name: str, span: Span, most: int) -> StepTimes:
         stamp = time_in(line)
         if stamp is None:
             continue
-        shift = clock_shift(stamp, span) if shift is None else shift
+        if shift is None:
+            change = clock_shift(stamp, span)
+            shift = change if abs(change) <= MOST_ZONES else None
+        if shift is None or not _within(stamp + shift, span):
+            # A date in the text of the line, or a clock that is days apart.
+            continue
         # A clock that is set back makes no step that ends before it began.
         newest = max(newest, stamp + shift)
         if saved:
@@ -69,3 +81,8 @@ def _read(root: Beneath, name: str, span: Span, most: int) -> StepTimes:
             steps.append((step, newest, whole))
             whole = True
     return StepTimes(steps, saves)
+
+
+def _within(moment: float, span: Span) -> bool:
+    late = span.ended is not None and moment > span.ended + CLOCK_SLACK
+    return not late and (span.began is None or moment >= span.began - CLOCK_SLACK)

@@ -37,6 +37,15 @@ def test_the_rows_of_a_job_that_was_requeued() -> None:
     assert "--jobs=7,8" in fake.asked[0] and "--duplicates" in fake.asked[0]
 
 
+def test_a_job_that_was_requeued_after_it_had_lost_a_node() -> None:
+    """As recorded: the job had three nodes again, and NNodes still said one."""
+    lost = line("7", "2026-03-01T10:10:00", 47, NNodes="3", AllocTRES="cpu=3,node=3")
+    requeued = line("7", "2026-03-01T11:00:00", 119, NNodes="1", AllocTRES="cpu=3,node=3")
+    old = line("7", "2026-03-01T11:30:00", 60, NNodes="2", AllocTRES="")
+    found = accounted(FakeSlurm(sacct=said(lost + requeued + old)).slurm(), ["7"], SINCE)
+    assert found is not None and [held.nodes for held in found["7"]] == [3, 3, 2]
+
+
 def test_the_components_of_a_heterogeneous_job_are_one_allocation() -> None:
     for energy, expected in (("zero", None), ("unset", None), ("none", None), ("measured", 14_400_000)):
         rows = [line(f"20+{part}", "2026-03-01T11:00:00", 60, ConsumedEnergyRaw=JOULES[energy]) for part in (0, 1)]

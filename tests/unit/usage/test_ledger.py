@@ -178,4 +178,9 @@ def test_steps_and_checkpoints_are_read_from_the_first_rank_that_logs_them(tmp_p
     # A program that logs in another time zone: the time that its start took remains.
     away = read_step_times(Beneath(str(tmp_path)), Span(0, BEGAN + 7200, BEGAN + 7300))
     assert away.steps[0] == (1, BEGAN + 7200 + 11, True)
+    # Dates in the text, and clocks that are days apart, are no times of steps.
+    odd = ["0001-01-01 00:00:00", "9999-12-31 23:59:59", "2001-02-03 04:05:06"]
+    lines = [*(f"{date} step 0 loss 1\n" for date in odd), *lines, f"{odd[1]} step 6 loss 1\n"]
+    (tmp_path / "rank-0002.log").write_text("".join(lines))
+    assert read_step_times(Beneath(str(tmp_path)), Span(0, BEGAN, BEGAN + 100)) == times
     assert read_step_times(Beneath(str(tmp_path / "none")), Span(0, BEGAN, None)) == StepTimes()
