@@ -47,10 +47,12 @@ class Compiled:
 
 
 def install() -> None:
-    """Let Python import the libraries where Ansible would compile them. Elsewhere Python does so already."""
-    if type(__spec__.loader).__module__.startswith("ansible.") and not any(
-        isinstance(finder, Compiled) for finder in sys.meta_path
-    ):
+    """Let Python import the libraries where Ansible would compile them: in its own programs.
+
+    Elsewhere Python does so already, or nothing may change how it imports, as in ansible-test.
+    """
+    compiles = "ansible.cli" in sys.modules and type(__spec__.loader).__module__.startswith("ansible.")
+    if compiles and not any(isinstance(finder, Compiled) for finder in sys.meta_path):
         sys.meta_path.insert(0, Compiled(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 

@@ -15,25 +15,36 @@ from tests.repository import ROOT
 #: Imports as ansible-playbook does, and says which loader each module has.
 IMPORTS = """
 import json, sys
+if sys.argv[2] == "program":
+    import ansible.cli
 from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
 _AnsibleCollectionFinder(paths=[sys.argv[1]])._install()
+before = list(sys.meta_path)
 import ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render
 import ansible_collections.rankzero.slurm.plugins.module_utils.report.listing
 name = "ansible_collections.rankzero.slurm.plugins."
+print(sys.meta_path == before)
 print(json.dumps({key[len(name):]: [type(module.__spec__.loader).__name__, module.__spec__.cached]
                   for key, module in sys.modules.items() if key.startswith(name)}))
 """
 
 
-def test_ansible_compiles_no_library(tmp_path: Path) -> None:
+def imported(tmp_path: Path, way: str) -> tuple[str, dict[str, list[str]]]:
+    """Whether Python's finders stay as they were, and the loader and the compiled file of each module."""
     place = tmp_path / "ansible_collections" / "rankzero"
     place.mkdir(parents=True)
     (place / "slurm").symlink_to(ROOT)
-    argv = [sys.executable, "-c", IMPORTS, str(tmp_path)]
+    argv = [sys.executable, "-c", IMPORTS, str(tmp_path), way]
     environment = {"PYTHONPYCACHEPREFIX": str(tmp_path / "compiled"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     done = subprocess.run(argv, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path)
-    loaders = json.loads(done.stdout)
+    same, loaders = done.stdout.splitlines()
+    return same, json.loads(loaders)
+
+
+def test_ansible_compiles_no_library(tmp_path: Path) -> None:
+    same, loaders = imported(tmp_path, "program")
     own = {name for name, (loader, _cached) in loaders.items() if loader == "SourceFileLoader"}
+    assert same == "False"
     assert own >= {
         "plugin_utils.jobs.render",
         "plugin_utils.jobs",
@@ -42,3 +53,9 @@ def test_ansible_compiles_no_library(tmp_path: Path) -> None:
     }
     assert set(loaders) - own == {"module_utils", "plugin_utils"}
     assert all(Path(loaders[name][1]).is_file() for name in own)
+
+
+def test_ansible_test_finds_nothing_changed(tmp_path: Path) -> None:
+    """Its check of imports refuses a plugin that changes how Python imports."""
+    same, loaders = imported(tmp_path, "check")
+    assert same == "True" and all(loader != "SourceFileLoader" for loader, _cached in loaders.values())
