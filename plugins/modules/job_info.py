@@ -170,14 +170,14 @@ launches:
     source:
       description: Which command knew the job, V(squeue), V(scontrol) or V(sacct); null where none did.
       type: str
-      left_out:
-        description:
-          - Names of the fields of which values are missing. Of more than 20 launches, each is returned with at most
-            4 KiB. Values of the artifact are left out first, then old events and attempts. Select fewer launches to
-            get all.
-        returned: if values are missing
-        type: list
-        elements: str
+    left_out:
+      description:
+        - Names of the fields of which values are missing. Of more than 20 launches, each is returned with at most
+          4 KiB. Values of the artifact are left out first, then old events and attempts. Select fewer launches to
+          get all.
+      returned: if values are missing
+      type: list
+      elements: str
 omitted:
   description: Number of launches that O(limit) left out.
   returned: success
