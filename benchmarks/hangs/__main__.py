@@ -84,6 +84,10 @@ class Played:
         lines: list[str] = []
         for _look in range(LOOKS):
             document, lines = self._look(run_dir)
+            slow = (document.get("facts") or document).get("slow") or {}
+            if case.kind == "slow" and slow:
+                verdict = slow.get("straggler") or {"message": slow["message"]}
+                break
             if document.get("stall"):
                 verdict = (document.get("facts") or document).get("standstill") or {}
                 break

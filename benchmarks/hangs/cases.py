@@ -22,6 +22,7 @@ KINDS = {
     "batches": ("fewer batches, then a barrier", "mismatch"),
     "link": ("a slow link of a node", "same"),
     "gone": ("a node without power", "gone"),
+    "slow": ("a rank that makes each step late", "slow"),
 }
 
 
@@ -62,4 +63,5 @@ LAUNCHES = (
     _launch(2, "disk:0 loop:1 stop:2 loader:3 sleep:1 lock:2 node:23 batches:3 gone:23"),
     _launch(4, "loop:2 stop:3 sleep:3 lock:0 pipe:3 link:2 link:1 mismatch:0 gone:3"),
     _launch(4, "stop:0 loader:3 sleep:1 disk:1 link:3 link:0 batches:2 gone:1"),
+    _launch(2, "slow:3 slow:0 slow:2"),
 )

@@ -24,6 +24,8 @@ FOLDER = sys.argv[1]
 RANK = int(os.environ["RANK"])
 # Steps between two cases, and seconds until a group with a wrong collective gives up.
 BETWEEN, PATIENCE = 25, 40
+# Seconds that a late rank takes in addition for a step.
+LATE = 0.5
 # Numbers in a tensor that a slow link cannot carry while the benchmark looks.
 LARGE = 1_000_000
 
@@ -141,10 +143,14 @@ def between_ranks(case, number, group):
             dist.all_reduce(torch.ones(LARGE), group=group)
 
 
-def step(number):
-    time.sleep(0.05)
-    dist.all_reduce(torch.ones(8))
-    print(f"step {number} loss 0.5", flush=True)
+def step(number, late=0.0, over=False):
+    """One step; whether `over` on any rank. `late`: the seconds that this rank takes in addition."""
+    began = time.monotonic()
+    time.sleep(0.05 + late)
+    ended = torch.tensor([float(over)])
+    dist.all_reduce(ended)
+    print(f"step {number} loss 0.5 ({1000 * (time.monotonic() - began):.0f} ms)", flush=True)
+    return bool(ended.item())
 
 
 def main():
@@ -157,7 +163,7 @@ def main():
         for _step in range(BETWEEN):
             count += 1
             step(count)
-        own = case["kind"] not in WAYS and case["kind"] != "gone"
+        own = case["kind"] not in WAYS and case["kind"] not in ("gone", "slow")
         # Of a link, the time is limited by the benchmark.
         patience = datetime.timedelta(seconds=600 if case["kind"] == "link" else PATIENCE)
         group = dist.new_group(timeout=patience) if own else None
@@ -166,6 +172,10 @@ def main():
         if own:
             between_ranks(case, number, group)
             wait_for(f"release.{number}")
+        elif case["kind"] == "slow":
+            count += 1
+            while not step(count, LATE if RANK in case["ranks"] else 0.0, there(f"release.{number}")):
+                count += 1
         elif case["kind"] == "gone":
             wait_for(f"go.{number}")
         elif RANK in case["ranks"]:

@@ -59,6 +59,8 @@ KNOWN = LIMIT
 _OF_A_CUT_FILE = ("data_error", "checkpoint")
 # From this many different causes on, a file contains more than one run.
 MANY = 3
+# Lines after a program refused its arguments that are of another program.
+REFUSED = 400
 # These end a process, even if a wrapper logs a normal end afterwards.
 _ENDS = ("crash", "host_oom_killed")
 
@@ -150,9 +152,13 @@ def current(log: FileEvents) -> list[Event]:
 
 
 def _of_newest_run(log: FileEvents) -> list[Event]:
-    """The events of the newest run. A run that only seems to begin, without a step or a cause, is no run of its own."""
+    """The events of the newest run. A run that only seems to begin, without a step or a cause, is no run of its own.
+
+    Nor is one that shows nothing but that a launcher gave up: then ranks of the same run logged later.
+    """
     events = [event for event in log.events if event.run == log.runs]
     nothing = log.progress == log.steps_before and not log.finished
+    nothing = nothing or any(event.family == LAUNCHER for event in events)
     if log.inferred and nothing and not any(event.strength >= WEAK for event in events):
         return [event for event in log.events if event.run >= log.runs - 1]
     if events and events[0].family in _OF_A_CUT_FILE:
@@ -169,6 +175,9 @@ def _ran_on(event: Event, log: FileEvents) -> bool:
     steps = log.progress - event.progress + log.bars - event.bars
     if steps >= WENT_ON and log.chars - event.chars >= BUFFERED * max(1, len(log.ranks)) and log.to_the_end:
         return True
+    if event.family == "usage" and event.strength == CAUSE and not log.ranks:
+        # A program that refuses its arguments ends: a long log after that is of another one.
+        return log.lines - event.line > REFUSED
     # A progress bar is not buffered.
     later = log.bars - event.bars >= WENT_ON and not log.ranks and event.family != LAUNCHER
     return later and log.lines - log.step_line <= TEARDOWN

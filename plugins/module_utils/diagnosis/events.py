@@ -119,7 +119,10 @@ class Reader:
             stream = streams.get(line.stream)
             if stream is None:
                 stream = streams[line.stream] = Stream()
+            steps = events.progress
             event = self._event(line, stream, events)
+            if events.progress > steps and runs.stepped(line):
+                kept.counts.clear()
             stream.last_text = line.text
             if events.done == line.number:
                 runs.finished()

@@ -4,8 +4,8 @@
 """Where a new run begins in a file that several runs were appended to: nohup, `open-mode=append`, a loop.
 
 Only the newest run counts. After the end of a run, another one begins where the file's first lines appear again, where
-a launcher prints what it prints at its start, where a progress bar of steps begins at 0 %, where the clock jumps, where
-the same program raises again, or where Slurm names another job.
+a launcher prints what it prints at its start, where a progress bar of steps begins at 0 %, where steps are counted from
+the start again, where the clock jumps, where the same program raises again, or where Slurm names another job.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ _BANNER = re.compile(
 )
 # A progress bar of steps before its first one.
 _FIRST_BAR = re.compile(r"(?:(?:[Ee]poch|[Tt]rain|[Ss]tep|[Ii]ter)[^|%]{0,40})?\s*0%\|[^|]*\| *0/")
+# The number of a step and of its epoch. A run counts as started again where both are as at its first step.
+_STEP = re.compile(r"\b(?:iter(?:ation)?s?|(?:global_)?steps?|batch)\b\W{0,4}(\d{1,9})\b", re.IGNORECASE)
+_EPOCH = re.compile(r"\bepoch\b\W{0,4}(\d{1,9})\b", re.IGNORECASE)
+# What ends a program without an exception of its own.
+_ENDS = re.compile(r"CANCELLED AT|^KeyboardInterrupt|^(?:\S+: line \d+: +\d+ )?(?:Killed|Terminated)\b")
 # A clock that jumps this far (seconds) within this many lines after the end of a run belongs to the next one. Watchdogs
 # and launchers that give up late do not count.
 JUMP = 900.0
@@ -59,6 +64,8 @@ class Runs:
         self._head: set[tuple[int | None, str]] = set()
         self._lines = 0
         self._ended = False
+        self._first: tuple[int, int] | None = None
+        self._last: tuple[int, int] | None = None
         self._ended_at: float | None = None
         self._since = 0
         self._job = ""
@@ -83,6 +90,18 @@ class Runs:
         begins = (line.rank, _shape(text)) in self._head or bool(_BANNER.search(text)) or self._starts_over(line)
         return begins and self._begin(line.number, inferred=True)
 
+    def stepped(self, line: Line) -> bool:
+        """Whether a run begins at this line with a step: after an end, the steps are counted from the start again."""
+        step, epoch = _STEP.search(line.text), _EPOCH.search(line.text)
+        if not step:
+            return False
+        now = (int(epoch[1]) if epoch else 0, int(step[1]))
+        first, last = self._first, self._last
+        again = self._ended and first is not None and last is not None and now <= first < last
+        self._first, self._last = (now, now) if again or first is None else (first, now)
+        alone = again and not self._processes and not self._events.ranks
+        return alone and self._begin(line.number, inferred=True)
+
     def _starts_over(self, line: Line) -> bool:
         """Whether a progress bar begins again, or much time has passed since the end of the run."""
         if "0%|" in line.text and not self._events.ranks and _FIRST_BAR.match(line.text):
@@ -106,10 +125,7 @@ class Runs:
 
     def note(self, event: Event, stream: Stream) -> None:
         """Take account of an event: it may be the end of a run, or show that another one began before it."""
-        ends = event.family == LAUNCHER or event.strength >= RAISED or "CANCELLED AT" in event.text
-        self._ended = self._ended or ends
-        if ends:
-            self._ended_at, self._since = event.time, 0
+        ends = event.family == LAUNCHER or event.strength >= RAISED or bool(_ENDS.search(event.text))
         self._processes = self._processes or event.family == LAUNCHER or 0 < event.strength < WEAK
         self._given_up = self._given_up or "ChildFailedError" in event.text
         self._srun = self._srun or "srun: " in event.text or "slurmstepd: " in event.text
@@ -125,6 +141,9 @@ class Runs:
                 self._events.events[place] = replace(self._events.events[place], run=self._events.runs)
         if job:
             self._job, self._named = job, event.line
+        # The event belongs to the run that began before it.
+        if ends:
+            self._ended, self._ended_at, self._since = True, event.time, 0
 
     def _raises_again(self, event: Event, stream: Stream) -> None:
         """A program raises once. Where the same one raises something else later, it was started again."""

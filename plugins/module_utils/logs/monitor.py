@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+import statistics
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
@@ -22,6 +23,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read impo
 TAIL_BYTES = 64 * 1024
 # From this memory use on (per cent), a node counts as out of memory.
 MEMORY_FULL = 97
+# A node is odd whose load is this many times that of most others, or whose GPUs work at this part of the others' power.
+LOADED, LOW_POWER, HOT = 2.0, 0.6, 85.0
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _GPU_HEADER = "timestamp,"
 
@@ -136,3 +139,30 @@ def idle_nodes(samples: dict[str, NodeSamples], idle: float = 5.0, busy: float =
     working = [node for node, value in lowest.items() if value >= busy]
     resting = [node for node, value in lowest.items() if value <= idle]
     return resting if len(working) > len(resting) else []
+
+
+def odd_nodes(samples: Mapping[str, NodeSamples]) -> dict[str, str]:
+    """Node -> what its newest samples show that those of most others do not: load, memory, power, temperature."""
+    load = _usual([usage.load for usage in samples.values()])
+    power = _usual([gpu.power for usage in samples.values() for gpu in usage.gpus.values()])
+    findings = {}
+    for node, usage in sorted(samples.items()):
+        words = []
+        if load is not None and (usage.load or 0.0) >= max(LOADED * load, 1.0) and len(samples) > 2:
+            words.append(f"load {usage.load:.0f} (usual {load:.0f})")
+        if (usage.memory_percent or 0.0) >= MEMORY_FULL:
+            words.append(f"memory {usage.memory_percent:.0f} % full")
+        for number, gpu in sorted(usage.gpus.items()):
+            busy = gpu.utilisation is not None and gpu.utilisation >= 50
+            if busy and power is not None and gpu.power is not None and gpu.power <= LOW_POWER * power:
+                words.append(f"GPU {number} at {gpu.power:.0f} W (usual {power:.0f} W)")
+            if gpu.temperature is not None and gpu.temperature >= HOT:
+                words.append(f"GPU {number} at {gpu.temperature:.0f} degrees")
+        if words:
+            findings[node] = ", ".join(words)
+    return findings if len(findings) < len(samples) / 2 else {}
+
+
+def _usual(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

@@ -29,14 +29,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import (
     site_families,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import HANG, Event, FileEvents
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import standstill
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import standstill, stragglers
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.flight_recorder import Group
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     LIMIT,
     WEAK,
     Signature,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist, monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist, monitor, slowdown
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import STALL_FACTOR, STALL_SECONDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence, job_sizes, rank_stacks
@@ -169,8 +169,27 @@ def _of_running(run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, req
         stacks = rank_looks.ask(run, launch.attempt, len(started.get("nodes") or []))
         culprit = _culprit(stacks, started, rank_stacks.dumps(run, launch.attempt))
         facts["standstill"] = culprit.as_dict() if culprit else None
+    if stall is None and request.write and not request.check_mode:
+        facts.update(_slowness(run, launch.attempt, ranks, len(started.get("nodes") or []), monitor.odd_nodes(nodes)))
     diagnosis_report = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall)
     return _result(diagnosis_report, scanned, changed=False, story=run.file("logs"))
+
+
+def _slowness(
+    run: RunDirectory,
+    attempt: int,
+    ranks: Mapping[int, checklist.RankLog],
+    nodes: int,
+    odd: Mapping[str, str],
+) -> dict[str, object]:
+    """Where the steps take longer than before, or those of a rank longer than the others': who keeps them waiting."""
+    slow = slowdown.find_slowdown(ranks)
+    if slow is None:
+        return {}
+    looks = [] if slow.ranks else [rank_looks.ask(run, attempt, nodes) for _look in range(stragglers.LOOKS)]
+    late = stragglers.straggler(looks, odd, slow.ranks)
+    why = late.message if late else "no rank or node stands out"
+    return {"slow": {"message": f"{slow.sentence}; {why}", "straggler": late.as_dict() if late else None}}
 
 
 def _culprit(

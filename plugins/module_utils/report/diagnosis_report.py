@@ -111,6 +111,9 @@ def _running(report: DiagnosisReport) -> list[str]:
         return []
     lines = _row("state", f"{launch.message} (job {launch.job_id}, attempt {launch.attempt + 1})", 1)
     lines += _checks(report)
+    slow = (report.facts or {}).get("slow")
+    if isinstance(slow, Mapping):
+        lines += _row("slow", str(slow.get("message")), 4)
     if report.stall:
         standstill = (report.facts or {}).get("standstill")
         culprit = str(standstill.get("message")) if isinstance(standstill, Mapping) else ""

@@ -77,10 +77,12 @@ class Request:
         self.last = asked
         self.limit = None if due else self.limit
         waiting = traces.connections()
+        began, pages = time.monotonic(), swapped_in()
         processes = look(self.mine)
+        pages = (swapped_in() - pages) / max(0.1, time.monotonic() - began)
         document = {
             "request": asked, "time": now, "node": self.node, "limit": due, "processes": processes,
-            "network": traces.stuck(waiting), "addresses": traces.own_addresses(),
+            "swapped_in": round(pages, 1), "network": traces.stuck(waiting), "addresses": traces.own_addresses(),
         }  # fmt: skip
         os.makedirs(self.folder, exist_ok=True)
         path = os.path.join(self.folder, self.node + ".json")
@@ -88,6 +90,19 @@ class Request:
             json.dump(document, stream)
         os.replace(path + ".new", path)
         return True
+
+
+def swapped_in():
+    """The pages of memory that the node has read back from its swap since boot."""
+    with contextlib.suppress(OSError), open("/proc/vmstat", encoding="ascii") as stream:
+        return sum(int(line.split()[1]) for line in stream if line.startswith("pswpin "))
+    return 0
+
+
+def swapped(number):
+    """How much of a process is swapped out, in KiB."""
+    line = next((line for line in text_of(number, "status").splitlines() if line.startswith("VmSwap:")), "VmSwap: 0")
+    return int(line.split()[1])
 
 
 def text_of(number, name, most=65536):
@@ -216,7 +231,7 @@ def look(mine):
             {
                 "rank": rank_of[number], "pid": number, "parent": now[1], "state": now[0],
                 "waits_in": "" if waits == "0" else waits, "cpu": round((now[2] - before[2]) / ticks, 2),
-                "stack": stack, "trace": recorded.get(number, {}),
+                "swap_kb": swapped(number), "stack": stack, "trace": recorded.get(number, {}),
             }
         )  # fmt: skip
     return rows

@@ -71,6 +71,22 @@ def test_a_program_that_raises_after_its_launcher_gave_up_was_started_again() ->
     assert root(f"srun: error: n2: task 1: Exited with exit code 1\n{again}")[1] == OOM
 
 
+def test_steps_that_are_counted_from_the_start_again_open_a_run_after_an_end() -> None:
+    steps = "".join(f"epoch: 1, step {number}, loss 2.1\n" for number in range(100, 900, 100))
+    again = steps + raised(OOM) + steps
+    assert root(again)[0] == HEALTHY
+    assert root(again + raised("KeyError: 'shard'"))[1] == "KeyError: 'shard'"
+    # What a process held back goes on where it was; another rank of the run may show all of its steps.
+    assert root(steps + raised(OOM) + "epoch: 1, step 900, loss 2.1\n")[1] == OOM
+    assert root(again + ENDED)[1] == OOM
+
+
+def test_a_program_that_refused_its_arguments_prints_nothing_long_after() -> None:
+    refused = "fit.py: error: unrecognized arguments: --warmth 3\n"
+    assert root(refused)[0] == root(refused + "reading\n" * 99)[0] == "usage"
+    assert root(refused + "reading\n" * 900)[0] == UNKNOWN
+
+
 def test_a_progress_bar_at_its_start_opens_a_run_after_an_end() -> None:
     text = raised(OOM) + ENDED + bars(0, 1) + raised("KeyError: 'shard'")
     assert root(text)[1] == "KeyError: 'shard'"

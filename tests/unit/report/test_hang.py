@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A job that stood still until it was cancelled: it is called a hang, and only if no step followed the last look."""
+"""A job that stood still until it was cancelled is called a hang, if no step followed the last look; a slow job."""
 
 from __future__ import annotations
 
@@ -13,12 +13,17 @@ from typing import Any, cast
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import HEALTHY
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import LIMIT
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose, evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport, screen
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 
+LAUNCH = LaunchReport("a", "k", 1, "RUNNING", "running on n[1-2]", "/runs/a", "/runs/a/logs", job_id="7", active=True)
 WAITS = (
     'Current thread 0x1 (most recent call first):\n  File "/e/site-packages/torch/distributed/distributed_c10d.py", '
     'line 2900 in all_reduce\n  File "/code/train.py", line 50 in main\n'
@@ -60,3 +65,32 @@ def test_the_rank_is_named_instead_of_the_cancellation(tmp_path: Path) -> None:
 @pytest.mark.parametrize("looked_at", [900.0, 1010.0], ids=["steps followed", "too soon"])
 def test_a_job_that_made_steps_was_cancelled(tmp_path: Path, looked_at: float) -> None:
     assert diagnosed(tmp_path, looked_at).family == "preempted_or_cancelled"
+
+
+def test_a_slow_job_says_who_keeps_the_others_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    early = "".join(f"step {number}/999 loss 1.0 (100 ms)\n" for number in range(9))
+    late = "".join(f"step {number}/999 loss 1.0 (900 ms)\n" for number in range(50, 70))
+    rows = {"node01": [(0, WAITS), (1, WAITS)], "node02": [(2, READS)]}
+    looks = [
+        {"node": node, "processes": [{"rank": rank, "state": "S", "cpu": 0.0, "stack": text} for rank, text in stacks]}
+        for node, stacks in rows.items()
+    ]
+    asked: list[int] = []
+
+    def ask(_run: RunDirectory, _attempt: int, nodes: int) -> object:
+        asked.append(nodes)
+        return looks
+
+    monkeypatch.setattr(diagnose.rank_looks, "ask", ask)
+    run = RunDirectory(str(tmp_path))
+    facts = diagnose._slowness(run, 0, {0: checklist.RankLog(early, late, 0.0)}, 2, {"node02": "memory 99 % full"})
+    slow = cast(Any, facts["slow"])
+    assert slow["message"] == (
+        "steps take 0.9 s, 9.0 times as long as before (0.1 s); "
+        "rank 2 on node02 waits (/code/data.py:42, in __next__), on a node with memory 99 % full: "
+        "the others wait in collectives while it works"
+    )
+    assert [row["rank"] for row in slow["straggler"]["ranks"]] == [2] and len(asked) == 4
+    assert diagnose._slowness(run, 0, {0: checklist.RankLog(early, early, 0.0)}, 2, {}) == {} and len(asked) == 4
+    lines = screen(DiagnosisReport(Diagnosis(HEALTHY), launch=LAUNCH, facts=facts, running=True), "s")
+    assert lines[1].startswith("slow      steps take 0.9 s")

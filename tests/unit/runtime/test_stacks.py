@@ -137,3 +137,15 @@ def test_a_node_answers_each_request_once_and_the_time_limit(tmp_path: Path) -> 
 
 def test_the_signal_is_no_standard_one() -> None:
     assert signal.SIGRTMIN < 43 < signal.SIGRTMAX
+
+
+def test_what_is_swapped_is_read_as_the_kernel_writes_it(tmp_path: Path) -> None:
+    counted = next(
+        (int(line.split()[1]) for line in Path("/proc/vmstat").read_text().splitlines() if line.startswith("pswpin ")),
+        0,
+    )
+    assert answer(tmp_path, "stacks.swapped_in()") >= counted
+    assert answer(tmp_path, "stacks.swapped(os.getpid())".replace("os", "stacks.os")) >= 0
+    text = "Name:\\tfit\\nVmSwap:\\t  204800 kB\\n"
+    call = f"(setattr(stacks, 'text_of', lambda *_: '{text}'), stacks.swapped(1))[1]"
+    assert answer(tmp_path, call) == 204800

@@ -16,6 +16,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.fli
 
 # The ranks that a sentence names, and the longest name of a file, in characters.
 NAMED, WIDTH = 4, 100
+# A node swaps from this many pages a second read back on, and a process is hit if so much of it (KiB) is swapped out.
+SWAPPING, SWAPPED_KB = 50, 10_000
 # From this part of a CPU on, a process computes.
 BUSY = 0.5
 _THREAD = re.compile(r"^(Current thread|Thread) .*$", re.MULTILINE)
@@ -46,7 +48,8 @@ class RankState:
     """What a rank does. `frames`: its main thread, the innermost function first; empty where it is not known.
 
     `state`: the letter of ps(1); `waits_in`: the function of the kernel; `cpu`: the part of a CPU that it uses;
-    `groups`: the newest collective of each of its process groups, where a flight recorder is on.
+    `groups`: the newest collective of each of its process groups, where a flight recorder is on; `swaps`: a part of it
+    is swapped out, and its node reads such memory back.
     """
 
     rank: int
@@ -56,6 +59,7 @@ class RankState:
     cpu: float = 0.0
     frames: tuple[Frame, ...] = ()
     groups: tuple[Group, ...] = ()
+    swaps: bool = False
 
     @property
     def active(self) -> Group | None:
@@ -91,6 +95,8 @@ class RankState:
         """What it does instead of waiting for the others, in words."""
         if self.state in ("T", "t"):
             return "is stopped by a signal or a debugger"
+        if self.swaps:
+            return "waits for memory that its node has swapped out"
         if self.state == "D":
             return "waits for a disk or a network file system"
         # On a node that is short of CPUs a process that wants to run may get little of one.
@@ -102,7 +108,10 @@ class RankState:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`kind`: behind, mismatch or same. `ranks`: those that hold the others up; empty if all wait in the same place."""
+    """`kind`: behind, gone, mismatch, same, or slow (stragglers.py).
+
+    `ranks`: those that hold the others up; empty if all wait in the same place.
+    """
 
     kind: str
     ranks: tuple[RankState, ...]
@@ -114,6 +123,9 @@ class Verdict:
         nodes = ", ".join(sorted({rank.node for rank in self.ranks[:NAMED] if rank.node}))
         if self.kind == "mismatch":
             return "Let all ranks call the same collectives in the same order: equal batches, no branch by rank."
+        if self.kind == "slow":
+            again = f" `resources.exclude: [{nodes}]` shows whether it is the node." if nodes else ""
+            return f"Look at that line and at the load, memory and clock of its node.{again}"
         if self.kind == "same":
             return "Measure the network between the nodes: playbook `rankzero.slurm.fabric`."
         again = f" If it happens again on {nodes}: `resources.exclude: [{nodes}]`." if nodes else ""
@@ -164,7 +176,9 @@ def states_of(documents: Sequence[Mapping[str, object]]) -> list[RankState]:
     for document in documents:
         processes = document.get("processes")
         for row in processes if isinstance(processes, list) else []:
-            state = _state_of(row, str(document.get("node", "")))
+            pages = document.get("swapped_in")
+            swapping = isinstance(pages, (int, float)) and pages >= SWAPPING
+            state = _state_of(row, str(document.get("node", "")), swapping=swapping)
             if state is None:
                 continue
             known = chosen.get(state.rank)
@@ -178,10 +192,10 @@ def _weight(state: RankState) -> int:
     return 2 if state.operation or state.state in ("T", "t") else 1 if state.frames else 0
 
 
-def _state_of(row: object, node: str) -> RankState | None:
+def _state_of(row: object, node: str, *, swapping: bool) -> RankState | None:
     if not isinstance(row, dict) or not isinstance(row.get("rank"), int):
         return None
-    cpu = row.get("cpu")
+    cpu, swapped = row.get("cpu"), row.get("swap_kb")
     return RankState(
         row["rank"],
         printable(node, WIDTH),
@@ -190,6 +204,7 @@ def _state_of(row: object, node: str) -> RankState | None:
         float(cpu) if isinstance(cpu, (int, float)) else 0.0,
         main_thread(str(row.get("stack", ""))),
         groups_of(row.get("trace")),
+        swapping and isinstance(swapped, int) and swapped >= SWAPPED_KB,
     )
 
 

@@ -1,0 +1,73 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether the steps of a running job take longer than before, or those of a rank longer than the others'.
+
+From the step times that the ranks log, at both ends of their logs. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import RankLog
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import seconds_in, time_in
+
+# A job is slow from this many times its usual step on. The first steps compile and fill caches; so many are compared.
+SLOWER, WARM_UP, FEWEST, NEWEST = 2.0, 2, 5, 10
+# A rank is slow from this many times the step of most others on, if so many ranks log their own.
+APART, RANKS = 1.5, 3
+
+
+@dataclass(frozen=True)
+class Slowdown:
+    """`usual`, `now`: the median step in seconds; `ranks`: those whose own steps take longer than the others'."""
+
+    usual: float
+    now: float
+    ranks: tuple[int, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """For people: how long the steps take, and how long they took."""
+        if self.now < SLOWER * self.usual:
+            return f"steps take {self.now:.3g} s"
+        return f"steps take {self.now:.3g} s, {self.now / self.usual:.1f} times as long as before ({self.usual:.3g} s)"
+
+
+def find_slowdown(logs: Mapping[int, RankLog]) -> Slowdown | None:
+    """The slowdown of a job; None if its steps take as long as before and no rank takes longer than the others."""
+    early = {rank: times for rank, log in logs.items() if len(times := step_times(log.head)[WARM_UP:]) >= FEWEST}
+    late = {rank: times for rank, log in logs.items() if len(times := step_times(log.tail)) >= FEWEST}
+    if not late:
+        return None
+    usual = statistics.median([time for times in (early or late).values() for time in times[:NEWEST]])
+    own = {rank: statistics.median(times[-NEWEST:]) for rank, times in late.items()}
+    now = statistics.median(own.values())
+    apart = tuple(rank for rank, time in sorted(own.items()) if time >= APART * now)
+    apart = apart if len(own) >= RANKS and len(apart) < len(own) / 2 else ()
+    return Slowdown(usual, now, apart) if apart or now >= SLOWER * usual > 0 else None
+
+
+def step_times(text: str) -> list[float]:
+    """The times of the steps that a part of a log shows, in seconds: as the lines state them, else between their time
+    stamps.
+    """
+    stated: list[float] = []
+    between: list[float] = []
+    before: tuple[int, float] | None = None
+    for line in re.split(r"[\r\n]", text):
+        metrics = parse_metrics(line)
+        if metrics is None or metrics.step is None:
+            continue
+        seconds, at = seconds_in(line), time_in(line)
+        if seconds:
+            stated.append(seconds)
+        if at is not None and before is not None and metrics.step > before[0] and at >= before[1]:
+            between.append((at - before[1]) / (metrics.step - before[0]))
+        before = (metrics.step, at) if at is not None else before
+    return stated or between
