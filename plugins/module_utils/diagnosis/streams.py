@@ -15,6 +15,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
 
 KEPT = 12
+# A file of very many runs keeps so many events, and then only the newest of each family and stream.
+MOST = 4000
 # The strength of an exception that carries another one: it counts only where that one is not in the log.
 CARRIER = RAISED - 1
 # After this many steps in a row whose loss is no number, the loss counts as NaN.
@@ -101,7 +103,7 @@ class Kept:
         """Whether the event is one of the first."""
         key = (event.family, event.rank, event.node)
         self.counts[key] += 1
-        if self.counts[key] <= KEPT:
+        if self.counts[key] <= KEPT and len(self._events) < MOST:
             self._events.append(event)
             return True
         if event.strength > ECHO:

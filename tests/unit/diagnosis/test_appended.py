@@ -162,6 +162,22 @@ def test_what_cpp_says_of_an_exception_counts_by_its_reason() -> None:
     assert root(f"{named}  what():  the arena is odd\n")[0] == "crash"
 
 
+@pytest.mark.parametrize(("code", "family"), [("-9", "host_oom_killed"), ("-11", "crash"), ("1", "launcher")])
+def test_a_launcher_tells_the_signal(code: str, family: str) -> None:
+    killed = "[INFO] [launch.py:318:sigkill_handler] Killing subprocess 80\n"
+    assert (
+        root(f"{killed}[ERROR] [launch.py:324] ['/usr/bin/python3', 'fit.py'] exits with return code = {code}\n")[0]
+        == family
+    )
+
+
+def test_a_worker_of_the_loader_that_died_is_no_bad_data() -> None:
+    frame = "/e/torch/utils/data/dataloader.py"
+    assert root(raised("RuntimeError: DataLoader worker (pid(s) 42) exited unexpectedly", frame=frame))[0] == "nccl_shm"
+    killed = "RuntimeError: DataLoader worker (pid 42) is killed by signal: Killed. "
+    assert root(raised(killed, frame=frame))[0] == "host_oom_killed"
+
+
 def test_a_shell_tells_who_was_ended() -> None:
     assert root("fit.sh: line 32: 2796136 Terminated              python fit.py\n")[0] == "preempted_or_cancelled"
 

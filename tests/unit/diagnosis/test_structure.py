@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, phrases
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, phrases, streams
 from tests.unit.diagnosis.test_cause import CHILD, STEPS, raised, read, root
 
+KEY = "KeyError: 'a'"
 ENDED = "srun: error: n1: task 0: Exited with exit code 1\n"
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 BAR = "Epoch 2:  40%|####      | 40/100 [00:10<00:15,  4.00it/s]"
@@ -122,10 +123,16 @@ def test_a_failure_long_after_a_normal_end_belongs_to_another_program() -> None:
 
 
 def test_the_newest_of_many_failures_is_kept() -> None:
-    many = "".join(raised("KeyError: 'a'") + STEPS for _number in range(40))
+    many = "".join(f"{raised(KEY)}iteration {number}/99 | lm loss: 2.1\n" for number in range(40))
     log = read(many + raised("KeyError: 'last'"))
     assert log.events[-1].text == "KeyError: 'last'"
     assert len(log.events) < 20
+
+
+def test_a_file_of_very_many_runs_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MOST", 30)
+    log = read("".join(raised(KEY) + STEPS for _number in range(90)) + raised("KeyError: 'last'"))
+    assert (log.runs, log.events[-1].text, len(log.events)) == (89, "KeyError: 'last'", 31)
 
 
 @pytest.mark.parametrize(

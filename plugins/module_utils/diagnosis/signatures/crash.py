@@ -81,14 +81,17 @@ SIGNATURE = Signature(
         ),
         says(
             r"\*\*\* SIG(?:SEGV|BUS|ILL|FPE) |terminat\w+ (?:with|by) signal SIG(?:SEGV|BUS|ILL|FPE)|"
-            r"died with <Signals\.SIG(?:SEGV|BUS|ILL|FPE)|corrupted double-linked list|code -(?:11|7|4|8)\b",
+            r"died with <Signals\.SIG(?:SEGV|BUS|ILL|FPE)|corrupted double-linked list|code (?:= )?-(?:11|7|4|8)\b",
             "*** SIG",
             "signal SIG",
             "Signals.SIG",
             "corrupted double-linked",
             "code -",
+            "code = -",
             strength=WEAK + 5,
         ),
+        # Ray's own processes report it so.
+        says(r"Unhandled exception: \S+\. what\(\):", "Unhandled exception: ", strength=WEAK + 4),
         says(
             r"status failed cmd .* code -(?:6|11|7|4|8)\b|"
             r"Program received signal SIG(?:SEGV|BUS|ILL|FPE)|^forrtl: severe|"

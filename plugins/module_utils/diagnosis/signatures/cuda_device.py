@@ -52,7 +52,8 @@ SIGNATURE = Signature(
             "No CUDA GPUs are available|No CUDA runtime is found|Found no NVIDIA driver|"
             "Unexpected error from cudaGetDeviceCount|no NVIDIA GPU|CUDA_ERROR_(?!OUT_OF)|"
             "CUDA-capable device|invalid device ordinal|Cannot (?:access|find) (?:accelerator|GPU)|"
-            "Unable to initialize backend '(?:cuda|gpu|rocm)'|HIP error|cuda is not available|CUDA is not available"
+            "Unable to initialize backend '(?:cuda|gpu|rocm)'(?!.*DEADLINE)|HIP error|"
+            "cuda is not available|CUDA is not available"
         ),
         raises(
             r"CUDA unknown error|on a CUDA device but torch\.cuda\.is_available\(\) is False|"

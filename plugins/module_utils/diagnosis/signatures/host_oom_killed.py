@@ -71,8 +71,9 @@ SIGNATURE = Signature(
             strength=DECISIVE,
         ),
         raises("due to the node running low on memory", strength=CAUSE + 2),
+        raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal: Killed", strength=CAUSE - 3),
         says(
-            r"terminat\w+ (?:with|by) signal SIGKILL|died with <Signals\.SIGKILL|code -9\b",
+            r"terminat\w+ (?:with|by) signal SIGKILL|died with <Signals\.SIGKILL|code (?:= )?-9\b",
             "signal SIGKILL",
             "Signals.SIGKILL",
             "code -9",
