@@ -19,6 +19,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import 
 
 # A job is slow from this many times its usual step on. The first steps compile and fill caches; so many are compared.
 SLOWER, WARM_UP, FEWEST, NEWEST = 2.0, 2, 5, 10
+# Of thousands of ranks, only parts of the logs are parsed: characters of the first ranks' logs, and of each log's end.
+FIRST_RANKS, EARLY_CHARS, LATE_CHARS = 16, 32_000, 8_000
 # A rank is slow from this many times the step of most others on, if so many ranks log their own.
 APART, RANKS = 1.5, 3
 
@@ -41,11 +43,12 @@ class Slowdown:
 
 def find_slowdown(logs: Mapping[int, RankLog]) -> Slowdown | None:
     """The slowdown of a job; None if its steps take as long as before and no rank takes longer than the others."""
-    early = {rank: times for rank, log in logs.items() if len(times := step_times(log.head)[WARM_UP:]) >= FEWEST}
-    late = {rank: times for rank, log in logs.items() if len(times := step_times(log.tail)) >= FEWEST}
+    heads = [step_times(logs[rank].head[:EARLY_CHARS])[WARM_UP:] for rank in sorted(logs)[:FIRST_RANKS]]
+    early = [times for times in heads if len(times) >= FEWEST]
+    late = {rank: times for rank, log in logs.items() if len(times := step_times(log.tail[-LATE_CHARS:])) >= FEWEST}
     if not late:
         return None
-    usual = statistics.median([time for times in (early or late).values() for time in times[:NEWEST]])
+    usual = statistics.median([time for times in (early or late.values()) for time in times[:NEWEST]])
     own = {rank: statistics.median(times[-NEWEST:]) for rank, times in late.items()}
     now = statistics.median(own.values())
     apart = tuple(rank for rank, time in sorted(own.items()) if time >= APART * now)
