@@ -23,6 +23,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import 
 RANKS_NAMED = 8
 # A rank identifies itself in its first lines; the last losses are in its last lines.
 HEAD_BYTES, TAIL_BYTES = 65536, 262144
+# The steps that decide how long one takes.
+STEPS = 64
 # After this many seconds without a step, the start has a problem: a download, a rendezvous, a compilation.
 FIRST_STEP = 600
 _BANNER = re.compile(r"^\[rankzero\] RANK=(\d+) LOCAL_RANK=\d+ WORLD_SIZE=(\d+) ", re.MULTILINE)
@@ -140,17 +142,22 @@ def progress_of(log: RankLog, begun: float | None) -> Progress | None:
     """The newest step of a log, None without one.
 
     The time of a step comes from time stamps, else from the lines' own step times, else from the average since `begun`.
+    Of a long log, the newest STEPS steps count.
     """
     steps: list[tuple[int, int | None, float | None, float | None]] = []
-    for line in re.split(r"[\r\n]", log.tail):
+    for line in reversed(re.split(r"[\r\n]", log.tail)):
         metrics = parse_metrics(line)
         if metrics is not None and metrics.step is not None:
-            if steps and metrics.step < steps[-1][0]:
-                steps = []  # the program restarted, or counts another epoch
-            if not steps or metrics.step > steps[-1][0]:
-                steps.append((metrics.step, metrics.total, time_in(line), seconds_in(line)))
+            if steps and metrics.step > steps[-1][0]:
+                break  # the program restarted after this line, or counts another epoch
+            if steps and metrics.step == steps[-1][0]:
+                steps.pop()
+            steps.append((metrics.step, metrics.total, time_in(line), seconds_in(line)))
+            if len(steps) > STEPS:
+                break
     if not steps:
         return None
+    steps.reverse()
     step, total, at, _seconds = steps[-1]
     gaps = [
         (later[2] - earlier[2]) / (later[0] - earlier[0])
