@@ -79,7 +79,7 @@ def test_the_page_of_a_launch_is_clicked_through(opened: Callable[..., webdriver
     browser = opened(f"gpt/{KEY}")
     title = browser.title
     assert legend(browser, "metrics") == ["step", "attempt 1", "attempt 2"] and painted(browser) == 2
-    metric, axis = (Select(node) for node in browser.find_elements(By.CSS_SELECTOR, ".controls select"))
+    metric, axis = (Select(node) for node in browser.find_elements(By.CSS_SELECTOR, "#metrics select"))
     assert [option.text for option in metric.options][-1] == "<img src=x onerror=document.title=1>"
     for option in metric.options:
         metric.select_by_visible_text(option.text)
@@ -94,9 +94,23 @@ def test_the_page_of_a_launch_is_clicked_through(opened: Callable[..., webdriver
     assert browser.execute_script("return getComputedStyle(document.body).backgroundColor") != before
     assert painted(browser) == 2 and browser.title == title and browser.get_log("browser") == []
     assert len(browser.find_elements(By.CSS_SELECTOR, "[data-chart=stragglers] tbody tr")) == 8
+    (quantity,) = browser.find_elements(By.CSS_SELECTOR, "[data-chart=ranks] select")
+    assert [option.text for option in Select(quantity).options] == ["seconds of a step"]
     assert len(browser.find_elements(By.CSS_SELECTOR, ".heat")) == 5
     assert len(browser.find_elements(By.CSS_SELECTOR, ".cells i[title]")) > 50
     assert len(browser.find_elements(By.CSS_SELECTOR, ".track i")) >= 7
+
+
+def test_throughput_by_rank_where_the_ranks_print_it(opened: Callable[..., webdriver.Chrome], root: Path) -> None:
+    (launch,) = found(root, f"gpt/{KEY}")["launches"]
+    for rank in launch["ranks"]:
+        rank["throughput"] = [1000.0 + rank["rank"]] * 6
+    browser = opened(launches=[launch], kind="launch")
+    quantity = Select(browser.find_element(By.CSS_SELECTOR, "[data-chart=ranks] select"))
+    quantity.select_by_visible_text("tokens per second")
+    assert painted(browser) == 2 and browser.get_log("browser") == []
+    heads = browser.find_elements(By.CSS_SELECTOR, "[data-chart=stragglers] th")
+    assert [head.text for head in heads][4] == "median tokens/s"
 
 
 @pytest.mark.parametrize("width", [400, 1280])
@@ -115,7 +129,7 @@ def test_launches_side_by_side(opened: Callable[..., webdriver.Chrome]) -> None:
     assert labels[1:] == [
         f"gpt/{KEY[:8]}/1", f"gpt/{KEY[:8]}/1 attempt 2", "gpt/55555555/1", "gpt/55555555/1 attempt 2",
     ]  # fmt: skip
-    _metric, axis = (Select(node) for node in browser.find_elements(By.CSS_SELECTOR, ".controls select"))
+    _metric, axis = (Select(node) for node in browser.find_elements(By.CSS_SELECTOR, "#metrics select"))
     axis.select_by_visible_text("over time")
     assert legend(browser, "metrics")[0] == "seconds" and painted(browser) == 1
 

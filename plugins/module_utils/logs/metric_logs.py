@@ -75,13 +75,16 @@ class MetricSet:
 
 @dataclass
 class RankSteps:
-    """One rank in one attempt: how many lines with steps, the first and the last step, and the times of steps."""
+    """One rank in one attempt: how many lines with steps, the first and the last step, the times of steps, and the
+    tokens per second that it has printed.
+    """
 
     rank: int
     lines: int = 0
     first: int | None = None
     last: int | None = None
     seconds: Spread = field(default_factory=Spread)
+    throughput: Spread = field(default_factory=Spread)
 
 
 def parts(root: Beneath, name: str, most: int) -> Iterator[tuple[str, bool]]:
@@ -125,6 +128,8 @@ def read_rank(root: Beneath, name: str, rank: int, most: int) -> RankSteps:
         steps.lines += 1
         steps.first = metrics.step if steps.first is None else steps.first
         steps.last = metrics.step
+        if metrics.tokens_per_second is not None:
+            steps.throughput.add(metrics.tokens_per_second)
         seconds = seconds_in(line)
         stamp = time_in(line)
         if seconds is None and stamp is not None and before is not None and follows and metrics.step > before[0]:

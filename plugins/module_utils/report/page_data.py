@@ -72,6 +72,7 @@ def page_data(run: RunDirectory, launch: LaunchReport, slurm: Slurm | None = Non
         "world_size": (run.started() or {}).get("world_size"),
         "values": _values(launch),
         "trackers": _trackers(run),
+        "variables": _variables(manifest, clean), "provenance": _provenance(manifest, launch),
         "metrics": {name: series.as_dict() for name, series in metrics.collected.series.items()},
         "notes": _notes(metrics),
         "spec": {name: _clean(clean, value) for name, value in _flat(manifest.get("spec")).items()},
@@ -165,7 +166,9 @@ def _attempt(row: Any) -> ModuleResult:
 
 def _rank(rank: RankSteps) -> ModuleResult:
     quantiles = [round(value, 6) for value in rank.seconds.quantiles()]
-    return {"rank": rank.rank, "lines": rank.lines, "first": rank.first, "last": rank.last, "seconds": quantiles}
+    throughput = [float(f"{value:.6g}") for value in rank.throughput.quantiles()]
+    counted = {"rank": rank.rank, "lines": rank.lines, "first": rank.first, "last": rank.last}
+    return {**counted, "seconds": quantiles, "throughput": throughput}
 
 
 def _preflight(run: RunDirectory, attempt: int, clean: Redactor) -> list[str]:

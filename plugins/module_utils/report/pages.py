@@ -76,7 +76,8 @@ def _sweep(slurm: Slurm, options: Parameters) -> ModuleResult:
     launches = [page_data(run, launch) for run, launch in zip(runs, final_reports(slurm, runs))]
     for launch in launches:
         launch["metrics"] = {name: _few(series) for name, series in launch["metrics"].items()}
-        launch.pop("spec")
+        for name in ("spec", "variables", "provenance"):
+            launch.pop(name)
     return {"kind": SWEEP, "sweep": sweep, "launches": launches}
 
 

@@ -185,8 +185,11 @@ def _program(run: RunDirectory, options: Parameters) -> str:
             raise RankzeroError(f"wandb: {path} is no program on this host; give the path of the program wandb")
         return path
     manifest = run.document("launch.json") or {}
-    refs = manifest.get("refs")
+    refs, spec = manifest.get("refs"), manifest.get("spec")
     places = [ref.get("path") for ref in (refs if isinstance(refs, list) else []) if isinstance(ref, dict)]
+    # An environment of the site is no item of the store.
+    named = spec.get("environment") if isinstance(spec, dict) else None
+    places.append(named.get("path") if isinstance(named, dict) else None)
     environments = [f"{place}/bin/wandb" for place in places if isinstance(place, str) and place.startswith("/")]
     program = next((path for path in environments if os.access(path, os.X_OK)), None) or shutil.which("wandb")
     if program is None:

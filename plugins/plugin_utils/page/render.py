@@ -28,6 +28,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import du
 FOLDER = os.path.join(os.path.dirname(__file__), "files")
 # The page cannot be larger than about this (bytes); larger data loses the metrics that come last.
 MOST_DATA = 700_000
+# Rows of the table that compares environments.
+MOST_DIFFERENCES = 200
 
 
 def html(result: ModuleResult) -> str:
@@ -46,6 +48,8 @@ def html(result: ModuleResult) -> str:
     return environment.get_template("page.html.j2").render(
         found=result,
         differences=differences(result["launches"]) if result["kind"] == "compare" else [],
+        measured=measured(result["launches"]) if result["kind"] == "compare" else [],
+        environments=environments(result["launches"]) if result["kind"] == "compare" else [],
         parameters=parameters(result) if result["kind"] == "sweep" else [],
         title=title(result),
         policy=policy,
@@ -70,6 +74,42 @@ def differences(launches: Sequence[ModuleResult]) -> list[tuple[str, list[str]]]
     keys = sorted({key for launch in launches for key in launch["spec"]})
     rows = [(key, [str(launch["spec"].get(key, "")) for launch in launches]) for key in keys]
     return [(key, values) for key, values in rows if len(set(values)) > 1]
+
+
+def measured(launches: Sequence[ModuleResult]) -> list[tuple[str, list[str]]]:
+    """What each launch has come to: the values of its artifact, and the medians of time and throughput in its log."""
+    names = dict.fromkeys(name for launch in launches for name in launch["values"])
+    rows = [(name, [str(launch["values"].get(name, "")) for launch in launches]) for name in names]
+    for name, text in (("step_seconds", "median seconds of a step"), ("tokens_per_second", "median tokens per second")):
+        medians = [_median(launch["metrics"].get(name)) for launch in launches]
+        if any(median is not None for median in medians):
+            rows.append((text, ["" if median is None else f"{median:.4g}" for median in medians]))
+    return rows
+
+
+def environments(launches: Sequence[ModuleResult]) -> list[tuple[str, list[str], bool]]:
+    """(name, the value of each launch, whether they differ) of code and environment, and of variables that differ."""
+    sides = [
+        {row["name"]: row["value"] for row in launch["provenance"] if row["name"] not in _OWN} for launch in launches
+    ]
+    rows = [(name, [side.get(name, "") for side in sides]) for name in dict.fromkeys(n for side in sides for n in side)]
+    own = [
+        {row["name"]: row["value"] for row in launch["variables"] if launch["key"][:16] not in row["value"]}
+        for launch in launches
+    ]
+    for name in sorted({name for side in own for name in side}):
+        values = [side.get(name, "") for side in own]
+        rows += [(name, values)] if len(set(values)) > 1 else []
+    return [(name, values, len(set(values)) > 1) for name, values in rows[:MOST_DIFFERENCES]]
+
+
+# What is another one for each launch, and says nothing about its environment.
+_OWN = ("key", "artifact", "artifact SHA-256", "run directory")
+
+
+def _median(series: ModuleResult | None) -> float | None:
+    values = sorted(value for value in (series or {}).get("values", ()) if value is not None)
+    return values[len(values) // 2] if values else None
 
 
 def parameters(result: ModuleResult) -> list[str]:

@@ -134,6 +134,14 @@ def test_of_a_large_log_evenly_spaced_parts_are_read(tmp_path: Path, monkeypatch
     assert max(gaps) < 50_000 / 10
 
 
+def test_the_throughput_that_a_rank_prints_is_its_own(tmp_path: Path) -> None:
+    lines = [f"step {step}/60 loss 2.6 tokens/s {1000 + step}\n" for step in range(50)]
+    (tmp_path / "rank-0003.log").write_text("".join(lines))
+    rank = read_rank(Beneath(str(tmp_path)), "rank-0003.log", 3, 1 << 20)
+    assert rank.throughput.quantiles()[2] == 1025.0 and rank.throughput.quantiles()[-1] == 1049.0
+    assert rank.seconds.quantiles() == []
+
+
 def test_names_are_bounded_and_a_log_without_steps_gives_nothing(tmp_path: Path) -> None:
     (tmp_path / "many").write_text("".join(f"step {n} metric{n}=1.0 loss=2\n" for n in range(1000)))
     (tmp_path / "none").write_text("hello\n" * 1000)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import html.parser
 import json
 import re
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,14 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page import annotations
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.markdown import markdown
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import MOST_DATA, default_path
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import (
+    MOST_DATA,
+    default_path,
+    environments,
+    measured,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import html as page
-from tests.unit.page.runs import found, make_launch
+from tests.unit.page.runs import BEGAN, found, make_launch, stamp
 from tests.unit.run.test_launches import KEY, SUBMITTED, make_run, outcome, started
 
 OTHER, FAILED = "5" * 16, "f" * 16
@@ -147,6 +153,36 @@ def test_launches_side_by_side(root: Path) -> None:
     assert failed["comparison"] == [] and "only launches that have succeeded" in page(failed)
 
 
+def test_environments_and_results_side_by_side(tmp_path: Path) -> None:
+    """3 against 5 nodes: time an epoch, speed-up and efficiency, what the launches were made of, and what differs."""
+    made = {"loss": 1.5, "seconds_per_epoch": 30.0}
+    for key, ranks, seconds, variable in ((KEY, 24, 30.0, "WARN"), (OTHER, 40, 20.0, "INFO")):
+        variables = [
+            {"name": "NCCL_DEBUG", "value": variable, "reason": "r", "set_by": "policy"},
+            {"name": "OMP_NUM_THREADS", "value": "1", "reason": "r", "set_by": "policy"},
+            {"name": "WANDB_RUN_ID", "value": f"gpt-{key}-1", "reason": "r", "set_by": "job"},
+        ]
+        artifact = {"path": "/r/result.json", "valid": True, "values": {**made, "seconds_per_epoch": seconds}}
+        make_launch(
+            tmp_path, key=key, ranks=ranks, steps=30, artifact=artifact,
+            manifest={"variables": variables, "refs": [{"kind": "environment", "key": key * 2}]},
+        )  # fmt: skip
+    seen = found(tmp_path, f"gpt/{KEY}", f"gpt/{OTHER}")
+    first, second = seen["comparison"]
+    assert seen["time"] == "seconds_per_epoch" and (first["nodes"], second["nodes"]) == (3, 5)
+    assert (second["speed_up"], second["efficiency"]) == (pytest.approx(1.5), pytest.approx(0.9))
+    rows = {name: (values, differ) for name, values, differ in environments(seen["launches"])}
+    assert rows["environment"] == ([KEY * 2, OTHER * 2], True) and rows["NCCL_DEBUG"] == (["WARN", "INFO"], True)
+    assert rows["collection"] == (["0.1.0", "0.1.0"], False)
+    assert not {"OMP_NUM_THREADS", "WANDB_RUN_ID", "run directory", "key"} & set(rows)
+    results = dict(measured(seen["launches"]))
+    assert results["seconds_per_epoch"] == ["30.0", "20.0"] and len(results["median seconds of a step"]) == 2
+    text = page(seen)
+    assert "Environments" in text and text.count('class="differs"') == 2 and "1.50" in text and "90 %" in text
+    bare = {**seen, "launches": [{**launch, "metrics": {}, "values": {}} for launch in seen["launches"]]}
+    assert measured(bare["launches"]) == [] and "<h2>Results" not in page(bare)
+
+
 def test_a_list_of_launches(root: Path) -> None:
     seen = found(root, limit=0)
     assert found(root, limit=1)["omitted"] == 2
@@ -163,6 +199,20 @@ def test_a_launch_without_steps_one_that_runs_and_one_of_an_old_release(tmp_path
         text = page(found(tmp_path, name))
         assert "The logs show no steps" in text and len(text) < 120_000
     assert found(tmp_path, "now")["launches"][0]["timeline"][-1]["kind"] == "runs"
+
+
+def test_a_clock_that_is_hours_apart_is_named_and_corrected(tmp_path: Path) -> None:
+    """The time stamps of the log do not fit the job's times: the page shows the job's, and says so."""
+    run = make_launch(tmp_path, ranks=1, steps=30)
+    for log in run.glob("logs/*/rank-0000.log"):
+        stamps = re.compile(r"^\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\]", re.MULTILINE)
+        later = lambda match: f"[{stamp(datetime.fromisoformat(match[1]).timestamp() + 7200)}]"  # noqa: E731
+        log.write_text(stamps.sub(later, log.read_text()))
+    (launch,) = found(tmp_path, "gpt")["launches"]
+    assert re.search(r"clocks of the log and of the job are \d+ s apart: corrected", "\n".join(launch["notes"]))
+    times = [time for time in launch["metrics"]["loss"]["times"] if time is not None]
+    assert times[0] >= BEGAN - 1 and times[-1] <= launch["timeline"][-1]["ended"] + 120
+    assert all(phase["ended"] >= phase["began"] for phase in launch["timeline"])
 
 
 def test_which_launches_are_refused(root: Path) -> None:

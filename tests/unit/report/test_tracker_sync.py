@@ -163,13 +163,15 @@ def test_what_cannot_be_done_names_the_option(root: Path, tmp_path: Path, monkey
         synced(root, api_key_file=None)
 
 
-def test_the_environment_of_the_launch_has_wandb(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["built", "path"])
+def test_the_environment_of_the_launch_has_wandb(root: Path, tmp_path: Path, kind: str) -> None:
     place = tmp_path / "environment" / "bin"
     place.mkdir(parents=True)
     (tmp_path / "tools" / "wandb").rename(place / "wandb")
     run = launch(root, "first file")
     refs = [{"kind": "environment", "key": "e", "path": str(place.parent)}]
-    (run / "launch.json").write_text(json.dumps({"refs": refs}))
+    manifest = {"built": {"refs": refs}, "path": {"spec": {"environment": {"mode": "path", "path": str(place.parent)}}}}
+    (run / "launch.json").write_text(json.dumps(manifest[kind]))
     assert states(synced(root)) == ["uploaded"]
 
 

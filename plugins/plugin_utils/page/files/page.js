@@ -13,7 +13,8 @@
   const color = (name) => getComputedStyle(root).getPropertyValue(name).trim();
   const palette = (index) => color(`--c${index % 8}`);
   const short = (value) => (value == null ? "-" : Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(2) : String(+value.toPrecision(5)));
-  const seconds = (value) => (value < 1 ? `${short(value * 1000)} ms` : value < 120 ? `${short(value)} s` : value < 7200 ? `${(value / 60).toFixed(1)} min` : `${(value / 3600).toFixed(1)} h`);
+  const digits = (value) => String(+value.toPrecision(4));
+  const seconds = (value) => (value < 1 ? `${digits(value * 1000)} ms` : value < 120 ? `${digits(value)} s` : value < 7200 ? `${(value / 60).toFixed(1)} min` : `${(value / 3600).toFixed(1)} h`);
   const named = (launch) => `${launch.name}/${launch.key.slice(0, 8)}/${launch.generation}`;
 
   // A chart that is drawn again when the theme or the width changes.
@@ -78,7 +79,9 @@
         const stroke = palette(many ? line.index : line.attempt);
         const text = many ? named(line.launch) + (line.attempt ? ` attempt ${line.attempt + 1}` : "") : `attempt ${line.attempt + 1}`;
         const value = (_plot, number) => short(number);
-        const points = line.table[0].length < 3 ? { show: true } : {};
+        // A restart is marked where its first step is.
+        const first = (plot, i) => [plot.data[i].findIndex((number) => number != null)];
+        const points = line.table[0].length < 3 ? { show: true } : line.attempt ? { show: true, size: 9, filter: first } : { show: false };
         series.push({ label: text, stroke, width: 1.5, value, spanGaps: true, points, dash: many && line.attempt ? [4, 4] : undefined });
         if (line.banded) {
           const edge = { stroke: "transparent", width: 0, value, spanGaps: true, points: { show: false } };
@@ -100,18 +103,25 @@
   };
 
   const ranks = (box) => {
-    const rows = data.launches[0].ranks.filter((rank) => rank.seconds.length);
-    if (!rows.length) { box.append(make("p", "none", "The logs show no times of steps.")); return; }
-    const titles = ["5 %", "25 %", "median", "75 %", "95 %", "longest"];
-    box.append(make("p", "axis", "Seconds of a step over ranks: quantiles of each rank's steps"));
-    chart(box, () => ({
-      options: {
-        scales: { x: { time: false, range: rows.length === 1 ? [rows[0].rank - 1, rows[0].rank + 1] : undefined } },
-        series: [{ label: "rank" }, ...titles.map((label, i) => ({ label, stroke: palette(i), width: i === 2 ? 2.5 : 1, show: i !== 5, points: { show: rows.length < 25 }, value: (_plot, v) => (v == null ? "-" : seconds(v)) }))],
-        axes: [axis({ values, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }), axis({ size: 70, values: (_plot, ticks) => ticks.map(seconds) })],
-      },
-      data: [rows.map((rank) => rank.rank), ...titles.map((_title, i) => rows.map((rank) => rank.seconds[i]))],
-    }));
+    const kinds = [["seconds", "seconds of a step"], ["throughput", "tokens per second"]].filter(([kind]) => data.launches[0].ranks.some((rank) => rank[kind].length));
+    if (!kinds.length) { box.append(make("p", "none", "The logs show no times of steps.")); return; }
+    const titles = ["5 %", "25 %", "median", "75 %", "95 %", "highest"];
+    const shown = select(kinds, "Quantity"), controls = make("div", "controls");
+    controls.append(shown, make("span", "axis", "over ranks: quantiles of each rank's steps"));
+    box.append(controls);
+    const entry = chart(box, () => {
+      const kind = shown.value, text = kind === "seconds" ? seconds : short;
+      const rows = data.launches[0].ranks.filter((rank) => rank[kind].length);
+      return {
+        options: {
+          scales: { x: { time: false, range: rows.length === 1 ? [rows[0].rank - 1, rows[0].rank + 1] : undefined } },
+          series: [{ label: "rank" }, ...titles.map((label, i) => ({ label, stroke: palette(i), width: i === 2 ? 2.5 : 1, show: i !== 5, points: { show: rows.length < 25 }, value: (_plot, v) => (v == null ? "-" : text(v)) }))],
+          axes: [axis({ values, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000] }), axis({ size: 70, values: (_plot, ticks) => ticks.map(text) })],
+        },
+        data: [rows.map((rank) => rank.rank), ...titles.map((_title, i) => rows.map((rank) => rank[kind][i]))],
+      };
+    });
+    shown.addEventListener("change", entry.draw);
   };
 
   const table = (box, heads, rows) => {
@@ -129,7 +139,10 @@
     const usual = medians[Math.floor(medians.length / 2)];
     const slowest = [...rows].sort((a, b) => b.seconds[2] - a.seconds[2]).slice(0, 8);
     box.append(make("h3", "", "Slowest ranks"));
-    table(box, ["rank", "median step", "against the median rank", "95 %", "last step"], slowest.map((rank) => [rank.rank, seconds(rank.seconds[2]), `${(rank.seconds[2] / usual).toFixed(2)} x`, seconds(rank.seconds[4]), rank.last]));
+    const rates = rows.some((rank) => rank.throughput.length);
+    table(box, ["rank", "median step", "against the median rank", "95 %", ...(rates ? ["median tokens/s"] : []), "last step"], slowest.map((rank) => [
+      rank.rank, seconds(rank.seconds[2]), `${(rank.seconds[2] / usual).toFixed(2)} x`, seconds(rank.seconds[4]), ...(rates ? [short(rank.throughput[2])] : []), rank.last,
+    ]));
   };
 
   const KINDS = { queued: 7, waits: 7, "set-up": 6, "start-up": 4, training: 2, runs: 0, lost: 1, stalled: 5, "after the last step": 3 };
@@ -190,6 +203,7 @@
     const { elements, metric, best } = data.sweep;
     const names = [...new Set(elements.flatMap((row) => Object.keys(row.parameters)))];
     const columns = [...names.map((name) => [name, (row) => row.parameters[name]]), [metric || "metric", (row) => row.metric]];
+    const ranges = [];
     const scaled = columns.map(([, read]) => {
       const raw = elements.map(read), numbers = raw.map(Number);
       const numeric = raw.every((value, i) => value == null || value === "" || Number.isFinite(numbers[i]));
@@ -199,13 +213,14 @@
       const orders = numeric && sized.length && Math.min(...sized) > 0 && Math.max(...sized) >= 50 * Math.min(...sized);
       const at = raw.map((value, i) => (value == null || value === "" ? null : orders ? Math.log(numbers[i]) : numeric ? numbers[i] : distinct.indexOf(String(value))));
       const known = at.filter((value) => value != null), low = Math.min(...known), high = Math.max(...known);
+      ranges.push(!known.length ? "" : numeric ? `${short(Math.min(...sized))} to ${short(Math.max(...sized))}` : distinct.length < 4 ? distinct.join(", ").slice(0, 40) : `${distinct.length} values`);
       return at.map((value) => (value == null ? null : high > low ? (value - low) / (high - low) : 0.5));
     });
     chart(box, () => ({
       options: {
         legend: { show: elements.length <= 24 }, cursor: { drag: { x: false, y: false } },
         scales: { x: { time: false, range: [-0.2, columns.length - 0.8] }, y: { range: [-0.05, 1.05] } },
-        axes: [axis({ splits: () => columns.map((_column, i) => i), values: () => columns.map(([name]) => name) }), axis({ size: 70, splits: () => [0, 1], values: () => ["lowest", "highest"] })],
+        axes: [axis({ splits: () => columns.map((_column, i) => i), size: 60, values: () => columns.map(([name], i) => `${name}\n${ranges[i]}`) }), axis({ size: 70, splits: () => [0, 1], values: () => ["lowest", "highest"] })],
         series: [{ label: "element", value: () => "" }, ...elements.map((row, i) => ({
           label: `${row.number}`, stroke: best && best.number === row.number ? color("--bad") : palette(i), width: best && best.number === row.number ? 4 : 1, points: { show: true, size: 5 },
           value: (_plot, _value, _series, index) => (index == null ? "" : `${columns[index][0]} ${columns[index][1](row) ?? "-"}`),
