@@ -142,7 +142,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     if any(params.get(name) for name in ("run_dir", "run_dirs", "name", "key", "generation", "job_id")):
         runs = chosen_runs(params)
     else:
-        runs = listed(os.path.expanduser(params["state_root"]))
+        runs = listed(params["state_root"])
     result = tell(slurm, runs, sender)
     warnings = dict.fromkeys(
         f"notify: {message['receiver']} was not told `{message['event']}`: {message['reason']}"

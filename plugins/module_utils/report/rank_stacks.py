@@ -37,4 +37,3 @@ def dumps(run: RunDirectory, attempt: int) -> dict[int, tuple[Group, ...]]:
                 read += len(content)
                 newest[int(match[1])] = groups_of(plain(content))
     return newest
-

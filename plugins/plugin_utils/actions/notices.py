@@ -30,11 +30,11 @@ class Notices:
         run_dirs: Iterable[str],
         call: Callable[[Parameters], ModuleResult],
         say: Callable[[str], None],
-        environ: Mapping[str, str] = os.environ,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self._run_dirs = list(run_dirs)
         self._call, self._say = call, say
-        self._urls = {name: value for name, value in environ.items() if name.startswith(PREFIX)}
+        self._urls = {name: value for name, value in (environ or os.environ).items() if name.startswith(PREFIX)}
         self._due: dict[str, None] = {}
         self._stalled: dict[str, str] = {}
         self._stepping: set[str] = set()
