@@ -72,7 +72,7 @@ class Sender:
 
 def listed(state_root: str) -> list[RunDirectory]:
     """Return the launches about which there is something to tell. Raises `Untrusted`."""
-    root, runs = state_files.own(state_root), []
+    root, runs = state_files.own(os.path.expanduser(state_root)), []
     for name in root.names(state_files.TO_NOTIFY):
         parts = name.rsplit(".", 2)
         if len(parts) == 3 and all(parts) and parts[2].isascii() and parts[2].isdecimal():
