@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
@@ -204,3 +208,104 @@ def test_a_requeued_job_keeps_its_launch(site: Site) -> None:
         assert "attempt 0 on" in job_log and "attempt 1 on" in job_log, "the requeue does not empty the job's log"
     assert "is older than this attempt" in site.outcome(launches["stale"])["message"]
     assert len(site.runs()) == 2
+
+
+#: Runs on the head: takes what is posted, a line each.
+RECEIVER = """
+import http.server, json, sys
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        with open(sys.argv[1], "a") as stream:
+            stream.write(json.dumps({"path": self.path, "event": body["event"], "repeated": body["repeated"],
+                                     "client": self.client_address[0]}) + chr(10))
+        self.send_response(204)
+        self.end_headers()
+    def log_message(self, *_):
+        pass
+server = http.server.ThreadingHTTPServer(("", 0), Handler)
+with open(sys.argv[1] + ".port", "w") as stream:
+    stream.write(str(server.server_address[1]) + chr(10))
+server.serve_forever()
+"""
+
+
+@pytest.fixture
+def receiver(site: Site) -> Iterator[tuple[str, Path]]:
+    """The address of a receiver of webhooks on the head, which the nodes reach, and the file with what was posted."""
+    posts = site.host_path(f"{site.state_root}.posts")
+    posts.parent.mkdir(parents=True, exist_ok=True)
+    words = ["/usr/bin/python3", "-c", RECEIVER, f"{site.state_root}.posts"]
+    process = subprocess.Popen([str(site.lab.dir / "bin" / "head"), *words], stdin=subprocess.DEVNULL)
+    try:
+        port = site.wait_for(posts.with_name(f"{posts.name}.port"))
+        site.lab.wait_until(lambda: port.read_text(encoding="utf-8").endswith("\n"), what="its port")
+        address = site.lab.head(["hostname", "-I"]).stdout.split()[0]
+        yield f"http://{address}:{port.read_text(encoding='utf-8').strip()}", posts
+    finally:
+        process.kill()
+        process.wait()
+
+
+def kill_with_its_workers(pid: int) -> None:
+    """Ansible's workers are sessions of their own, and would go on without the program."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    os.kill(pid, signal.SIGKILL)
+    for child in map(int, children):
+        kill_with_its_workers(child)
+
+
+def test_each_message_is_sent_once_by_the_wait_the_job_or_a_timer(site: Site, receiver: tuple[str, Path]) -> None:
+    """The command is killed after the first step: the rest is the job's and the timer's."""
+    url, posts = receiver
+    address = site.host_path(f"{site.state_root}.url")
+    address.touch(mode=0o600)
+    address.write_text(f"{url}/both/s3cr3t\n", encoding="utf-8")
+    everything = ["started", "first_step", "failed", "proven"]
+    both = {"url_file": f"{site.state_root}.url", "events": everything, "from_job": True}
+    waits = {"url_env": "RANKZERO_NOTIFY_TEST", "events": everything}
+    env = {"RANKZERO_NOTIFY_TEST": f"{url}/waits/s3cr3t"}
+    # A proxy of this machine knows no way to the lab.
+    run_it = 'exec /bin/sh "$@"'
+    text = f"""exec "$LAB_SHELL" -c 'export no_proxy="*"; {run_it}' sh "$@\""""
+    direct = {"ansible_shell_executable": site.shell("direct", text)}
+    # A timer has its variables on the login node itself.
+    on_head = text.replace("export ", f"export RANKZERO_NOTIFY_TEST={env['RANKZERO_NOTIFY_TEST']} ")
+    of_timer = {"ansible_shell_executable": site.shell("timer", on_head)}
+
+    def told(path: str) -> list[str]:
+        lines = [json.loads(line) for line in posts.read_text(encoding="utf-8").splitlines()] if posts.exists() else []
+        assert not any(line["repeated"] for line in lines)
+        return [line["event"] for line in lines if line["path"] == f"/{path}/s3cr3t"]
+
+    job = site.job(f"echo step 1/2 loss 2.5; {UNTIL_GO}; {RESULT}", notify=[both, waits], artifact=CONTRACT)
+    play = site.start(job, wait=True, env=env, **direct)
+    site.lab.wait_until(lambda: len(told("waits")) == len(told("both")) == 2, JOB_SECONDS, "start and first step")
+    assert "was not told" not in play.output, play.output
+    kill_with_its_workers(play.process.pid)
+    play.process.wait()
+    (run,) = site.runs()
+    (site.wait_for(run / "work") / "go").touch()
+    site.ended(read_json(run / "started.json")["job_id"])
+    assert (sorted(told("both")), told("waits")) == (["first_step", "proven", "started"], ["started", "first_step"])
+    timer = {"playbook": "rankzero.slurm.notify", "launch_wait": None, "launch_logs_dest": None, **of_timer}
+    shown = site.play(None, "--check", **timer)
+    assert shown.rc == 0 and told("waits") == ["started", "first_step"], shown.output
+    for _number in range(2):
+        done = site.play(None, **timer)
+        assert done.rc == 0, done.output
+    assert told("waits") == ["started", "first_step", "proven"] and len(told("both")) == 3
+    assert not list(site.host_path(f"{site.state_root}/notify").iterdir()), "a timer has nothing left to look at"
+    followed = site.play(
+        None,
+        playbook="rankzero.slurm.attach",
+        run_dir=f"{site.state_root}/runs/" + "/".join(run.parts[-3:]),
+        launch_wait=None,
+        launch_logs_dest=None,
+        env=env,
+        **direct,
+    )
+    assert followed.rc == 0 and len(told("waits")) == len(told("both")) == 3, followed.output
+    written = [path for path in run.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert not [path for path in written if b"s3cr3t" in path.read_bytes()], "no address in the run directory"
+    assert "s3cr3t" not in play.output + shown.output + done.output + followed.output
