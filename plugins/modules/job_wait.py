@@ -204,7 +204,7 @@ spans:
     - The times of each attempt in epoch seconds, oldest first. C(attempt), C(began), C(ranks) (when the ranks were
       started), C(proven) (when the artifact was written), C(ended), C(nodes) (their number), C(job_id) and what
       followed. M(rankzero.slurm.job_report) divides the time of the nodes by them and by the logs.
-  returned: when one launch has ended
+  returned: when one launch is waited for
   type: list
   elements: dict
 allocations:
@@ -337,7 +337,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     runs = chosen_runs(module.params)
     launches = final_reports(slurm, runs, settle=module.params["x_settle"])
     results = [launch.as_dict() for launch in launches]
-    if len(runs) == 1 and launches[0].completed:
+    if len(runs) == 1:
         # With the fetched logs, the controller divides the time of the nodes by them.
         results[0]["spans"] = [asdict(span) for span in attempt_spans(runs[0], launches[0], time.time())]
     for result, run in zip(results, runs):

@@ -108,7 +108,9 @@ def test_the_ranks_go_on_on_a_spare_node_and_where_none_is_left_in_the_queue_aga
     assert ledger["node_seconds"] == pytest.approx(sum(seconds * nodes for seconds, nodes in rows), rel=0.01)
     assert sum(row["share"] or 0 for row in ledger["parts"]) == pytest.approx(1)
     parts = {row["part"]: row["node_seconds"] for row in ledger["parts"]}
-    assert parts["set-up"] > 0 < parts["start-up"] and parts["not known"] == 0 and parts["checkpoints"] is None, parts
+    assert parts["set-up"] > 0 < parts["steps"] and parts["not known"] == 0 and parts["checkpoints"] is None, parts
+    # The log's times are whole seconds, so the first step may seem as old as the ranks.
+    assert parts["start-up"] is not None, parts
     assert (site.folder / "report.csv").read_text().startswith("part,node_seconds,")
 
 
@@ -170,7 +172,7 @@ def test_where_a_site_forbids_requeues_another_job_goes_on(site: Site) -> None:
     (waited,) = done.results("rankzero.slurm.job_wait")
     assert (waited["success"], waited["job_id"], waited["attempt"]) == (True, jobs[2], 2), waited
     text = "".join(rank_logs(run, attempt)["rank-0000.log"] for attempt in range(3))
-    assert re.findall(r"^[-\d]+ [:\d]+ step (\d+)$", text, re.MULTILINE) == [str(step) for step in range(STEPS)]
+    assert re.findall(r"^step (\d+)$", text, re.MULTILINE) == [str(step) for step in range(STEPS)]
     verdict = read_json(run / "outcome.before-attempt-1.json")
     assert verdict["message"].endswith(f"; job {jobs[1]} takes over: attempt 2 of at most 6 follows"), verdict
     assert len(site.jobs()) == 3
