@@ -283,16 +283,20 @@ class Watch:
         self._torn = pieces.pop()[-LOG_BYTES:] if pieces else ""
         self._log_attempt, self._offset = chunk.attempt, chunk.size
         events = self._match([*pieces, self._torn])
-        newest: tuple[str, Metrics] | None = None
+        newest: str | None = None
+        with_step = False
         for piece in pieces:
             metrics = parse_metrics(piece)
-            if metrics is not None:
-                newest = (piece, metrics.after(newest[1] if newest else self.metrics))
+            if metrics is None:
+                continue
+            self.metrics = metrics.after(self.metrics)
+            # A line with a step says more than one without, such as the result at the end.
+            if metrics.step is not None or not with_step:
+                newest, with_step = piece, metrics.step is not None
         if newest is None:
             return events
-        line, self.metrics = newest
         left, fraction = self._progress(self.metrics, now)
-        return [Event("metrics", printable(line.strip(), LINE_WIDTH) + left, fraction), *events]
+        return [Event("metrics", printable(newest.strip(), LINE_WIDTH) + left, fraction), *events]
 
     def _match(self, lines: list[str]) -> list[Event]:
         if self.pattern is None or self.matched is not None:

@@ -61,6 +61,15 @@ def test_the_life_of_a_launch_in_words() -> None:
     assert watch.metrics is None, "the steps of an attempt are not those of the next one"
 
 
+def test_of_the_lines_of_one_look_the_last_one_with_a_step_is_shown() -> None:
+    watch = Watch(RUN, "7")
+    watch.feed(seen(record(), started=STARTED), 0.0)
+    log = "loss 9\nstep 1/2 loss 3\nstep 2/2 loss 2\nresult loss 1.5\n"
+    (event,) = watch.feed(seen(asked=False, started=STARTED, log=LogChunk(0, 0, len(log), log), outcome=GOOD), 1.0)
+    assert (event.kind, event.text) == ("metrics", "step 2/2 loss 2")
+    assert watch.metrics == Metrics(2, 2, 1.5)
+
+
 def test_a_job_that_slurm_has_not_considered_yet_is_queued_without_a_reason() -> None:
     watch = Watch(RUN, "7")
     assert watch.feed(seen(record("PENDING", reason="None")), 0.0) == []
