@@ -318,3 +318,13 @@ def test_the_glossary_is_in_order_and_leads_on() -> None:
 def test_the_table_of_role_nccl_has_each_fabric() -> None:
     rows = re.findall(r"^\| (`[^|]*`) \| [^|]+ \| (?:no|on the lab) \|$", read("roles/nccl/README.md"), re.M)
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == {fabric.name for fabric in FABRICS}
+
+
+def test_the_readme_names_every_playbook_and_module() -> None:
+    there = {
+        path.removeprefix("playbooks/").removesuffix(".yml")
+        for path in files("playbooks/", ".yml")
+        if path.count("/") == 1
+    }
+    missing = [name for name in sorted(there.union(MODULES)) if f"`{name}`" not in read("README.md")]
+    assert not missing, bullet_list(missing)
