@@ -293,7 +293,7 @@ class Watch:
             # A line with a step says more than one without, such as the result at the end.
             if metrics.step is not None or not with_step:
                 newest, with_step = piece, metrics.step is not None
-        if newest is None:
+        if newest is None or self.metrics is None:
             return events
         left, fraction = self._progress(self.metrics, now)
         return [Event("metrics", printable(newest.strip(), LINE_WIDTH) + left, fraction), *events]
