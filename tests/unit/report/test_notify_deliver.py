@@ -257,9 +257,3 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path, run_dir: Path, receiver
     (run_dir / "notify").write_text("", encoding="utf-8")
     ((state, reason),) = send(run_dir, to_file(tmp_path, receiver.url))
     assert state == "failed" and "cannot be written" in reason and not receiver.posts
-
-
-def test_jobs_and_modules_keep_the_same_rules() -> None:
-    plugins = ROOT / "plugins"
-    copy = (plugins / "runtime" / "core" / "deliver.py").read_text(encoding="utf-8")
-    assert copy == (plugins / "module_utils" / "report" / "notify" / "deliver.py").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ The claims lie in RUN_DIR/notify. R is the number of the receiver, N counts the 
 
 A sender that dies leaves a claim without an end. Nobody knows whether its message arrived, so another sender repeats it
 after LEASE seconds, and says so: every message arrives at least once, and exactly once unless a sender dies between
-delivery and confirmation. This file is the same in module_utils and in the job runtime. Standard library only.
+delivery and confirmation. The job runtime has a link to this file. Standard library only.
 """
 
 from __future__ import annotations
