@@ -1,15 +1,23 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller part of `course_class`: add the command that each student types, with the inventory of this run."""
+"""Controller part of `course_class`: send the exercise, and add the command that each student types."""
 
 from __future__ import annotations
 
+import os
+import tempfile
+from dataclasses import replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import COURSE_CLASS, REQUEST
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.exercise import FOLDER, ExerciseRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import playbook_command
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, Snapshot, pack, take
 
 # The playbook of a student's project (docs/course.md).
 PLAYBOOK = "train.yml"
@@ -18,7 +26,51 @@ PLAYBOOK = "train.yml"
 class ActionModule(Action):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        result = call_module(self, "rankzero.slurm.course_class", self._task.args, task_vars, None)
+        self._task_vars = task_vars or {}
+        _checked, options = self.validate_argument_spec(COURSE_CLASS)
+        try:
+            result = self._made(options)
+        except (RankzeroError, OSError) as error:
+            return {"failed": True, "msg": str(error)}
+        finally:
+            self._remove_tmp_path(self._connection._shell.tmpdir)
         for student in result.get("students", []):
-            student["command"] = playbook_command(PLAYBOOK, task_vars or {}, student["vars"])
+            student["command"] = playbook_command(PLAYBOOK, self._task_vars, student["vars"])
         return result
+
+    def _made(self, options: dict[str, Any]) -> ModuleResult:
+        """Make the class, and send the files of the exercise that it lacks. Raises RankzeroError and OSError."""
+        wanted = options["exercise"] if options["state"] == "present" else ""
+        snapshot = take(wanted, Chosen.everything()) if wanted else Snapshot("", "", ())
+        rows = tuple((entry.kind, entry.sha256, entry.path) for entry in snapshot.files)
+        result = self._module(ExerciseRequest(rows))
+        numbers = result.pop("lacking", [])
+        if result.get("failed") or not numbers:
+            return result
+        paths = [os.path.join(options["root"], FOLDER, snapshot.files[number].path) for number in numbers]
+        if not self._task.check_mode:
+            handed_out = self._module(ExerciseRequest(archive=self._sent(snapshot, numbers)))
+            if handed_out.get("failed"):
+                return handed_out
+            paths = handed_out["changes"]
+        changes = [*result["changes"], *paths]
+        text = "".join(f"{line}\n" for line in changes)
+        diff = {"before": "", "after": text, "after_header": "what is made so"}
+        return {**result, "changed": True, "changes": changes, "diff": diff}
+
+    def _module(self, request: ExerciseRequest) -> ModuleResult:
+        arguments = {**self._task.args, "x_request": request.arguments()}
+        return call_module(self, "rankzero.slurm.course_class", arguments, self._task_vars, {**COURSE_CLASS, **REQUEST})
+
+    def _sent(self, snapshot: Snapshot, numbers: list[int]) -> str:
+        """Pack these files of the exercise and send them. Returns the path of the archive on the host."""
+        chosen = replace(snapshot, files=tuple(snapshot.files[number] for number in numbers))
+        folder = self._connection._shell.tmpdir or self._make_tmp_path()
+        remote: str = self._connection._shell.join_path(folder, "exercise.tar.gz")
+        with tempfile.TemporaryDirectory(prefix="rankzero-") as own:
+            local = os.path.join(own, "exercise.tar.gz")
+            with open(local, "wb") as stream:
+                pack(chosen, stream)
+            self._transfer_file(local, remote)
+        self._fixup_perms2([folder, remote])
+        return remote

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible import constants as C
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import (
     check_extra_variables,
@@ -31,4 +33,5 @@ class ActionModule(Action):
             tell_localhost(self, playbook, extra, task_vars or {})
         except RankzeroError as error:
             return {"failed": True, "msg": error.message}
-        return {"changed": False, "ansible_facts": {CHECKED: True}}
+        # A cache of facts may outlive this command, so the value is this command's own.
+        return {"changed": False, "ansible_facts": {CHECKED: C.DEFAULT_LOCAL_TMP}}

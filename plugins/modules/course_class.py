@@ -113,11 +113,22 @@ options:
       cpu_minutes:
         description: CPU minutes in the whole course.
         type: int
+  exercise:
+    description:
+      - Folder on the controller, which is copied to C(exercise) in O(root) as one archive. Empty means that nothing is
+        copied.
+      - Only files that differ are sent, and no file is removed there.
+      - In a git work tree, the files that git ignores are left out. Elsewhere, the usual debris is.
+    type: str
+    default: ""
   state:
     description: V(absent) removes the accounts, the class record and the students' variables. It keeps all folders.
     type: str
     choices: [present, absent]
     default: present
+  x_request:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: dict
 seealso:
   - module: rankzero.slurm.course_checkoff
 """
@@ -204,19 +215,30 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import
 
 # Before anything else is imported, which an old Python may not be able to.
 # isort: split
-from ansible_collections.rankzero.slurm.plugins.module_utils.course.classes import ARGUMENTS, change
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import COURSE_CLASS, REQUEST
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.classes import change
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.exercise import ExerciseRequest, hand_out, lacking
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
+    request = ExerciseRequest.of(module.params["x_request"] or {})
+    if request.archive:
+        return {"changes": hand_out(module.params["root"], request.archive)}
     result = change(Slurm(), module.params, check_mode=module.check_mode)
     for sentence in result["undone"]:
         module.warn(sentence)
-    return result
+    return {**result, "lacking": lacking(module.params["root"], request.files)}
 
 
 def main() -> None:
-    run_module(ARGUMENTS, logic, supports_check_mode=True, required_if=[("state", "present", ("students",))])
+    run_module(
+        {**COURSE_CLASS, **REQUEST},
+        logic,
+        publishes=True,
+        supports_check_mode=True,
+        required_if=[("state", "present", ("students",))],
+    )
 
 
 if __name__ == "__main__":

@@ -11,12 +11,22 @@ import sys
 from pathlib import Path
 
 
-def run_course(folder: Path, **given: str) -> subprocess.CompletedProcess[str]:
+def run_course(folder: Path, *flags: str, **given: str) -> subprocess.CompletedProcess[str]:
     """Run the playbook in a folder, for a class without accounts on this machine."""
     given = {"course_root": str(folder / "class"), "course_students": "ada", "course_accounting": "off", **given}
     given["ansible_python_interpreter"] = sys.executable
     return subprocess.run(
-        ["ansible-playbook", "-i", "localhost,", "rankzero.slurm.course", "-e", json.dumps(given), "-c", "local"],
+        [
+            "ansible-playbook",
+            "-i",
+            "localhost,",
+            "rankzero.slurm.course",
+            "-e",
+            json.dumps(given),
+            "-c",
+            "local",
+            *flags,
+        ],
         cwd=folder,
         capture_output=True,
         text=True,
@@ -30,6 +40,28 @@ def test_relative_exercise_starts_at_the_current_directory(tmp_path: Path) -> No
     ran = run_course(tmp_path, course_exercise="exercise")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert (tmp_path / "class" / "exercise" / "train.py").read_text(encoding="utf-8") == "pass\n"
+
+
+def test_only_the_files_that_differ_are_sent_again(tmp_path: Path) -> None:
+    """One archive, whatever the number of files; a second run changes nothing, and a note of the teacher stays."""
+    source, there = tmp_path / "exercise", tmp_path / "class" / "exercise"
+    for number in range(12):
+        (source / f"part{number % 3}").mkdir(parents=True, exist_ok=True)
+        (source / f"part{number % 3}" / f"{number}.py").write_text(str(number), encoding="utf-8")
+    (source / "run.sh").write_text("#!/bin/sh\n", encoding="utf-8")
+    (source / "run.sh").chmod(0o755)
+    planned = run_course(tmp_path, "--check", "--diff", course_exercise="exercise")
+    assert "exercise/part2/11.py" in planned.stdout and not there.exists(), planned.stdout
+    assert "changed=1" in run_course(tmp_path, course_exercise="exercise").stdout
+    assert {path.name for path in there.rglob("*.py")} == {f"{number}.py" for number in range(12)}
+    assert (there / "run.sh").stat().st_mode & 0o777 == 0o755
+    assert (there / "part0").stat().st_mode & 0o777 == 0o755
+    (there / "NOTE").write_text("by the teacher", encoding="utf-8")
+    assert "changed=0" in run_course(tmp_path, course_exercise="exercise").stdout
+    (source / "part1" / "1.py").write_text("another", encoding="utf-8")
+    again = run_course(tmp_path, "--diff", course_exercise="exercise").stdout
+    assert "changed=1" in again and "exercise/part1/1.py" in again and "part1/4.py" not in again, again
+    assert (there / "part1" / "1.py").read_text(encoding="utf-8") == "another" and (there / "NOTE").exists()
 
 
 def test_missing_exercise_is_reported_before_anything_is_created(tmp_path: Path) -> None:

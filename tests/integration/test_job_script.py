@@ -20,6 +20,7 @@ from tests.repository import BIN, bullet_list
 
 MODULE = "rankzero.slurm.job_script"
 JOB = "rankzero.slurm.job"
+CLUSTER = {"state_root": "/shared/state", "store_root": "/shared/store"}
 
 
 @pytest.fixture
@@ -33,8 +34,12 @@ def run_all(
     tmp_path: Path, tasks: Sequence[tuple[str, dict[str, Any]]], *flags: str, ignore_errors: bool = True
 ) -> tuple[int, list[dict[str, Any]], str]:
     """Exit code, what the callback recorded of each task, and all output of a playbook on this machine."""
-    cluster = {"state_root": "/shared/state", "store_root": "/shared/store"}
-    listed = [{module: {"cluster": cluster, **given}, "ignore_errors": ignore_errors} for module, given in tasks]
+    listed = [{module: {"cluster": CLUSTER, **given}, "ignore_errors": ignore_errors} for module, given in tasks]
+    return played(tmp_path, listed, *flags)
+
+
+def played(tmp_path: Path, listed: Sequence[dict[str, Any]], *flags: str) -> tuple[int, list[dict[str, Any]], str]:
+    """As run_all, for tasks as they stand in a play."""
     (tmp_path / "play.json").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": listed}]))
     command = [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "play.json", *flags]
     command += ["-e", f"ansible_python_interpreter={sys.executable}"]
@@ -64,6 +69,21 @@ def test_the_command_line_wins(tmp_path: Path, job: dict[str, Any]) -> None:
     code, result, output = run(tmp_path, {"job": job, "overrides": {"nodes": 4}}, "-e", "nodes=5")
     assert code == 0, output
     assert result["world_size"] == 5
+
+
+def test_a_short_name_on_the_command_line_wins_over_the_roles_variable(tmp_path: Path, job: dict[str, Any]) -> None:
+    """`-e job=` over `launch_job` of the inventory; not over that of one include, nor over a task's own job."""
+    (tmp_path / "asked.yml").write_text(json.dumps({**job, "name": "asked"}))
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "all.yml").write_text(json.dumps({"launch_job": {**job, "name": "inventory"}}))
+    named = {MODULE: {"job": "{{ launch_job }}", "cluster": CLUSTER}}
+    own = {MODULE: {"job": {**job, "name": "task"}, "cluster": CLUSTER}}
+    tasks = [named, {**named, "vars": {"launch_job": {**job, "name": "include"}}}, own]
+    for flags, first in ((["-e", "job=asked.yml"], "asked"), ([], "inventory")):
+        code, lines, output = played(tmp_path, tasks, *flags)
+        assert code == 0, output
+        names = [json.loads(line["result"]["launch"])["spec"]["name"] for line in lines]
+        assert names == [first, "include", "task"], output
 
 
 def test_an_extra_variable_that_nothing_knows_is_refused(tmp_path: Path, job: dict[str, Any]) -> None:

@@ -185,3 +185,25 @@ JOB_SCRIPT: Options = {
     "path": {"type": "path"},
     "x_script": {"type": "str"},
 }
+
+_COURSE_LIMITS: Options = {
+    "nodes": {"type": "int"},
+    "cpus": {"type": "int"},
+    "gpus": {"type": "int"},
+    "jobs": {"type": "int"},
+    "cpu_minutes": {"type": "int"},
+}
+COURSE_CLASS: Options = {
+    "name": {"type": "str", "required": True},
+    "students": {"type": "list", "elements": "str", "default": []},
+    "root": {"type": "path", "required": True},
+    "mode": {"type": "str", "choices": ["projects", "accounts"], "default": "projects"},
+    "store": {"type": "path", "default": ""},
+    "group": {"type": "str", "default": ""},
+    "accounting": {"type": "str", "choices": ["auto", "required", "off"], "default": "auto"},
+    "parent": {"type": "str", "default": "root"},
+    "limits": {"type": "dict", "options": {**_COURSE_LIMITS, "time": {"type": "str"}}, "default": {}},
+    "class_limits": {"type": "dict", "options": _COURSE_LIMITS, "default": {}},
+    "exercise": {"type": "str", "default": ""},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+}

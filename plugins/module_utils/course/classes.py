@@ -16,38 +16,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import M
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course import folders, limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.accounts import Accounts, accounts
-from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import MODES, students
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import students
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-
-EACH = {
-    "nodes": {"type": "int"},
-    "cpus": {"type": "int"},
-    "gpus": {"type": "int"},
-    "jobs": {"type": "int"},
-    "time": {"type": "str"},
-    "cpu_minutes": {"type": "int"},
-}
-ARGUMENTS: dict[str, Any] = {
-    "name": {"type": "str", "required": True},
-    "students": {"type": "list", "elements": "str", "default": []},
-    "root": {"type": "path", "required": True},
-    "mode": {"type": "str", "choices": list(MODES), "default": "projects"},
-    "store": {"type": "path", "default": ""},
-    "group": {"type": "str", "default": ""},
-    "accounting": {"type": "str", "choices": ["auto", "required", "off"], "default": "auto"},
-    "parent": {"type": "str", "default": "root"},
-    "limits": {"type": "dict", "options": EACH, "default": {}},
-    "class_limits": {
-        "type": "dict",
-        "options": {name: option for name, option in EACH.items() if name != "time"},
-        "default": {},
-    },
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-}
 
 
 def change(slurm: Slurm, options: Parameters, *, check_mode: bool) -> ModuleResult:
-    """The result of module course_class for ARGUMENTS. Raises `RankzeroError`."""
+    """The result of module course_class for its options. Raises `RankzeroError`."""
     root = os.path.normpath(options["root"])
     if not os.path.isabs(root):
         raise RankzeroError(f"root: {options['root']!r} is not an absolute path on the cluster; begin with / or ~.")

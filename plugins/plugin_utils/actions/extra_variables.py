@@ -14,11 +14,13 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.vars import load_extra_vars
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid, suggestion
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import load_job_file
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import (
+    COMMAND_LINE,
     DECLARED,
     TYPES,
     known_names,
@@ -50,10 +52,40 @@ def check_extra_variables(action: Action, playbook: str | None, extra: JsonObjec
         declared = declared.replace(",", " ").split()
     cluster = value("launch_cluster")
     secrets = _secret_variables(cluster) if isinstance(cluster, Mapping) else set()
-    job = template(action._task.args.get("job")) or value("launch_job") or value("job")
+    job = extra.get("launch_job") or extra.get("job") or template(action._task.args.get("job"))
+    job = job or value("launch_job") or value("job")
     secrets |= _secret_variables(_job(job))
     own = {*map(str, declared), *secrets, *_defined_otherwise(action._task, task_vars)}
     refuse_unknown(playbook, extra, own)
+
+
+def options_of_command_line(action: Action, arguments: Parameters, task_vars: TaskVariables) -> JsonObject:
+    """The options of a task that launches which the command line sets by a short name (`-e job=`, `-e rerun=true`).
+
+    They win over the role's variable (`launch_job`) of the inventory, the play or the role. Variables of an include
+    (`include_role` with `vars`) are its author's choice for this launch, and stay. `arguments`: the task's. Raises
+    RankzeroError if `rerun` is not a boolean.
+    """
+    extra, of_include = extra_variables(action), action._task.get_vars()
+    values: JsonObject = {}
+    for option, (short, variable) in COMMAND_LINE.items():
+        if option not in arguments or short not in extra or variable in extra or variable in of_include:
+            continue
+        # A task that does not take this option from the role's variable keeps its own value.
+        if plain(action._templar.template(task_vars.get(variable))) == arguments[option]:
+            values[option] = plain(extra[short])
+    if "relaunch" in values:
+        values["relaunch"] = _relaunch(values["relaunch"], arguments["relaunch"])
+    return values
+
+
+def _relaunch(rerun: object, before: object) -> object:
+    """When to submit an ended launch again. `rerun`: as on the command line."""
+    try:
+        again = BOOLEAN.parse(rerun)
+    except Invalid as error:
+        raise RankzeroError(f"rerun: {error}") from None
+    return "always" if again else "on_failure" if before == "always" else before
 
 
 def check_types(action: Action, task_vars: TaskVariables) -> None:

@@ -29,6 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.ne
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import (
     check_extra_variables,
     extra_variables,
+    options_of_command_line,
     tell_localhost,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import Spec, call_module
@@ -65,8 +66,9 @@ class LaunchAction(Action):
         return result
 
     def given(self, *allowed: str) -> Parameters:
-        """The task's options. Raises an error for an unknown one."""
+        """The task's options, and those of the command line. Raises an error for an unknown one."""
         arguments = plain(self._task.args)
+        arguments.update(options_of_command_line(self, arguments, self._task_vars))
         unknown = sorted(set(arguments) - set(allowed))
         if unknown:
             raise RankzeroError(f"unknown option {', '.join(unknown)}; allowed: {', '.join(allowed)}")
@@ -275,7 +277,7 @@ class LaunchAction(Action):
         In a user's own play, other names are refused here; our playbooks have already refused them.
         """
         extra = extra_variables(self)
-        if not self._task_vars.get(CHECKED):
+        if self._task_vars.get(CHECKED) != C.DEFAULT_LOCAL_TMP:
             check_extra_variables(self, None, extra, self._task_vars)
             tell_localhost(self, None, extra, self._task_vars)
         names = {**old_short_names(), **short_names()}

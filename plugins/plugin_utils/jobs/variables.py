@@ -44,6 +44,12 @@ EVERYWHERE = ("cluster", "slurm_cluster", "launch_cluster", *SETTINGS, DECLARED)
 SELECTION = ("launch_name", "key", "generation", "job_id", "run_dir")
 JOB = ("job", "launch_job")
 ROLE_LAUNCH = (*JOB, "rerun", "explain")
+#: Option of the modules that launch -> its name on the command line, and the role's variable for inventories and plays.
+COMMAND_LINE: Mapping[str, tuple[str, str]] = {
+    "job": ("job", "launch_job"),
+    "relaunch": ("rerun", "launch_relaunch"),
+    "explain": ("explain", "launch_explain"),
+}
 COURSE = (
     "course_name",
     "course_students",

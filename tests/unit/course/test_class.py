@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import COURSE_CLASS
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course import classes, folders, limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import students
@@ -82,7 +83,7 @@ def _set(value: str) -> str:
 
 def make(slurmdbd: Accounting, place: Path, *, check_mode: bool = False, **options: Any) -> dict[str, Any]:
     slurm = Slurm(slurmdbd.run, environment={"PATH": ""}, which=lambda name, path: f"/usr/bin/{name}")  # type: ignore[arg-type]
-    defaults = {name: option.get("default") for name, option in classes.ARGUMENTS.items()}
+    defaults = {name: option.get("default") for name, option in COURSE_CLASS.items()}
     given = {"name": "ddp", "students": ["ada", "ben"], "root": str(place / "class"), **options}
     return classes.change(slurm, {**defaults, **given}, check_mode=check_mode)
 

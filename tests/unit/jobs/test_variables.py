@@ -67,15 +67,45 @@ def read_by(path: str) -> set[str]:
     return {name for name in names - made - OF_ANSIBLE - OF_OTHER_TASKS if not name.startswith("ansible_")}
 
 
-@pytest.mark.parametrize("path", ["roles/reconcile/tasks/main.yml", "roles/reconcile/tasks/build.yml"])
+SHORT_NAMES = {
+    "roles/reconcile/tasks/main.yml": {
+        name: f"reconcile_{name}" for name in ("jobs", "removed", "changed", "relaunch")
+    },
+    "roles/reconcile/tasks/build.yml": {
+        name: f"reconcile_{name}" for name in ("jobs", "removed", "changed", "relaunch")
+    },
+    "roles/course/tasks/checkoff.yml": {"pick": "course_pick"},
+}
+
+
+@pytest.mark.parametrize("path", SHORT_NAMES)
 def test_a_short_name_on_the_command_line_wins_over_the_inventory(path: str) -> None:
-    (task,) = [task["rankzero.slurm.reconcile"] for task in load_yaml(path) if "rankzero.slurm.reconcile" in task]
+    """And the inventory's variable counts without it."""
+    (task,) = (
+        task for task in load_yaml(path) if {"rankzero.slurm.reconcile", "rankzero.slurm.course_checkoff"} & {*task}
+    )
+    options = task.get("rankzero.slurm.reconcile") or task["rankzero.slurm.course_checkoff"]
     environment = jinja2.Environment()
     environment.filters["mandatory"] = lambda value, _message: value
-    for name in ("jobs", "removed", "changed", "relaunch"):
-        expression = environment.from_string(task[name])
-        assert expression.render({f"reconcile_{name}": "inventory"}) == "inventory"
-        assert expression.render({f"reconcile_{name}": "inventory", name: "command line"}) == "command line"
+    for name, variable in SHORT_NAMES[path].items():
+        expression = environment.from_string(options[name])
+        assert expression.render({variable: "inventory"}) == "inventory"
+        assert expression.render({variable: "inventory", name: "command line"}) == "command line"
+
+
+def test_no_playbook_hides_a_variable_of_the_inventory() -> None:
+    """A role's variable that a playbook sets, for a short name, wins over that variable in the inventory."""
+    playbooks = [path for path in files("playbooks/", ".yml") if path != "playbooks/lab.yml"]  # has no inventory
+    tasks = [(path, task) for path in playbooks for play in load_yaml(path) for task in play.get("tasks", [])]
+    short = {name for names in PLAYBOOKS.values() for name in names}
+    hidden = [
+        (path, name)
+        for path, task in tasks
+        if "ansible.builtin.include_role" in task or "ansible.builtin.import_role" in task
+        for name, value in task.get("vars", {}).items()
+        if name in short and "default(" in str(value)
+    ]
+    assert not hidden, hidden
 
 
 def test_every_playbook_declares_the_variables_that_it_reads() -> None:
