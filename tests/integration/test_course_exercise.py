@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The class file of docs/course.md with the playbook rankzero.slurm.course: where its exercise is looked for."""
+"""Module course_class: the class file of docs/course.md with the playbook rankzero.slurm.course: where its exercise is looked for."""
 
 from __future__ import annotations
 
