@@ -12,11 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import DATASET
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request import DatasetRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.select import check
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount, event
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import dataset
 
 #: If a piece takes longer than this (seconds), the next one is not larger.

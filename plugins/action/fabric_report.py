@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.result import ACTION_ARGUMENTS, ARGUMENTS
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fabric_file import place
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fabric_file import is_read, place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
@@ -41,4 +41,9 @@ class ActionModule(Action):
             result.update(done)
             would = "would be written" if self._task.check_mode else "written"
             display.display(f"{host}: {os.path.relpath(dest)}: {would if done['changed'] else 'is as it was'}")
+            if not is_read(dest, (task_vars or {}).get("ansible_inventory_sources") or []):
+                display.warning(
+                    f"{os.path.relpath(dest)}: Ansible does not read this file: its group_vars is not beside an "
+                    "inventory of this run. Give one such as -e fabric_output=inventory/group_vars/slurm_login.yml"
+                )
         return result

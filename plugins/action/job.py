@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch impo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import commands_of
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import head, launched
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import borrowed, head, launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, WARNING, Row
 
 
@@ -130,11 +130,7 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     checks = result.get("checks") or {}
     seen = [f"  looked at: {fact}" for fact in checks.get("facts", [])]
     why = _why(result)
-    plan += [
-        f"  {source['kind']} {source['key'][:12]} from the store {source['store']}"
-        for source in result.get("sources", [])
-        if source["store"] != result.get("store_root")
-    ]
+    plan += [f"  {source['kind']} {source['key'][:12]} from the store {source['store']}" for source in borrowed(result)]
     if state in ("missing", "absent", "unchanged"):
         return [first, *why, f"  {sentences[state]}"]
     return [*plan, *seen, *_left_out(result), *why, f"  {sentences[state]}"]

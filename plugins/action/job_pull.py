@@ -10,6 +10,7 @@ import os
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import holdings
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.outputs import (
     WORK,
@@ -23,7 +24,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import PULL_SPEC, identity
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fetch import FetchAction, Transfer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount
 
 
 class ActionModule(FetchAction):

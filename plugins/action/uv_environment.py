@@ -12,14 +12,19 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_CACHE, UV_ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import last_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, EnvironmentRequest, Needs
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRequest, conda_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import KINDS
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import attempt
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.packages import supply
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import collect, own_sources, uv_place
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import (
+    after_the_host,
+    collect,
+    own_sources,
+    uv_place,
+)
 
 
 class ActionModule(Producer):
@@ -48,9 +53,10 @@ class ActionModule(Producer):
         result = self.make(options, asdict(request))
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
-            why = last_lines(str(needs["reason"]), 3)
-            self.say(f"environment {wanted.key[:12]}: not on the host, so the wheels are fetched here. Why:\n{why}")
-            brought = collect(wanted, made_of(Needs, needs))
+            why = str(needs["reason"])
+            self.say(f"environment {wanted.key[:12]}: not on the host ({attempt(why)}); its packages are fetched here")
+            with after_the_host(why):
+                brought = collect(wanted, made_of(Needs, needs))
             result = self.make(options, asdict(replace(request, brought=brought)))
             lacking = result.pop("needs", None)
             if lacking and not result.get("failed"):

@@ -154,6 +154,12 @@ kept:
     owner:
       description: Its owner, with O(owners).
       type: str
+lines:
+  description: How much was removed of each kind and how many items are kept, as sentences; with O(owners) one for each.
+  returned: success
+  type: list
+  elements: str
+  sample: ["removed 14 MB in /scratch/ml/rankzero and /project/ml/rankzero: code 1, run 2; kept: 12"]
 swept:
   description: Leftovers of interrupted tasks that were deleted.
   returned: success

@@ -212,7 +212,7 @@ def test_a_set_of_packages_travels_to_a_head_without_a_way_out(desk: Desk) -> No
     planned = desk.result(ENVIRONMENT, "--check", mode="wheelhouse", **options)
     played = desk.play(PACKAGES, kind="wheelhouse", shell=blind(desk, desk.folder / "cache"), **options)
     assert played.rc == 0, played.output
-    assert "downloading the packages here" in played.output and "sending " in played.output
+    assert "; fetched here" in played.output and "sending " in played.output
     made = played.results(PACKAGES)[-1]
     assert made["changed"] and made["packages"]["packages"] == {"alpha": "1.0", "beta": "2.0"}
     assert planned["ref"] == {**made["ref"], "present": False, "digest": None}

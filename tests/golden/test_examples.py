@@ -13,13 +13,17 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
+from ansible.vars.manager import VariableManager
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse_cluster
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse_cluster, split_cluster
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
@@ -139,16 +143,18 @@ def test_a_conversion_fits_where_the_generation_of_text_does_not() -> None:
 
 
 def test_the_example_of_a_platform_store_fits_together() -> None:
-    """What the user's inventory trusts is what the team's writes, and the team's is its own account."""
-
-    def host(name: str) -> dict[str, Any]:
-        text = (EXAMPLES / "platform_store" / "inventory" / f"{name}.yml").read_text(encoding="utf-8")
-        [found] = yaml.safe_load(text)["slurm_login"]["hosts"].values()
-        return dict(found)
-
-    team, user = host("platform"), host("user")
-    settings, problems = parse_cluster(merge([Layer("user", user["launch_cluster"])]))
+    """What the users' inventory trusts is what the team's writes; a user's own settings win over the defaults."""
+    place = EXAMPLES / "platform_store"
+    [team] = yaml.safe_load((place / "team" / "hosts.yml").read_text(encoding="utf-8"))["slurm_login"]["hosts"].values()
+    loader = DataLoader()
+    inventory = InventoryManager(loader, [str(place / "users"), str(place / "me.yml")])
+    [host] = inventory.get_hosts("slurm_login")
+    variables = VariableManager(loader, inventory).get_vars(host=host)
+    given = Templar(loader, variables).template(variables["launch_cluster"])
+    own, below = split_cluster(given)
+    settings, problems = parse_cluster(merge([Layer("user", own)]))
     written, more = parse_cluster(merge([Layer("team", team["launch_cluster"])]))
     assert not problems and not more
+    assert below["resources"] == {"partition": "batch", "account": "ml"}, "one from the team, one from the user"
     assert settings.stores == ({"path": written.store_root, "owners": (team["ansible_user"],)},)
     assert settings.store_root != written.store_root

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Module course_class: the class file of docs/course.md with the playbook rankzero.slurm.course: where its exercise is looked for."""
+"""Module course_class with the class file of docs/course.md: where its exercise is looked for, and what is sent."""
 
 from __future__ import annotations
 
@@ -68,4 +68,14 @@ def test_missing_exercise_is_reported_before_anything_is_created(tmp_path: Path)
     ran = run_course(tmp_path, course_exercise="missing")
     assert ran.returncode != 0
     assert str(tmp_path / "missing") in (ran.stdout + ran.stderr).replace("\n", "")
+    assert not (tmp_path / "class").exists()
+
+
+def test_a_task_cannot_send_a_request_of_its_own(tmp_path: Path) -> None:
+    options = {"name": "ddp", "root": str(tmp_path / "class"), "students": ["ada"], "x_request": {"archive": "/etc/x"}}
+    command = ["ansible", "-i", "localhost,", "-c", "local", "localhost", "-m", "rankzero.slurm.course_class"]
+    ran = subprocess.run(
+        [*command, "-a", json.dumps(options)], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode != 0 and "x_request" in ran.stdout + ran.stderr
     assert not (tmp_path / "class").exists()

@@ -30,6 +30,15 @@ def about(seconds: float) -> str:
     return f"about {duration(seconds)}"
 
 
+def amount(size: float) -> str:
+    """Return bytes as text: `812 bytes`, `25 kB`, `1.2 GB`."""
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}"
+        size /= 1000
+    return f"{size:.1f} GB" if size < 1000 else f"{size / 1000:.1f} TB"
+
+
 def moment(epoch: float, now: float) -> str:
     """Return an epoch time as local time, with the date if it is twelve hours or more from `now`."""
     return time.strftime("%H:%M" if abs(epoch - now) < 12 * 3600 else "%Y-%m-%d %H:%M", time.localtime(epoch))

@@ -139,5 +139,6 @@ def decide(
 
 def _days(seconds: float) -> str:
     if seconds < 2 * 3600:
-        return f"{max(seconds, 0) / 60:.0f} minutes"
+        minutes = round(max(seconds, 0) / 60)
+        return f"{minutes} minute{'' if minutes == 1 else 's'}"
     return f"{seconds / 3600:.0f} hours" if seconds < 2 * DAY else f"{seconds / DAY:.0f} days"

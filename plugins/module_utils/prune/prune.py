@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearin
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import user_name
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import (
     DAY,
@@ -81,8 +83,8 @@ def prune(
         swept = _sweep(store, state)
         for path in plan.over:  # no command may have read it since Slurm ended it
             RunDirectory(path).forget_secrets()
-    lines = "".join(
-        f"{removal['kind']:<12}{removal['bytes']:>15}  {removal['path']}  ({removal['reason']})\n"
+    diff = "".join(
+        f"{removal['kind']:<12}{amount(removal['bytes']):>9}  {removal['path']}  ({removal['reason']})\n"
         for removal in removed
     )
     return {
@@ -91,8 +93,19 @@ def prune(
         "bytes": bytes_,
         "swept": swept,
         "kept": [{"path": path, "reason": reason} for path, reason in sorted(plan.staying.items())],
-        "diff": {"before_header": store, "after_header": store, "before": lines, "after": ""} if removed else {},
+        "lines": [_told(removed, len(plan.staying), store, state, check_mode=check_mode)],
+        "diff": {"before_header": store, "after_header": store, "before": diff, "after": ""} if removed else {},
     }
+
+
+def _told(removed: Sequence[ModuleResult], kept: int, store: str, state: str, *, check_mode: bool) -> str:
+    """What was removed, in one sentence."""
+    where = f"{store} and {state}" if store != state else store
+    if not removed:
+        return f"nothing to remove in {where}; kept: {kept}"
+    kinds = ", ".join(f"{kind} {count}" for kind, count in Counter(removal["kind"] for removal in removed).items())
+    bytes_ = amount(sum(removal["bytes"] for removal in removed))
+    return f"{'would remove' if check_mode else 'removed'} {bytes_} in {where}: {kinds}; kept: {kept}"
 
 
 def _check_own(store: str) -> None:

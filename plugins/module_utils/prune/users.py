@@ -77,7 +77,15 @@ def _become(account: pwd.struct_passwd) -> None:
 
 def for_each(names: Sequence[str], work: Callable[[str], ModuleResult], note: Callable[[str], None]) -> ModuleResult:
     """The prunes of several users as one result. The others still run if some fail; raises RankzeroError then."""
-    total: dict[str, Any] = {"changed": False, "removed": [], "bytes": 0, "swept": [], "kept": [], "diff": []}
+    total: dict[str, Any] = {
+        "changed": False,
+        "removed": [],
+        "bytes": 0,
+        "swept": [],
+        "kept": [],
+        "lines": [],
+        "diff": [],
+    }
     failed = []
     for account in accounts(names):
         try:
@@ -90,6 +98,7 @@ def for_each(names: Sequence[str], work: Callable[[str], ModuleResult], note: Ca
         total["changed"] |= own["changed"]
         total["bytes"] += own["bytes"]
         total["swept"] += own["swept"]
+        total["lines"] += [f"{account.pw_name}: {line}" for line in own["lines"]]
         total["diff"] += [own["diff"]] if own["diff"] else []
         for name in ("removed", "kept"):
             total[name] += [{**item, "owner": account.pw_name} for item in own[name]]

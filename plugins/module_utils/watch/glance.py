@@ -5,9 +5,9 @@
 
 This is the remote part of a poll (poll.py); its source is sent with the poll. No program from the cluster is executed:
 the artifact is checked by this release's checker (runtime/artifact/outcome.py), whose source is sent as well. Each part
-of the output begins with the marker and one of: `run I`; `file I NAME`, then the text on the next lines; `proven I`;
-`preflight I NODES`; `staging I KIND DONE NODES BYTES`; `log I ATTEMPT START SIZE`, then the bytes; `untrusted I`, then
-the reason; `state I WORD`; `held SECONDS`; at last `end`.
+of the output begins with the marker and one of: `run I [local]`; `file I NAME`, then the text on the next lines;
+`proven I`; `preflight I NODES`; `staging I KIND DONE NODES BYTES`; `log I ATTEMPT START SIZE`, then the bytes;
+`untrusted I`, then the reason; `state I WORD`; `held SECONDS`; at last `end`.
 
 A look that may wait first asks twice a second whether a run directory has changed. That opens one folder and reads no
 file.
@@ -126,7 +126,7 @@ def _look(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Ma
             there = os.listdir(folder)
     except OSError:
         return
-    answer.say("run")
+    answer.say("run", words=" local" if "claim" not in there and _on_own_disk(place.run_dir) else "")
     for name in FILES:
         # Open only the files that the listing names: a network file system caches that a name was missing.
         if name in there:
@@ -138,6 +138,11 @@ def _look(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Ma
     if target["artifact"] and checker is not None and is_proven(place, checker):
         answer.say("proven")
     _log(place, answer, target, request)
+
+
+def _on_own_disk(path: str) -> bool:
+    """Whether a path lies on a block device of this host: what nodes write there through a server is seen at once."""
+    return os.major(os.stat(path).st_dev) != 0
 
 
 def _newest_preflight(place: _Place) -> str:

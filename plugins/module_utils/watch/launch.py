@@ -51,8 +51,10 @@ LAST_LOOKS = 1.0
 SPENT = 5.0
 # The longest line of a log on the screen, in characters.
 LINE_WIDTH = 200
-# How long (seconds) a running job may leave no trace in its run directory before the wait says so.
+# How long (seconds) a running job may leave no trace in its run directory before the wait says so: on a network file
+# system, and on a disk of the host.
 UNSEEN = 30.0
+UNSEEN_LOCAL = 10.0
 # A new expected start is reported when it moved by at least this much (seconds), or a quarter of the time left if that
 # is more.
 MOVED = 300.0
@@ -257,7 +259,7 @@ class Watch:
             self._unseen_since = None
             return []
         self._unseen_since = now if self._unseen_since is None else self._unseen_since
-        if self._unseen_told or now - self._unseen_since < UNSEEN:
+        if self._unseen_told or now - self._unseen_since < (UNSEEN_LOCAL if view.local else UNSEEN):
             return []
         self._unseen_told = True
         passed = duration(now - self._unseen_since)
@@ -361,7 +363,9 @@ class Watch:
             never_ran = record.start in (None, record.end) and record.state in ("CANCELLED", "DEADLINE")
             claimed = self._view.claim is not None
             never_ran = never_ran or (not claimed and states.log_not_opened(record.state, record.signal))
-        return status.outcome is not None or never_ran or ended_for >= self.outcome_grace
+        # On a disk of the host, an ended job without a claim has left nothing, and nothing can appear later.
+        traceless = self._view.local and self._attempt is None and ended_for >= SETTLE
+        return status.outcome is not None or never_ran or traceless or ended_for >= self.outcome_grace
 
     def _schedule(self, poll: Poll, now: float, view: View) -> None:
         """Choose the next times, at growing intervals. At a sign of the end, look and call squeue soon."""

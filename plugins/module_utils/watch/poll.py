@@ -88,12 +88,14 @@ class Staging:
 class View:
     """What one poll read of one target.
 
+    `local`: no job has claimed the run directory, which is on a disk of the host: what a job writes is seen at once.
     `untrusted`: why nothing in its run directory is trusted. `preflight`: before the ranks start, the number of nodes
     that were checked. `staging`: what is being copied to nodes that do not see it. `state`: a word that changes when
     the job writes a file that decides something.
     """
 
     exists: bool = False
+    local: bool = False
     claim: Claim | None = None
     started: Mapping[str, Any] | None = None
     outcome: Outcome | None = None
@@ -226,7 +228,7 @@ def parse_poll(text: str, count: int, marker: str) -> Poll:
             queue.update(rows)
             warnings += complaints
         elif words[:1] == ["run"]:
-            views[int(words[1])]["exists"] = True
+            views[int(words[1])].update(exists=True, local=words[2:] == ["local"])
         elif words[:1] == ["file"]:
             view, name = views[int(words[1])], words[2]
             if name == "claim":

@@ -8,12 +8,20 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.group_vars import is_ours
+
+
+def is_read(dest: str, inventories: Iterable[str]) -> bool:
+    """Whether Ansible reads the file with these inventories, if it is in a folder `group_vars`; else True."""
+    above, found, _file = dest.rpartition(f"{os.sep}group_vars{os.sep}")
+    beside = {path if os.path.isdir(path) else os.path.dirname(path) for path in map(os.path.abspath, inventories)}
+    return not found or above in beside
 
 
 def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> ModuleResult:

@@ -20,6 +20,7 @@ from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import (
     ROUND_BYTES,
     holdings,
@@ -39,7 +40,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules imp
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import RUNNING, Row
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount
 
 # With become, the archive is sent as text in the command's output, which is kept in memory.
 BECOME_ROUND_BYTES = 16 * 1024 * 1024

@@ -19,9 +19,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensu
     wanted_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.request import PackagesRequest
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import attempt
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import own_uv
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import after_the_host, own_uv
 
 
 def supply(producer: Producer, options: Parameters) -> ModuleResult:
@@ -46,14 +47,12 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
             + last_lines(needs.reason)
         )
     wanted = wanted_of(given, request)
-    producer.say(
-        f"{wanted.kind} {wanted.key[:12]}: not on the host; downloading the packages here. Why:\n"
-        + last_lines(needs.reason, 3),
-    )
+    producer.say(f"{wanted.kind} {wanted.key[:12]}: not on the host ({attempt(needs.reason)}); fetched here")
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if needs.aim is None:
         raise RankzeroError(f"uv_cache: the host did not name the Python and platform of the set ({needs.reason})")
-    offer = make_elsewhere(os.path.join(home, "rankzero"), wanted, needs.aim, tool.path)
+    with after_the_host(needs.reason):
+        offer = make_elsewhere(os.path.join(home, "rankzero"), wanted, needs.aim, tool.path)
     result = producer.make(given, replace(request, offer=offer).arguments())
     if result.pop("needs", None) and not result.get("failed"):
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
@@ -41,12 +42,19 @@ def compared(prepared: Prepared, before: Parameters | None) -> tuple[JsonObject 
         after=_text([*lines, *(f"code {line}" for line in new)]),
     )
     differences = [
-        *changes.spec_changes(earlier, spec),
+        *(_with_origin(change, record["origins"]) for change in changes.spec_changes(earlier, spec)),
         *files,
         *changes.input_changes(before["refs"], [{"kind": ref.kind, "key": ref.key} for ref in plan.refs]),
     ]
     identity = {name: before[name] for name in ("key", "generation", "run_dir")}
     return {**identity, "changes": differences, "text": changes.sentence(before["key"], differences)}, diff
+
+
+def _with_origin(change: str, origins: Mapping[str, str]) -> str:
+    """Say of a change that the cluster's defaults make it: then nothing in the user's own files has changed."""
+    path = change.partition(" ")[0]
+    ours = any(f"{path}.".startswith(f"{name}.") for name, origin in origins.items() if origin == "launch_cluster")
+    return f"{change} (launch_cluster)" if ours else change
 
 
 def _code(prepared: Prepared, before: Parameters) -> tuple[list[str], list[str], list[str]]:

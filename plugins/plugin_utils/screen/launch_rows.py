@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import seconds_text
@@ -69,8 +70,9 @@ def launched(host: str, result: Parameters, facts: Mapping[str, str]) -> list[Ro
     """The rows about the submission. `facts`: kind of input -> what is known about it, as text."""
     state, job = result.get("launch_state"), job_name(result.get("job_id"))
     missing = {reference["kind"] for reference in result.get("missing", [])}
+    others = {source["kind"]: f"from {source['store']}" for source in borrowed(result)}
     rows = [
-        Row(host, OK, STEPS[kind], f"{text} (cached)", once=True)
+        Row(host, OK, STEPS[kind], f"{text} ({others.get(kind, 'cached')})", once=True)
         for kind, text in facts.items()
         if kind not in missing and state in ("missing", "submitted")
     ]
@@ -89,6 +91,12 @@ def launched(host: str, result: Parameters, facts: Mapping[str, str]) -> list[Ro
         else:
             rows.append(Row(host, NOTE, text="no active job"))
     return rows
+
+
+def borrowed(result: Parameters) -> list[Parameters]:
+    """The inputs of a launch that are in the store of another owner."""
+    sources: Sequence[Parameters] = result.get("sources") or ()
+    return [source for source in sources if source["store"] != result.get("store_root")]
 
 
 class Waiting:
@@ -234,9 +242,6 @@ class Waiting:
 
 def copied(host: str, staging: Staging, state: str) -> Row:
     """The copying of code or environment to nodes that do not see the store: `2 of 3 nodes ###.  1.2 GB each`."""
-    # Imported here, because hardly any launch copies anything, and each launch loads this file.
-    from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount
-
     size = f"{amount(staging.size)} each" if staging.size else ""
     done = staging.nodes if state == OK else staging.done
     part = staging.done / staging.nodes if state == RUNNING else None

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import FAILED, NOTE, OK, RUNNING, Row
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import amount
 
 COLLECTION = "rankzero.slurm."
 #: Actions of this collection -> the name of their step.
@@ -38,7 +38,7 @@ DOING = {
 OWN = frozenset(
     {
         *("job", "job_wait", "job_report", "job_sweep", "job_sweep_info", "job_pipeline", "reconcile", "job_shell"),
-        *("job_cancel", "job_info", "extra_variables"),
+        *("job_cancel", "job_info", "extra_variables", "store_prune"),
     }
 )
 #: Actions that use the terminal themselves while they run, so nothing may be drawn.

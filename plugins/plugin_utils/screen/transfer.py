@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, RUNNING, Row
@@ -83,15 +84,6 @@ def event(known: JsonObject) -> Event:
         text.append(f"{done} of {files} {known.get('unit', 'files')}")
     fraction = there / size if size else done / files if files > 1 else None
     return Event("metrics", ", ".join(text).replace(", ", " ", 1), None if fraction is None else min(1.0, fraction))
-
-
-def amount(size: float) -> str:
-    """Bytes as text for people."""
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB" if size < 1000 else f"{size / 1000:.1f} TB"
 
 
 def duration(seconds: float) -> str:

@@ -8,10 +8,11 @@ Downloads are kept by content in the user's cache. Wheels in a local directory a
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import last_lines
@@ -43,6 +44,19 @@ def _places(environ: Mapping[str, str]) -> list[str]:
 def own_sources() -> str:
     """An identifier of the package sources that the controller uses."""
     return pip_settings.identity(pip_settings.read_pip_settings(os.environ), os.environ)
+
+
+@contextlib.contextmanager
+def after_the_host(reason: str) -> Iterator[None]:
+    """Fetch packages that the host could not fetch. If this machine cannot either, the error says what both tried."""
+    try:
+        yield
+    except uv.Unreachable as error:
+        raise RankzeroError(
+            f"{error.message}\nSo it is on the machine that runs Ansible. On the cluster's host: {uv.attempt(reason)}. "
+            "Set a package index that one of them reaches (pip.conf, or uv's settings), or carry the packages there "
+            "(docs/offline.md)"
+        ) from error
 
 
 def collect(wanted: Recipe, needs: Needs) -> Brought:

@@ -10,6 +10,17 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.site_files import read_present
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fabric_file import is_read
+
+
+def test_group_vars_count_beside_an_inventory_only(tmp_path: Path) -> None:
+    inventory = tmp_path / "inventory"
+    inventory.mkdir()
+    (inventory / "hosts.yml").write_text("")
+    for given in (inventory, inventory / "hosts.yml"):
+        assert is_read(f"{inventory}/group_vars/slurm_login/fabric.yml", [str(given)])
+        assert not is_read(f"{tmp_path}/group_vars/slurm_login.yml", [str(given)])
+        assert is_read(f"{tmp_path}/fabric.yml", [str(given)])
 
 
 def test_what_is_there_is_read_and_the_rest_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,19 @@ def test_what_an_earlier_release_had_in_the_code_is_no_change_of_the_program(pro
     assert changed is not None and changed["changes"] == ["train.py -1"]
 
 
+def test_a_new_default_of_the_cluster_is_named_as_the_cause(project: Project) -> None:
+    """The user's own files have not changed."""
+    project.launch("--steps", "1")
+    job = {"name": "x", "command": ["train.py", "--steps", "2"]}
+    read = read_job(job, {"env": {"NCCL_DEBUG": "WARN"}}, None, None, str(project.src))
+    site = Site(str(project.root / "state"), str(project.root / "store"), read.settings)
+    made = prepare(read, site, relaunch="on_failure", facts={})
+    sent = {name: value for name, value in made.arguments.items() if name != "stores"}
+    changed, _diff = compared(made, before.predecessor(Request.of(json.loads(json.dumps(sent)), "host:1")))
+    assert changed is not None
+    assert changed["changes"] == ["command --steps 1 -> 2", "env.NCCL_DEBUG none -> WARN (launch_cluster)"]
+
+
 def test_values_and_files_that_changed_are_named(project: Project) -> None:
     first = project.launch("--steps", "100", env={"A": "1"})
     (project.src / "train.py").write_text("a\nB\nc\nd\ne\n", encoding="utf-8")

@@ -52,6 +52,7 @@ def test_one_users_failure_is_named_and_the_others_are_done() -> None:
         "swept": [],
         "kept": [],
         "diff": {},
+        "lines": ["removed 1 MB"],
         "notes": ["n"],
     }
 

@@ -162,14 +162,18 @@ def test_everything_of_an_old_launch_goes_and_nothing_else(place: Place) -> None
     assert (sizes[str(code)], sizes[str(archive)]) == (7, 6)
     assert f"{code}  (not used for 100 days)" in planned["diff"]["before"]
 
+    assert planned["lines"][0].startswith("would remove ") and "environment 1" in planned["lines"][0]
+
     done = place.prune()
     assert gone(done) == everything and done["bytes"] == planned["bytes"]
+    assert done["lines"][0].startswith("removed ") and str(place.store) in done["lines"][0]
     assert not any(os.path.exists(path) for path in everything)
     assert not (place.state / "runs" / "gpt").exists()
     assert all(path.exists() for path in [*strangers, outside])
     assert not list(place.store.rglob("*.tmp")) and not list(place.state.rglob("*.tmp"))
     again = place.prune()
     assert (again["changed"], again["removed"], again["diff"]) == (False, [], {})
+    assert again["lines"][0].startswith("nothing to remove")
 
 
 @pytest.mark.parametrize(

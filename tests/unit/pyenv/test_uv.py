@@ -13,6 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import 
     Unsolvable,
     Uv,
     UvError,
+    attempt,
     failure,
     find,
     usual_places,
@@ -68,6 +69,21 @@ def program(path: Path, body: str) -> str:
     path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
     path.chmod(0o755)
     return str(path)
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        (
+            "error: Failed to fetch: https://index.site/simple/numpy/\n cause: bad certificate\n\nhint: Use others\n",
+            "https://index.site/simple/numpy/: bad certificate",
+        ),
+        ("error: Request failed for `http://index.site/x` (403)", "Request failed for `http://index.site/x` (403)"),
+        ("download is controller", "download is controller"),
+    ],
+)
+def test_what_was_asked_and_what_answered(output: str, said: str) -> None:
+    assert attempt(output) == said
 
 
 def test_find_takes_the_first_that_runs_and_is_new_enough(tmp_path: Path) -> None:

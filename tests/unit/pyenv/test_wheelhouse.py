@@ -24,9 +24,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Needs, Request, build
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import LockedFile, LockedPackage
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import failure
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import wheelhouse as controller_side
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import Chosen, collect, download, select
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import (
+    Chosen,
+    after_the_host,
+    collect,
+    download,
+    select,
+)
 
 HOST = Target((3, 11), "x86_64", (2, 28))
 MARKERS = {"sys_platform": "linux", "python_version": "3.11", "platform_machine": "x86_64"}
@@ -53,6 +60,16 @@ def test_select_by_marker_and_by_tag() -> None:
         ("a", "a-1-cp311-cp311-manylinux_2_17_x86_64.whl"),
         ("c", "c-1-py3-none-any.whl"),
     ]
+
+
+def test_where_both_fail_the_error_says_what_each_has_asked() -> None:
+    host = (
+        "environment: a package source cannot be reached:\n  error: Failed to fetch: https://site/simple/\n  dns error"
+    )
+    with pytest.raises(RankzeroError) as caught, after_the_host(host):
+        raise failure("resolving", 2, "error: Failed to fetch: https://here/simple/\n  cause: tcp connect error")
+    for part in ("https://here/simple/", "tcp connect error", "host: https://site/simple/: dns error", "pip.conf"):
+        assert part in caught.value.message
 
 
 def test_all_packages_without_a_wheel_are_named() -> None:

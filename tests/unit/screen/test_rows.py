@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import Channel
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, NOTE, OK, RUNNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
@@ -175,6 +176,14 @@ def test_a_job_that_slurm_ended_says_the_cause_once(
         lines = [*card(LAUNCH, result, {}, why), *why["lines"]]
         assert not any(words in line for line in lines), lines
         assert sum(diagnosis.what in line for line in lines) == 1
+
+
+def test_an_input_of_another_store_says_whose_it_is() -> None:
+    store = "/shared/platform/rankzero"
+    sources = [{"kind": "environment", "key": "6b", "store": store}, {"kind": "code", "key": "2c", "store": "/mine"}]
+    result = {"launch_state": "submitted", "job_id": "3", "missing": [], "store_root": "/mine", "sources": sources}
+    rows = launched("lab", result, {"environment": "6b", "code": "4 files"})
+    assert [row.text for row in rows[:2]] == [f"6b (from {store})", "4 files (cached)"]
 
 
 def test_what_nodes_lack_is_said_once() -> None:

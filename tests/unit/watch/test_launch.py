@@ -176,6 +176,20 @@ def test_a_job_that_leaves_no_trace_is_told_once() -> None:
     ]
 
 
+def test_on_a_disk_of_the_host_a_job_without_a_trace_is_told_sooner_and_not_waited_for() -> None:
+    """There, what the nodes write is seen at once: nothing of an ended job can still appear."""
+    watch = Watch(RUN, "7")
+    running = [(now, e.kind) for now in range(20) for e in watch.feed(seen(record(), local=True), float(now))]
+    assert running == [(0, "queued"), (10, "silent")]
+    for local, waited in ((True, SETTLE), (False, 40.0)):
+        watch = Watch(RUN, "7", outcome_grace=40)
+        watch.feed(seen(record("FAILED", start=5.0, end=6.0, exit_code=78), local=local), 0.0)
+        watch.feed(seen(asked=False, local=local), waited - 1.0)
+        assert not watch.done
+        watch.feed(seen(asked=False, local=local), waited)
+        assert watch.done
+
+
 def test_one_empty_answer_is_not_gone() -> None:
     watch = Watch(RUN, "7", outcome_grace=10)
     watch.feed(seen(record(), started=STARTED), 0.0)

@@ -128,7 +128,9 @@ def test_an_empty_or_missing_place_is_no_error(tmp_path: Path) -> None:
     for write in (lambda: None, lambda: (tmp_path / "started.json").write_text("{ torn")):
         write()
         (view,) = poll(Target(str(tmp_path), "7")).views
-        assert view == View(exists=True, state=view.state)
+        assert view == View(exists=True, state=view.state, local=os.major(tmp_path.stat().st_dev) != 0)
+    (tmp_path / "claim").write_text("1 lab 7\n")
+    assert not poll(Target(str(tmp_path), "7")).views[0].local
 
 
 def fake_squeue(folder: Path, body: str, rc: int = 0) -> str:

@@ -24,6 +24,7 @@ _UNREACHABLE = re.compile(
     r"|status (?:client|server) error \((?:403|407|502|503|504)",
     re.IGNORECASE,
 )
+_ADDRESS = re.compile(r"https?://[^\s`'\")]+")
 _NO_SPACE = re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE)
 
 
@@ -91,6 +92,14 @@ def failure(doing: str, code: int, output: str) -> UvError:
     if "No solution found" in output:
         return Unsolvable(f"environment: {doing}: no set of packages satisfies pyproject.toml:\n{shown}")
     return UvError(f"environment: {doing} failed:\n{shown}")
+
+
+def attempt(reason: str) -> str:
+    """Return which address uv asked and what answered, in one line; the last line of the reason if it names none."""
+    lines = [line.strip() for line in reason.splitlines() if line.strip() and not line.strip().startswith("hint:")]
+    asked = next((found[0] for line in lines if (found := _ADDRESS.search(line))), "")
+    cause = lines[-1].removeprefix("error: ").removeprefix("cause: ").removeprefix("Caused by: ") if lines else ""
+    return f"{asked}: {cause}" if asked and asked not in cause else cause
 
 
 def find(candidates: Iterable[str], environment: Mapping[str, str]) -> Uv | None:
