@@ -69,7 +69,9 @@ def prune(
     _check_own(store)
     plan = survey(slurm, store, state, days, clock())
     going = [removal for removal in plan.going if removal.kind in kinds]
-    removed, swept, bytes_ = [], [], 0
+    removed: list[ModuleResult] = []
+    swept: list[str] = []
+    bytes_ = 0
     over = None if max_size is None else _held(store, state) - max_size
     for removal in going if over is None else sorted(going, key=lambda removal: removal.used):
         weight = inventory.size(removal.path)
