@@ -19,9 +19,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.group_vars i
 
 def is_read(dest: str, inventories: Iterable[str]) -> bool:
     """Whether Ansible reads the file with these inventories, if it is in a folder `group_vars`; else True."""
-    above, found, _file = dest.rpartition(f"{os.sep}group_vars{os.sep}")
+    above, folder, _file = dest.rpartition(f"{os.sep}group_vars{os.sep}")
     beside = {path if os.path.isdir(path) else os.path.dirname(path) for path in map(os.path.abspath, inventories)}
-    return not found or above in beside
+    return not folder or above in beside
 
 
 def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> ModuleResult:

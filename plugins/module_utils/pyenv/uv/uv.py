@@ -97,7 +97,7 @@ def failure(doing: str, code: int, output: str) -> UvError:
 def attempt(reason: str) -> str:
     """Return which address uv asked and what answered, in one line; the last line of the reason if it names none."""
     lines = [line.strip() for line in reason.splitlines() if line.strip() and not line.strip().startswith("hint:")]
-    asked = next((found[0] for line in lines if (found := _ADDRESS.search(line))), "")
+    asked = next(iter(_ADDRESS.findall("\n".join(lines))), "")
     cause = lines[-1].removeprefix("error: ").removeprefix("cause: ").removeprefix("Caused by: ") if lines else ""
     return f"{asked}: {cause}" if asked and asked not in cause else cause
 
