@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -46,7 +45,7 @@ def test_a_node_that_is_back_within_seconds_does_not_keep_the_job(site: Site) ->
     assert site.ended(job_id) == "COMPLETED", log_of(run, job_id)
     outcome = site.outcome(launch)
     assert (outcome["success"], outcome["ended_by"]) == (True, "artifact"), outcome
-    assert re.search(r"1 of 2 tasks had ended, 1 had not; the step was ended \d+ s after", outcome["message"])
+    assert "1 of 2 tasks had ended, 1 had not; the step was ended after" in outcome["message"]
 
     assert site.lab.head(["scontrol", "requeue", job_id]).returncode == 0
     said = f"proven already by job {job_id}, attempt 1"

@@ -234,6 +234,8 @@ def first_to_end(run_dir, job_id, attempt):
         return None, ""
     # The log goes on over requeues.
     log = log[max(0, log.rfind(f"[rankzero] job {job_id} attempt {attempt} ")) :]
+    # Tasks that srun has ended when launcher.wait was over did not end by themselves.
+    log = log.partition("\nsrun: First task exited ")[0]
     first = TASK_ENDED.search(log)
     if first is None:
         return None, ""

@@ -49,15 +49,16 @@ class Step:
 
 @dataclass
 class Ends:
-    """Which tasks of the ranks' step have ended, and until when the others have time."""
+    """Which tasks of the ranks' step have not ended (rank/task_ends.py). `log_from`, `asked_at`: bytes of the job's log
+    before the step and before a question to srun; `pause`: seconds until the next question.
+    """
 
-    folder: str = ""
+    log_from: int | None = None
     look_at: float | None = None
-    deadline: float | None = None
-    proof_deadline: float | None = None
-    proof_look_at: float | None = None
-    first: float = 0.0
-    cut_off: bool = False
+    asked_at: int | None = None
+    pause: int = 0
+    proven: bool = False
+    first_ended: bool = False
 
 
 @dataclass

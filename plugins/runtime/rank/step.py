@@ -62,7 +62,7 @@ def wait_for_end(job: Job, every: float = 0.0) -> int:
     step, tick_at = job.step, processes.after(every) if every else None
     while processes.runs(step.process):
         act_on_signals(job)
-        task_ends.count(job)
+        task_ends.look(job)
         if processes.due(tick_at):
             os.write(1, f"[rankzero] {time_of_day()}\n".encode())
             tick_at = processes.after(every)
@@ -84,7 +84,7 @@ def run_bounded(job: Job, seconds: float, words: Sequence[str], quiet: bool = Fa
     dropped; `errors`: the file that takes its standard error.
     """
     act_on_signals(job)
-    job.ends.folder = ""
+    job.ends = Ends()
     output = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC) if quiet else None
     error = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600) if errors else output
     job.step.process = processes.start(words, job.env, stdout=output, stderr=error)
@@ -98,14 +98,13 @@ def run_bounded(job: Job, seconds: float, words: Sequence[str], quiet: bool = Fa
 
 def run(job: Job, words: Sequence[str]) -> None:
     """Run the ranks' step once, and wait for its end, the artifact, or a signal."""
-    job.step, job.ends = Step(ended_by=PROGRAM), Ends()
+    job.step = Step(ended_by=PROGRAM)
     signals = job.signals
     signals.landed = signals.early_due = False
     traps.during_the_step(job)
-    task_ends.expect(job)
+    task_ends.expect(job, words)
     step = job.step
-    mark = [f"--task-epilog={job.ends.folder}/note"] if job.ends.folder else []
-    step.process = processes.start([words[0], *mark, *words[1:]], job.env)
+    step.process = processes.start(words, job.env)
     # An early signal that came before there was a step to tell.
     if signals.early:
         processes.send_signal(step.process)
@@ -116,9 +115,8 @@ def run(job: Job, words: Sequence[str]) -> None:
             [job.python, "-I", program, "watch", job.run_dir, "--signal-to", str(os.getpid())], job.env
         )
     step.exit_code = wait_for_end(job, job.number("RANKZERO_TIMESTAMPS"))
-    # Ranks that take their end for a success have not come to theirs.
-    if job.ends.cut_off and step.ended_by == PROGRAM and step.exit_code == 0:
-        step.exit_code = 124
+    if step.ended_by == PROGRAM and step.exit_code != 0:
+        task_ends.explain(job)
     traps.no_artifact()
     signals.landed = False
     act_on_signals(job)

@@ -1,98 +1,122 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which tasks of the ranks' step have ended. srun waits without bound for one that vanished with its node where the
-node is back before Slurm has missed it. The ranks of one program end together, but for what the first one still saves,
-so the others get launcher.wait seconds after the first end; once the task of rank 0 has ended and the artifact is
-proven, a minute. Standard library only.
+"""Tasks that do not end although the others have. srun waits without bound for a task that vanished with its node where
+the node is back before Slurm has missed it. launcher.wait is srun's own limit (--wait). A shorter one applies once the
+artifact is proven and the task of rank 0 has ended. srun knows which tasks have ended, and reports the state of all
+upon SIGINT (srun(1)). A task epilog would delay the end of each step by a second. Standard library only.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
-import time
+import re
+import signal
+import stat
+from collections.abc import Sequence
 
 from artifact import verdict
 from core import processes
 from core.log import say
-from core.state import ARTIFACT, PROGRAM, Job
+from core.state import ARTIFACT, PROGRAM, Ends, Job
 
-# After the proof and the end of rank 0, and where all tasks have ended and srun has not.
+# After the proof, and again after the end of rank 0.
 SHORT_WAIT = 60
-# Between two looks; the folder lies on the shared file system.
-LOOK_EVERY = 5
-LOOK_PROOF_EVERY = 30
+# Between two questions, as long as rank 0 runs on after its proof: each one leaves lines in the job's log.
+LONGEST_PAUSE = 1800
+# Between two looks for the artifact, which is on the shared file system, and between two checks of one that is there.
+LOOK_EVERY, CHECK_EVERY = 5, 30
+ANSWER_SECONDS = 1
 AFTER_TERM = 30
+# With these, srun does not answer SIGINT but passes it on, or ends the step.
+DEAF = {"--disable-status", "--quit-on-interrupt"}
+
+STATE = re.compile(r"^srun: \S+ tasks? ([\d,-]+): (.+)$", re.MULTILINE)
+CUT_OFF = re.compile(r"^srun: First task exited (\d+)s ago$", re.MULTILINE)
 
 
-def expect(job: Job) -> None:
-    """Make the folder in which each task leaves a file when it has ended: slurmstepd runs a program then."""
-    if not job.number("RANKZERO_WAIT"):
+def expect(job: Job, words: Sequence[str]) -> None:
+    """Begin with a new step, whose srun is `words`."""
+    job.ends = Ends()
+    log = os.fstat(2)
+    if not stat.S_ISREG(log.st_mode) or not job.number("RANKZERO_WAIT"):
         return
-    folder = job.path("ended", str(job.attempt))
-    note = os.path.join(folder, "note")
-    # It says nothing and never fails: slurmstepd would put that into the ranks' logs.
-    text = f'#!/bin/bash\n{{ : > {shlex.quote(folder)}/task-"$SLURM_PROCID"; }} 2> /dev/null\nexit 0\n'
-    try:
-        os.makedirs(folder, exist_ok=True)
-        with open(note, "w", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(text)
-        os.chmod(note, 0o700)
-    except OSError:
-        return
-    # A file system may not allow programs.
-    if os.access(note, os.X_OK):
-        job.ends.folder = folder
-        job.ends.look_at = processes.after(_seconds(job, "RANKZERO_LOOK_EVERY", LOOK_EVERY))
+    job.ends.log_from = log.st_size
+    answers = not DEAF.intersection(words) and not job.get("SLURM_DISABLE_STATUS")
+    # Where the job ends with its artifact, nobody is waited for after it.
+    if answers and job.get("RANKZERO_ARTIFACT_PATH") and job.get("RANKZERO_ARTIFACT_THEN") != "end":
+        job.ends.look_at = processes.after(job.number("RANKZERO_LOOK_EVERY", LOOK_EVERY))
 
 
-def _seconds(job: Job, name: str, default: int) -> int:
-    return job.number(name, default)
+def look(job: Job) -> None:
+    """Ask from time to time who has ended, and end the step when the others have had their time."""
+    ends, short = job.ends, job.number("RANKZERO_SHORT_WAIT", SHORT_WAIT)
+    if job.step.ended_by != PROGRAM or not processes.due(ends.look_at):
+        return
+    if not ends.proven:
+        there = os.path.lexists(job.path("work", job.get("RANKZERO_ARTIFACT_PATH")))
+        ends.proven = there and verdict.proven(job)
+        every = short if ends.proven else CHECK_EVERY if there else job.number("RANKZERO_LOOK_EVERY", LOOK_EVERY)
+        ends.look_at, ends.pause = processes.after(every), short
+    elif ends.asked_at is None:
+        say("the artifact is proven: srun is asked which tasks have ended")
+        ends.asked_at = os.fstat(2).st_size
+        processes.send_signal(job.step.process, signal.SIGINT)
+        ends.look_at = processes.after(ANSWER_SECONDS)
+    else:
+        ended, running = _states(_log(ends.asked_at))
+        ends.asked_at = None
+        if 0 not in ended:
+            ends.pause = min(2 * ends.pause, LONGEST_PAUSE)
+        elif not ends.first_ended:
+            ends.first_ended, ends.pause = True, short
+        else:
+            _end(job, ended, running)
+        ends.look_at = processes.after(ends.pause)
 
 
-def count(job: Job) -> None:
-    """Look from time to time who has ended, and end the step when the others have had their time."""
-    ends, step = job.ends, job.step
-    if not ends.folder or step.ended_by != PROGRAM or not processes.due(ends.look_at):
+def explain(job: Job) -> None:
+    """Say of a step that has failed whether srun ended it because launcher.wait was over. A proven artifact counts."""
+    if job.ends.log_from is None:
         return
-    ends.look_at = processes.after(_seconds(job, "RANKZERO_LOOK_EVERY", LOOK_EVERY))
-    ended = sum(name.startswith("task-") for name in os.listdir(ends.folder))
-    if not ended:
+    log = _log(job.ends.log_from)
+    cut_off = CUT_OFF.search(log)
+    if cut_off is None:
         return
-    total = job.number("RANKZERO_WORLD_SIZE" if job.tasks_are_ranks else "RANKZERO_NODES")
-    wait = job.number("RANKZERO_WAIT")
-    if ends.deadline is None:
-        ends.first = time.monotonic()
-        ends.deadline = ends.first + wait
-    if ends.proof_deadline is None and _all_but_over(job, ended, total):
-        ends.proof_deadline = processes.after(min(wait, _seconds(job, "RANKZERO_SHORT_WAIT", SHORT_WAIT)))
-    if not processes.due(ends.deadline) and not processes.due(ends.proof_deadline):
-        return
-    after = int(time.monotonic() - ends.first)
-    step.message = (
-        f"{ended} of {total} tasks had ended, {total - ended} had not; the step was ended {after} s after the first end"
-        " (launcher.wait)"
-    )
-    say(step.message)
-    ends.cut_off = True
+    job.step.message = _message(*_states(log[cut_off.start() :]), f"{cut_off[1]} s after the first end")
     if verdict.proven(job):
-        step.ended_by = ARTIFACT
+        job.step.ended_by = ARTIFACT
+
+
+def _end(job: Job, ended: set[int], running: set[int]) -> None:
+    step = job.step
+    if not verdict.proven(job):
+        job.ends.proven = False
+        return
+    step.message, step.ended_by = _message(ended, running, "after the end of rank 0"), ARTIFACT
+    say(step.message)
     processes.send_signal(step.process)
     step.kill_at = processes.after(AFTER_TERM)
-    ends.look_at = None
 
 
-def _all_but_over(job: Job, ended: int, total: int) -> bool:
-    """Whether nothing is left to wait for but a minute: all tasks have ended, or that of rank 0 has and its artifact is
-    proven.
-    """
-    if ended >= total:
-        return True
-    ends = job.ends
-    if not os.path.exists(os.path.join(ends.folder, "task-0")):
-        return False
-    if ends.proof_look_at is not None and not processes.due(ends.proof_look_at):
-        return False
-    ends.proof_look_at = processes.after(LOOK_PROOF_EVERY)
-    return verdict.proven(job)
+def _message(ended: set[int], running: set[int], when: str) -> str:
+    counts = f"{len(ended)} of {len(ended) + len(running)} tasks had ended, {len(running)} had not"
+    return f"{counts}; the step was ended {when} (launcher.wait)"
+
+
+def _log(start: int) -> str:
+    """The job's log from this byte on: srun's standard error is this process's."""
+    with open("/proc/self/fd/2", "rb") as stream:
+        stream.seek(start)
+        return stream.read().decode(errors="replace")
+
+
+def _states(log: str) -> tuple[set[int], set[int]]:
+    """(tasks that have ended, tasks that run) as the first report in the log has them."""
+    ended: set[int] = set()
+    running: set[int] = set()
+    for tasks, state in STATE.findall(log):
+        for part in tasks.split(","):
+            first, _, last = part.partition("-")
+            (running if state == "running" else ended).update(range(int(first), int(last or first) + 1))
+    return ended, running

@@ -64,9 +64,14 @@ def end(*_):
     for task in tasks:
         task.send_signal(signal.SIGTERM)
 signal.signal(signal.SIGTERM, end)
-def note_end(rank):
-    if "task-epilog" in options:
-        subprocess.call([options["task-epilog"]], env={**os.environ, "SLURM_PROCID": str(rank)})
+left = []
+def report(*_):
+    if _:
+        print("srun: interrupt (one more within 1 sec to abort)", file=sys.stderr, flush=True)
+    for rank in range(len(tasks)):
+        state = "running" if rank in [number for number, _ in left] else "exited"
+        print(f"srun: StepId=1.0 task {rank}: {state}", file=sys.stderr, flush=True)
+signal.signal(signal.SIGINT, report)
 with open(options["output"], "ab") as log:
     log.write(b"srun\\n")
     for rank in range(int(options["ntasks"])):
@@ -77,13 +82,21 @@ with open(options["output"], "ab") as log:
         tasks.append(subprocess.Popen(words, env=environment, stdout=log, stderr=log))
     if asked:  # a task may have been started, and have said so, before it was in the list
         end()
-    codes, left = [], list(enumerate(tasks))
+    codes, first_end, patience = [], None, int(options.get("wait", 0))
+    left.extend(enumerate(tasks))
     while left:
         time.sleep(0.01)
         for rank, task in [one for one in left if one[1].poll() is not None]:
             left.remove((rank, task))
             codes.append(task.returncode)
-            note_end(rank)
+            first_end = first_end or time.monotonic()
+        if patience and left and first_end and time.monotonic() - first_end > patience:
+            print(f"srun: First task exited {patience}s ago", file=sys.stderr, flush=True)
+            report()
+            patience = 0
+            for rank, task in left:
+                task.kill()
+                print(f"srun: error: node01: task {rank}: Killed", file=sys.stderr, flush=True)
 sys.exit(max(code if code >= 0 else 128 - code for code in codes))
 """
 

@@ -85,6 +85,8 @@ class Ranks(Aspect):
         shape = context.topology
         yield from size(shape, shape.nodes, shape.tasks)
         yield "kill-on-bad-exit", "1"
+        if "wait" not in context.spec.launcher.srun:
+            yield "wait", str(context.spec.launcher.wait)
         yield "export", "ALL"
         if "cpu-bind" not in context.spec.launcher.srun:
             yield _cpu_bind(shape)
