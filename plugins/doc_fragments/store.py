@@ -76,6 +76,10 @@ options:
   job_id:
     description: Slurm's job id.
     type: str
+"""
+
+    STATE = r"""
+options:
   state_root:
     description: Folder on the cluster where launches are recorded. A C(~) is the home directory there.
     type: path

@@ -18,12 +18,8 @@ description:
     Fails if no controller answers.
   - Lists the nodes that launches exclude because the preflight of an earlier job found them unfit.
 extends_documentation_fragment:
+  - rankzero.slurm.store.state
   - rankzero.slurm.attributes.looks
-options:
-  state_root:
-    description: The C(state_root) of the launches. The excluded nodes are recorded there.
-    type: path
-    default: ~/.rankzero/state
 seealso:
   - module: rankzero.slurm.job
   - module: rankzero.slurm.node_exclusion
@@ -233,12 +229,10 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.cluster import describe
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.excluded_nodes import load, result
-
-ARGUMENT_SPEC = {"state_root": {"type": "path", "default": DEFAULT_STATE_ROOT}}
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
@@ -250,7 +244,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 
 def main() -> None:
-    run_module(ARGUMENT_SPEC, logic, supports_check_mode=True)
+    run_module(STATE_ARGUMENTS, logic, supports_check_mode=True)
 
 
 if __name__ == "__main__":

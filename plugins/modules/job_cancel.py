@@ -18,6 +18,7 @@ description:
   - Of a launch inside another job (C(launcher.inside_job)), only its own steps end.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
+  - rankzero.slurm.store.state
   - rankzero.slurm.attributes
 attributes:
   diff_mode:

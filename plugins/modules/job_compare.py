@@ -16,6 +16,7 @@ description:
     the speed-up divided by the growth of the number of ranks.
   - Changes nothing.
 extends_documentation_fragment:
+  - rankzero.slurm.store.state
   - rankzero.slurm.attributes.looks
 options:
   launches:
@@ -31,10 +32,6 @@ options:
       - The number in the artifacts that is the time to compare, or V(wall_time) for the time of the whole job.
       - Default is the first of V(seconds_per_epoch), V(seconds_per_step) and V(wall_time) that all launches have.
     type: str
-  state_root:
-    description: The folder of the run directories on the cluster.
-    type: path
-    default: ~/.rankzero/state
 seealso:
   - module: rankzero.slurm.job_info
   - module: rankzero.slurm.job_sweep_info

@@ -25,6 +25,7 @@ description:
     is analysed. Logs are reported as healthy if they show no failure, and a normal end or steps until their end.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
+  - rankzero.slurm.store.state
   - rankzero.slurm.store.roots
   - rankzero.slurm.attributes
 attributes:

@@ -18,6 +18,7 @@ description:
   - A launch has succeeded if the outcome written by its own job says so; Slurm's state is additional information.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
+  - rankzero.slurm.store.state
   - rankzero.slurm.attributes.looks
 options:
   newest:

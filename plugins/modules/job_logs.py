@@ -20,6 +20,7 @@ description:
   - Can show new lines while the launch runs (O(follow)), and merge all ranks' lines into one file by time (O(merge)).
 extends_documentation_fragment:
   - rankzero.slurm.store.run
+  - rankzero.slurm.store.state
   - rankzero.slurm.attributes
 attributes:
   check_mode:

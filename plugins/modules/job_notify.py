@@ -20,6 +20,7 @@ description:
   - A receiver that cannot be reached is no failure. It is listed in RV(messages) and as a warning, and is told later.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
+  - rankzero.slurm.store.state
   - rankzero.slurm.attributes
 attributes:
   check_mode:

@@ -20,6 +20,7 @@ description:
   - Content is not redacted. Links are not followed, so the code of the launch is not copied.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
+  - rankzero.slurm.store.state
   - rankzero.slurm.attributes
 attributes:
   check_mode:

@@ -17,6 +17,7 @@ description:
     there are. Ending the wait does not affect the sweep; run the same task to attach again.
   - Does not fail if elements failed; see RV(success).
 extends_documentation_fragment:
+  - rankzero.slurm.store.state
   - rankzero.slurm.attributes
 attributes:
   check_mode:
@@ -37,11 +38,6 @@ options:
     description:
       - With O(name), the key of the sweep or its beginning.
     type: str
-  state_root:
-    description:
-      - With O(name), the folder with the runs of this cluster (C(launch_cluster.state_root)).
-    type: path
-    default: ~/.rankzero/state
   metric:
     description:
       - The number in the artifact to compare, instead of C(sweep.metric). Dots separate levels.

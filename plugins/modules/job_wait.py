@@ -30,6 +30,7 @@ description:
     again.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
+  - rankzero.slurm.store.state
   - rankzero.slurm.wait
   - rankzero.slurm.attributes
 attributes:

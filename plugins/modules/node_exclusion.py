@@ -16,6 +16,7 @@ description:
   - M(rankzero.slurm.cluster_info) lists them. Nothing is changed in Slurm. Other users, and other values of
     O(state_root), are not affected.
 extends_documentation_fragment:
+  - rankzero.slurm.store.state
   - rankzero.slurm.attributes
 attributes:
   diff_mode:
@@ -40,10 +41,6 @@ options:
     description: Duration in seconds, at most a year (31536000).
     type: int
     default: 86400
-  state_root:
-    description: The C(state_root) of the launches, a folder on the cluster.
-    type: path
-    default: ~/.rankzero/state
 seealso:
   - module: rankzero.slurm.cluster_info
   - module: rankzero.slurm.job
@@ -105,7 +102,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.excluded_nodes import change
 
@@ -114,7 +111,7 @@ ARGUMENT_SPEC = {
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "reason": {"type": "str"},
     "exclude_for": {"type": "int", "default": 86400},
-    "state_root": {"type": "path", "default": DEFAULT_STATE_ROOT},
+    **STATE_ARGUMENTS,
 }
 
 

@@ -21,6 +21,7 @@ description:
   - The cluster reads run directories and logs, and returns a summary of limited size. Nothing on the cluster is
     changed.
 extends_documentation_fragment:
+  - rankzero.slurm.store.state
   - rankzero.slurm.attributes
 attributes:
   check_mode:
@@ -51,10 +52,6 @@ options:
     description: A list of launches shows at most this many that are not active, the most recent ones. V(0) shows all.
     type: int
     default: 500
-  state_root:
-    description: The folder of the run directories on the cluster.
-    type: path
-    default: ~/.rankzero/state
   dest:
     description:
       - The HTML file to write on the controller.

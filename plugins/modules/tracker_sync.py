@@ -17,6 +17,7 @@ description:
     ended is left for later.
   - Other users' launches are left out.
 extends_documentation_fragment:
+  - rankzero.slurm.store.state
   - rankzero.slurm.attributes
 attributes:
   check_mode:
@@ -32,10 +33,6 @@ options:
     type: list
     elements: str
     default: []
-  state_root:
-    description: The folder of the run directories on the cluster.
-    type: path
-    default: ~/.rankzero/state
   wandb:
     description:
       - The program C(wandb) on the host. By default that of the environment of the launch, or else the one in C(PATH).

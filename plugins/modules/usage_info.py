@@ -17,6 +17,7 @@ description:
   - Launches that have ended are kept in an index in the state root, so that their logs are read only once. Of the logs
     of a launch, at most one MiB is read.
 extends_documentation_fragment:
+  - rankzero.slurm.store.state
   - rankzero.slurm.attributes.looks
 options:
   by:
@@ -37,10 +38,6 @@ options:
   until:
     description: Only launches of this month and earlier ones.
     type: str
-  state_root:
-    description: The folder of the run directories on the cluster.
-    type: path
-    default: ~/.rankzero/state
 seealso:
   - module: rankzero.slurm.report_page
   - module: rankzero.slurm.job_info

@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import du
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run, select_runs
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT, newest_of_each
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS, newest_of_each
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 
@@ -29,7 +29,7 @@ WALL_TIME = "wall_time"
 ARGUMENTS: dict[str, Any] = {
     "launches": {"type": "list", "elements": "str", "required": True},
     "time": {"type": "str"},
-    "state_root": {"type": "path", "default": DEFAULT_STATE_ROOT},
+    **STATE_ARGUMENTS,
 }
 
 

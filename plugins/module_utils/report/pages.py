@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_list import job_info
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 LAUNCH, COMPARE, SWEEP, INDEX = "launch", "compare", "sweep", "index"
@@ -28,7 +28,7 @@ ARGUMENTS: dict[str, Any] = {
     "sweep": {"type": "str"},
     "time": {"type": "str"},
     "limit": {"type": "int", "default": 500},
-    "state_root": {"type": "path", "default": DEFAULT_STATE_ROOT},
+    **STATE_ARGUMENTS,
 }
 # Options of the controller's action.
 ACTION_ARGUMENTS: dict[str, Any] = {

@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
     RunDirectory,
     names_of_key,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT, KEY_LENGTH
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY_LENGTH, STATE_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, SUCCEEDED, UNDECIDED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -36,7 +36,7 @@ ARGUMENTS: dict[str, Any] = {
     "sweep_dir": {"type": "path"},
     "name": {"type": "str"},
     "key": {"type": "str", "no_log": False},
-    "state_root": {"type": "path", "default": DEFAULT_STATE_ROOT},
+    **STATE_ARGUMENTS,
     "metric": {"type": "str"},
     "goal": {"type": "str", "choices": ["min", "max"]},
 }

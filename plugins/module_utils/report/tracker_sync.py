@@ -30,12 +30,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison i
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import find_runs, one_run
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 ARGUMENTS: dict[str, Any] = {
     "launches": {"type": "list", "elements": "str", "default": []},
-    "state_root": {"type": "path", "default": DEFAULT_STATE_ROOT},
+    **STATE_ARGUMENTS,
     "wandb": {"type": "path"},
     "api_key_file": {"type": "path", "no_log": False},
     "timeout": {"type": "int", "default": 600},

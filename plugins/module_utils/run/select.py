@@ -22,14 +22,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 DEFAULT_STATE_ROOT = "~/.rankzero/state"
 KEY_LENGTH = 16
 
-# The options that name launches; the doc fragment rankzero.slurm.store.run describes them.
+# doc fragment rankzero.slurm.store.state
+STATE_ARGUMENTS: dict[str, Any] = {"state_root": {"type": "path", "default": DEFAULT_STATE_ROOT}}
+
+# The options that name launches; the doc fragments rankzero.slurm.store.run and .state describe them.
 RUN_ARGUMENTS: dict[str, Any] = {
     "run_dir": {"type": "path"},
     "name": {"type": "str"},
     "key": {"type": "str", "no_log": False},
     "generation": {"type": "int"},
     "job_id": {"type": "str"},
-    "state_root": {"type": "path", "default": DEFAULT_STATE_ROOT},
+    **STATE_ARGUMENTS,
 }
 
 # doc fragment rankzero.slurm.wait

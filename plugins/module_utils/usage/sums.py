@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report i
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import report
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import find_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import DEFAULT_STATE_ROOT, identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS, identity
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import trusted_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -46,7 +46,7 @@ ARGUMENTS: dict[str, Any] = {
     "name": {"type": "str"},
     "since": {"type": "str"},
     "until": {"type": "str"},
-    "state_root": {"type": "path", "default": DEFAULT_STATE_ROOT},
+    **STATE_ARGUMENTS,
 }
 # The index of the ledgers of ended launches, next to that of their reports (run/search/history.py).
 FILE = "usage"
