@@ -150,11 +150,17 @@ def test_the_step_repeats_its_size_and_takes_further_options() -> None:
         ("ntasks-per-node", "1"),
         ("cpus-per-task", "1"),
         ("kill-on-bad-exit", "1"),
+        ("wait", "3600"),
         ("export", "ALL"),
         ("cpu-bind", "cores"),
         ("label", True),
         ("mpi", "pmix"),
     )
+
+
+def test_srun_has_the_limit_of_the_job_spec_unless_its_own_is_given() -> None:
+    for launcher, wait in (({"wait": 0}, "0"), ({"wait": 60}, "60"), ({"wait": 60, "srun": {"wait": 5}}, "5")):
+        assert dict(planned(launcher=launcher).step)["wait"] == wait
 
 
 def test_the_preflight_is_placed_and_bound_as_the_ranks_will_be() -> None:
