@@ -52,6 +52,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
     def __init__(self) -> None:
         super().__init__()
         self._session: Session | None = None
+        self._planned = False
         if self._display.verbosity == 0:
             forced = True if C.ANSIBLE_FORCE_COLOR else False if C.ANSIBLE_NOCOLOR else None
             self._session = Session(os.environ, forced, self._kept)
@@ -176,9 +177,11 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
     def _done(self, result: Any, seconds: float | None) -> None:
         host, task = result._host.get_name(), result._task
         self._warned(host, result._result)
-        # The plan says what would be built.
+        self._planned |= results.own_action(task.action) in results.PLANS
         if not (task.check_mode and results.is_step(task.action)):
             self._show(results.done(host, task.action, _title(task), result._result, seconds))
+        elif not self._planned:
+            self._show(results.foretold(host, task.action, result._result))
 
     def _failed(self, result: Any, ignored: bool) -> None:
         if self._session is None:

@@ -53,8 +53,8 @@ def compared(prepared: Prepared, before: Parameters | None) -> tuple[JsonObject 
 def _with_origin(change: str, origins: Mapping[str, str]) -> str:
     """Say of a change that the cluster's defaults make it: then nothing in the user's own files has changed."""
     path = change.partition(" ")[0]
-    ours = any(f"{path}.".startswith(f"{name}.") for name, origin in origins.items() if origin == "launch_cluster")
-    return f"{change} (launch_cluster)" if ours else change
+    above = [name for name in origins if f"{path}.".startswith(f"{name}.")]
+    return f"{change} (launch_cluster)" if above and origins[max(above, key=len)] == "launch_cluster" else change
 
 
 def _code(prepared: Prepared, before: Parameters) -> tuple[list[str], list[str], list[str]]:

@@ -38,9 +38,11 @@ DOING = {
 OWN = frozenset(
     {
         *("job", "job_wait", "job_report", "job_sweep", "job_sweep_info", "job_pipeline", "reconcile", "job_shell"),
-        *("job_cancel", "job_info", "extra_variables", "store_prune"),
+        *("job_cancel", "job_info", "extra_variables", "store_prune", "fabric_report"),
     }
 )
+#: Actions whose plan says what would be built.
+PLANS = frozenset({"job", "job_sweep", "job_pipeline", "reconcile", "job_shell"})
 #: Actions that use the terminal themselves while they run, so nothing may be drawn.
 AT_TERMINAL = frozenset({"rankzero.slurm.job_shell", "pause", "ansible.builtin.pause"})
 # Another collection's task that changed nothing gets a line if it took this long (seconds).
@@ -80,6 +82,12 @@ def done(host: str, action: str, task: str, result: Parameters, seconds: float |
     if result.get("changed") or (seconds is not None and seconds >= LONG):
         return [Row(host, OK, text=task, right="" if seconds is None else f"{seconds:.1f} s")]
     return []
+
+
+def foretold(host: str, action: str, result: Parameters) -> list[Row]:
+    """The row of a step that in check mode found something to build."""
+    key = str((result.get("ref") or {}).get("key") or "")[:12]
+    return [Row(host, OK, STEPS[own_action(action)], f"{key} would be built")] if result.get("changed") else []
 
 
 def failed(host: str, action: str, task: str, result: Parameters) -> list[Row]:

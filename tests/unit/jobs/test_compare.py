@@ -79,13 +79,16 @@ def test_a_new_default_of_the_cluster_is_named_as_the_cause(project: Project) ->
     """The user's own files have not changed."""
     project.launch("--steps", "1")
     job = {"name": "x", "command": ["train.py", "--steps", "2"]}
-    read = read_job(job, {"env": {"NCCL_DEBUG": "WARN"}}, None, None, str(project.src))
+    defaults = {"env": {"NCCL_DEBUG": "WARN"}, "resources": {"partition": "batch"}}
+    read = read_job(job, defaults, None, {"nodes": 2}, str(project.src))
     site = Site(str(project.root / "state"), str(project.root / "store"), read.settings)
     made = prepare(read, site, relaunch="on_failure", facts={})
     sent = {name: value for name, value in made.arguments.items() if name != "stores"}
     changed, _diff = compared(made, before.predecessor(Request.of(json.loads(json.dumps(sent)), "host:1")))
     assert changed is not None
-    assert changed["changes"] == ["command --steps 1 -> 2", "env.NCCL_DEBUG none -> WARN (launch_cluster)"]
+    assert changed["changes"] == [
+        *("command --steps 1 -> 2", "resources.nodes 1 -> 2", "env.NCCL_DEBUG none -> WARN (launch_cluster)")
+    ]
 
 
 def test_values_and_files_that_changed_are_named(project: Project) -> None:

@@ -35,6 +35,11 @@ UNSOLVABLE = """\
 error: No solution found when resolving dependencies
   cause: Because only torch<=2.15.0 is available and x depends on torch>=99, your requirements are unsatisfiable.
 """
+REFUSED = """\
+error: No solution found when resolving dependencies
+  cause: Because six was not found in the package registry and o depends on six, your requirements are unsatisfiable.
+  hint: An index (https://index.example/simple) returned a 403 Forbidden error.
+"""
 OFFLINE = """\
 error: No solution found when resolving dependencies
   cause: Because alpha was not found in the cache and p depends on alpha, your requirements are unsatisfiable.
@@ -50,6 +55,7 @@ FULL = "error: Failed to install: torch\n  Caused by: failed to copy: No space l
         (NO_ROUTE, Unreachable, "cannot be reached"),
         (FORBIDDEN, Unreachable, "403 Forbidden"),
         (OFFLINE, Unreachable, "network was disabled"),
+        (REFUSED, Unreachable, "https://index.example/simple"),
         (UNSOLVABLE, Unsolvable, "torch>=99"),
         (EXTRA, UvError, "Requested extra not found: nope"),
         (FULL, UvError, "no space left"),

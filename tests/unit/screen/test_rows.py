@@ -102,6 +102,14 @@ def test_what_a_task_that_went_well_shows(
     assert results.done("h", action, "A task", result, seconds) == expected
 
 
+def test_check_mode_tells_what_a_step_would_build() -> None:
+    action, ref = "rankzero.slurm.image", {"key": "6b3d016ae24e6e1f"}
+    assert results.foretold("h", action, {"changed": True, "ref": ref}) == [
+        Row("h", OK, "image", "6b3d016ae24e would be built")
+    ]
+    assert not results.foretold("h", action, {"changed": False, "ref": ref})
+
+
 @pytest.mark.parametrize(
     ("action", "result", "expected"),
     [

@@ -21,7 +21,7 @@ MINIMUM = (0, 7, 0)
 _UNREACHABLE = re.compile(
     r"error sending request|client error \(Connect\)|dns error|tcp connect error|timed out|connection refused"
     r"|network is unreachable|network (?:was|connectivity is) disabled|could not connect|connection (?:reset|closed)"
-    r"|status (?:client|server) error \((?:403|407|502|503|504)",
+    r"|status (?:client|server) error \((?:403|407|502|503|504)|index .* returned a (?:401|403|407|50[0-9]) ",
     re.IGNORECASE,
 )
 _ADDRESS = re.compile(r"https?://[^\s`'\")]+")
@@ -96,7 +96,9 @@ def failure(doing: str, code: int, output: str) -> UvError:
 
 def attempt(reason: str) -> str:
     """Return which address uv asked and what answered, in one line; the last line of the reason if it names none."""
-    lines = [line.strip() for line in reason.splitlines() if line.strip() and not line.strip().startswith("hint:")]
+    lines = [line.strip() for line in reason.splitlines() if line.strip()]
+    # A hint counts only if it says what an index has answered.
+    lines = [line for line in lines if not line.startswith("hint:") or " returned " in line]
     asked = next(iter(_ADDRESS.findall("\n".join(lines))), "")
     cause = lines[-1].removeprefix("error: ").removeprefix("cause: ").removeprefix("Caused by: ") if lines else ""
     return f"{asked}: {cause}" if asked and asked not in cause else cause
