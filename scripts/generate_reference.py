@@ -235,7 +235,7 @@ options:
     default: {{}}
   overrides:
     description:
-{entry("Values that override the job's, by short name or dotted path (V(resources.nodes)).")}
+{entry("Values that override the job's, by short name, dotted path or section (V(resources.nodes)).")}
 {entry(f"Short names: {shorts}. The same names given on the command line (C(-e nodes=8)) win over all.")}
     type: dict
     default: {{}}

@@ -35,7 +35,7 @@ options:
   overrides:
     description:
       - >-
-        Values that override the job's, by short name or dotted path (V(resources.nodes)).
+        Values that override the job's, by short name, dotted path or section (V(resources.nodes)).
       - >-
         Short names: V(account), V(constraint), V(cp), V(cpus_per_rank), V(debug), V(ep), V(exclude), V(exclusive),
         V(fabric), V(gbs), V(gpus_per_node), V(inside_job), V(launcher), V(mbs), V(memory), V(mpi), V(nodes),

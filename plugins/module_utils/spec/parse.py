@@ -57,17 +57,22 @@ def with_arguments(merged: Merged, arguments: Sequence[object]) -> list[str]:
 
 
 def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
-    """Return overrides by short name (`nodes`) or dotted path (`resources.nodes`) as a layer's data, and their
-    mistakes.
+    """Return overrides by short name (`nodes`), dotted path (`resources.nodes`) or section (`resources: {nodes: 2}`) as
+    a layer's data, and their mistakes.
     """
     names = short_names()
     paths = {*(info.path for info in fields_of(LaunchSpec)), *old_paths(), *names.values()}
     lists = {info.path for info in fields_of(LaunchSpec) if info.meta["type"].schema.get("type") == "array"}
+    sections = {path.partition(".")[0] for path in paths if "." in path}
     data: dict[str, Any] = {}
     problems = []
     for given, value in values.items():
         name = str(given)
         if name in (ARGUMENTS, SHORT_ARGUMENTS):
+            continue
+        if name in sections and isinstance(value, Mapping):
+            # Also where the name is a short one, as launcher is for launcher.kind.
+            data.setdefault(name, {}).update(value)
             continue
         path = names.get(name) or old_short_names().get(name, name)
         if path not in paths:

@@ -172,6 +172,14 @@ def test_overrides_by_short_name_and_by_path() -> None:
     }
 
 
+def test_overrides_by_section() -> None:
+    data, problems = override_layer(
+        {"resources": {"time": "00:10:00"}, "nodes": 4, "launcher": {"ranks_per_node": 2}, "launcher.port": 1}
+    )
+    assert problems == []
+    assert data == {"resources": {"time": "00:10:00", "nodes": 4}, "launcher": {"ranks_per_node": 2, "port": 1}}
+
+
 def test_the_short_names_are_a_closed_list() -> None:
     assert short_names() == {
         "preflight": "preflight.enabled",
