@@ -61,15 +61,17 @@ def healthy(rank: int, size: int, seed: int) -> bytes:
     return ("\n".join(rows) + "\n").encode()
 
 
-def ending(rank: int) -> bytes:
+def ending(rank: int, failed: int = ROOT_RANK) -> bytes:
     """The end of a rank's log: one rank has the cause, the others waited for it."""
-    if rank == ROOT_RANK:
-        return (
-            b"[rank5]: Traceback (most recent call last):\n"
-            b'[rank5]:   File "/code/train.py", line 90, in main\n[rank5]:     loss.backward()\n'
-            b"[rank5]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 5 has a total "
-            b"capacity of 79.10 GiB of which 1.00 GiB is free.\n"
+    if rank == failed:
+        full = "Tried to allocate 2.00 GiB. GPU 5 has a total capacity of 79.10 GiB of which 1.00 GiB is free."
+        lines = (
+            "Traceback (most recent call last):",
+            '  File "/code/train.py", line 90, in main',
+            "    loss.backward()",
+            f"torch.OutOfMemoryError: CUDA out of memory. {full}",
         )
+        return "".join(f"[rank{rank}]: {line}\n" for line in lines).encode()
     return (
         f"[rank{rank}]:[E101 00:10:00.1 ProcessGroupNCCL.cpp:683] [Rank {rank}] Watchdog caught collective operation "
         "timeout: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600003 milliseconds before timing "
@@ -161,7 +163,7 @@ def measured(work: Callable[[], object], repeat: int, answers: list[object]) -> 
             while not over.wait(0.05):
                 seen[0] = max(seen[0], tree_memory(os.getpid()))
 
-        watcher = threading.Thread(target=watch)
+        watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
         before = os.times()
         begin = time.perf_counter()

@@ -277,5 +277,6 @@ def _without_victims(symptoms: list[Event], events: Sequence[Event]) -> list[Eve
             victims.add(place)
         elif event.family != _KILLED and _STEP_ENDED.search(event.text):
             ended.add(event.file)
-    dropped = [events[place] for place in victims]
-    return [event for event in symptoms if not any(event is victim for victim in dropped)]
+    # By identity: thousands of ranks may be among them.
+    dropped = {id(events[place]) for place in victims}
+    return [event for event in symptoms if id(event) not in dropped]

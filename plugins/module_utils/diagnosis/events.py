@@ -9,8 +9,9 @@ A reader of one file keeps one open traceback per stream (rank and node) and at 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
@@ -50,6 +51,8 @@ HINT = ECHO + 1
 FRAMES_KEPT = 4000
 # Where an event's own line has no time, this many lines before it are searched for one.
 RECENT = 40
+# So many lines are searched for fixed strings together first.
+TOGETHER = 128
 # The log ends within a traceback.
 CUT = ECHO + 5
 
@@ -87,6 +90,7 @@ class Reader:
         self._index = Index(
             [*(needle for _family, match in self._anywhere for needle in match.needles), *phrases.ECHO_NEEDLES]
         )
+        self._near: Sequence[str] = ()
 
     def read(self, file: str, lines: Iterable[Line]) -> FileEvents:
         """The events of one file. `lines` may contain GAP where a part of the file was not read."""
@@ -96,7 +100,7 @@ class Reader:
         nan = Nan()
         runs = Runs(events)
         kept = Kept(events)
-        for line in lines:
+        for line in self._in_batches(lines):
             if line is GAP:
                 # A traceback that was open before an unread part is not open after it.
                 streams.clear()
@@ -145,6 +149,13 @@ class Reader:
             where = replace(nan.first, file=file, progress=events.progress)
             events.events = sorted([*events.events, where], key=lambda event: event.line)
         return events
+
+    def _in_batches(self, lines: Iterable[Line]) -> Iterator[Line]:
+        """The lines, after it is known of some of them which fixed strings may be in them."""
+        rest = iter(lines)
+        while batch := list(islice(rest, TOGETHER)):
+            self._near = self._index.near(line.text for line in batch)
+            yield from batch
 
     def _last_words(self, heard: Sequence[Line], file_events: FileEvents) -> list[Event]:
         """What the program complained of last before a launcher reports that it failed, where nothing else is known."""
@@ -207,7 +218,7 @@ class Reader:
             return None
         elif stream.headless and not phrases.EXCEPTION.match(text):
             stream.open_traceback = stream.headless = False
-        if any(word in text for word in phrases.IGNORED_WORDS) and phrases.IGNORED.search(text):
+        if _one_of(phrases.IGNORED_WORDS, text) and phrases.IGNORED.search(text):
             stream.ignored = True
             return None
         if "NCCL INFO" in text:
@@ -285,7 +296,7 @@ class Reader:
     def _wording(self, line: Line, file_events: FileEvents) -> Event | None:
         text = line.text
         best: _Meaning | None = None
-        held = self._index.held(text)
+        held = self._index.held(text, self._near)
         if not held:
             return None
         least = CAUSE if phrases.NO_ERROR.search(text[:160]) else ECHO

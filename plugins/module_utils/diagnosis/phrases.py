@@ -113,7 +113,7 @@ IGNORED = re.compile(
 RECOVERS = re.compile(
     # "Please try again" is advice to a person.
     r"\b(?:re-?trying\b|will re-?try\b|(?:will try|trying) again|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)"
-    r"|continu(?:e|ing) without|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)|fall(?:ing|s)? ?back (?:to|on)"
+    r"|continu(?:e|ing) without|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)\b|fall(?:ing|s)? ?back (?:to|on)"
     r"|(?:not (?:found|available|installed)|unavailable|missing)\b.{0,40}\busing"
     r"|using (?:the )?(?:default|cpu) instead)",
     re.IGNORECASE,

@@ -62,6 +62,8 @@ LAST = 400
 # After this many hits, they are no longer compared.
 ASKED = 50_000
 SHAPE = 48
+# The tool searches so many files at a time: the length of a command line is limited.
+FILES = 1000
 # A line longer than this (bytes) is not searched: its beginning and its end are read anyway.
 ENDLESS = 16 << 20
 _DIGITS = bytes.maketrans(b"0123456789", b"##########")
@@ -120,14 +122,21 @@ def strings(signatures: Sequence[Signature], known: Sequence[Signature]) -> tupl
 def find(paths: Sequence[str], command: Sequence[str] | None, own: Sequence[bytes] = ()) -> dict[str, Hits]:
     """The anchors' lines in these files. Python searches what the tool could not: lines of gigabytes."""
     anchors = (*ANCHORS, *own)
+    hits: dict[str, Hits] = {}
+    for start in range(0, len(paths), FILES):
+        hits.update(_found(paths[start : start + FILES], command, anchors))
+    return hits
+
+
+def _found(paths: Sequence[str], command: Sequence[str] | None, anchors: Sequence[bytes]) -> dict[str, Hits]:
     hits = {path: Hits() for path in paths}
-    if command is None or not _by_tool(paths, command, anchors, hits):
-        for path in paths:
-            # One file at a time, so that a problem with one file does not affect the others.
-            alone = {path: Hits()}
-            if command is None or len(paths) == 1 or not _by_tool([path], command, anchors, alone):
-                alone[path] = in_python(path, anchors)
-            hits[path] = alone[path]
+    if command is not None and _by_tool(paths, command, anchors, hits):
+        return hits
+    for path in paths:
+        # One file at a time, so that a problem with one file does not affect the others.
+        hits[path] = Hits()
+        if command is None or len(paths) == 1 or not _by_tool([path], command, anchors, hits):
+            hits[path] = in_python(path, anchors)
     return hits
 
 

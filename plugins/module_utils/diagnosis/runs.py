@@ -92,9 +92,10 @@ class Runs:
 
     def stepped(self, line: Line) -> bool:
         """Whether a run begins at this line with a step: after an end, the steps are counted from the start again."""
-        step, epoch = _STEP.search(line.text), _EPOCH.search(line.text)
+        step = _STEP.search(line.text)
         if not step:
             return False
+        epoch = _EPOCH.search(line.text) if "poch" in line.text or "POCH" in line.text else None
         now = (int(epoch[1]) if epoch else 0, int(step[1]))
         first, last = self._first, self._last
         again = self._ended and first is not None and last is not None and now <= first < last

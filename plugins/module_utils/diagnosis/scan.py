@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import IO, NamedTuple
@@ -19,7 +19,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events im
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 
-# Up to MUCH bytes in total, logs below HUGE are read completely; above that, only those below BIG. All sizes in bytes.
+# Up to MUCH bytes in total, logs below HUGE are read completely; above that, the smallest ones below BIG, together up
+# to MUCH. All sizes in bytes.
 MUCH = 24 << 20
 BIG = 64 << 10
 HUGE = 8 << 20
@@ -70,7 +71,7 @@ def scan(paths: Sequence[str], processes: int = 1, signatures: Sequence[Signatur
     result = Scan(signatures=signatures)
     sizes = {path: _size(path) for path in paths}
     result.bytes = sum(sizes.values())
-    longest = HUGE if result.bytes <= MUCH else BIG
+    longest = _longest(sizes.values())
     short_logs = [path for path in paths if sizes[path] < longest]
     parts = [path for path in paths if sizes[path] >= longest]
     shares = processes if processes > 1 and result.bytes >= SHARED else 1
@@ -97,6 +98,16 @@ def _size(path: str) -> int:
         return os.path.getsize(path)
     except OSError:
         return 0
+
+
+def _longest(sizes: Iterable[int]) -> int:
+    """Logs below this many bytes are read completely."""
+    total = 0
+    for size in sorted(sizes):
+        total += size
+        if total > MUCH:
+            return min(size, BIG)
+    return HUGE
 
 
 def _shares(paths: Sequence[str], sizes: dict[str, int], count: int) -> list[list[str]]:

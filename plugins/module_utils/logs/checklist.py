@@ -12,12 +12,12 @@ from __future__ import annotations
 import os
 import re
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import SAVED, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import is_saved, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import seconds_in, time_in
 
 RANKS_NAMED = 8
@@ -25,6 +25,9 @@ RANKS_NAMED = 8
 HEAD_BYTES, TAIL_BYTES = 65536, 262144
 # The steps that decide how long one takes.
 STEPS = 64
+# Of thousands of ranks, less of each log is read: so many bytes and steps of all ends together, and at least so many.
+ALL_BYTES, LEAST_BYTES = 128 << 20, 16 << 10
+ALL_STEPS, LEAST_STEPS = 32_000, 6
 # After this many seconds without a step, the start has a problem: a download, a rendezvous, a compilation.
 FIRST_STEP = 600
 _BANNER = re.compile(r"^\[rankzero\] RANK=(\d+) LOCAL_RANK=\d+ WORLD_SIZE=(\d+) ", re.MULTILINE)
@@ -66,6 +69,22 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class RankFacts:
+    """What both ends of a rank's log tell. `modified`: when it was last written (epoch seconds).
+
+    `banner`: the rank and the WORLD_SIZE that it reported; `host`: its node; `network`: the one that NCCL reported;
+    `saved`: whether it reports a saved model.
+    """
+
+    modified: float = 0.0
+    banner: tuple[int, int] | None = None
+    host: str | None = None
+    network: str = ""
+    progress: Progress | None = None
+    saved: bool = False
+
+
+@dataclass(frozen=True)
 class Stall:
     """A stalled job. `age`, `median`: seconds; `behind`: the ranks behind; `nodes`: the nodes with idle GPUs."""
 
@@ -95,28 +114,43 @@ class Stall:
         }  # fmt: skip
 
 
-def read_ends(path: str) -> RankLog:
-    """The first and the last bytes of a log; empty where it cannot be read."""
+def read_ends(path: str, most: int = TAIL_BYTES) -> RankLog:
+    """The first and the last bytes of a log, at most `most` of each; empty where it cannot be read."""
     try:
         with regular(path) as stream:
             status = os.fstat(stream.fileno())
-            head = stream.read(HEAD_BYTES)
-            stream.seek(max(0, status.st_size - TAIL_BYTES))
-            tail = stream.read(TAIL_BYTES)
+            head = stream.read(min(HEAD_BYTES, most))
+            stream.seek(max(0, status.st_size - most))
+            tail = stream.read(most)
     except OSError:
         return RankLog("", "", 0.0)
     return RankLog(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), status.st_mtime)
 
 
-def host_of(head: str) -> str | None:
-    """The node that the rank reports; None if it reports none."""
-    match = _HOST.search(head)
-    return match[1] if match else None
+def facts_of(log: RankLog, begun: float | None = None, most_steps: int = STEPS) -> RankFacts:
+    """What the ends of a log tell. `begun`: when the ranks started (epoch seconds), if that is known."""
+    banner, host, network = _BANNER.search(log.head), _HOST.search(log.head), _NETWORK.search(log.head)
+    return RankFacts(
+        modified=log.modified,
+        banner=(int(banner[1]), int(banner[2])) if banner else None,
+        host=host[1] if host else None,
+        network=(network[1] or network[2]) if network else "",
+        progress=progress_of(log, begun, most_steps),
+        saved=is_saved(log.tail),
+    )
 
 
-def started(heads: Mapping[int, str]) -> tuple[dict[int, int], list[int]]:
+def all_facts(paths: Mapping[int, str], begun: float | None = None) -> dict[int, RankFacts]:
+    """What the logs of all ranks tell. One log at a time is in memory."""
+    count = max(1, len(paths))
+    most = min(TAIL_BYTES, max(LEAST_BYTES, ALL_BYTES // count))
+    steps = min(STEPS, max(LEAST_STEPS, ALL_STEPS // count))
+    return {rank: facts_of(read_ends(path, most), begun, steps) for rank, path in paths.items()}
+
+
+def started(ranks: Iterable[RankFacts]) -> tuple[dict[int, int], list[int]]:
     """Rank -> the world size that it reports, and the ranks of that world that report nothing."""
-    sizes = {int(match[1]): int(match[2]) for head in heads.values() if (match := _BANNER.search(head))}
+    sizes = dict(rank.banner for rank in ranks if rank.banner)
     world = max(sizes.values(), default=0)
     return sizes, [rank for rank in range(world) if rank not in sizes]
 
@@ -128,9 +162,9 @@ def ranks_in_words(started: Mapping[int, int], silent: Sequence[int]) -> str:
     return text + (f"; nothing from rank {_few(silent)}" if silent else "")
 
 
-def networks(heads: Mapping[int, str]) -> list[str]:
+def networks(ranks: Iterable[RankFacts]) -> list[str]:
     """The networks that NCCL reports: IB, Socket, or the name of a plugin."""
-    return sorted({match[1] or match[2] for head in heads.values() if (match := _NETWORK.search(head))})
+    return sorted({rank.network for rank in ranks if rank.network})
 
 
 def network_in_words(chosen: Sequence[str]) -> str:
@@ -138,14 +172,14 @@ def network_in_words(chosen: Sequence[str]) -> str:
     return f"NCCL over {', '.join(chosen)}" + ("; Socket is the slow way" if "Socket" in chosen else "")
 
 
-def progress_of(log: RankLog, begun: float | None) -> Progress | None:
+def progress_of(log: RankLog, begun: float | None, most: int = STEPS) -> Progress | None:
     """The newest step of a log, None without one.
 
     The time of a step comes from time stamps, else from the lines' own step times, else from the average since `begun`.
-    Of a long log, the newest STEPS steps count.
+    Of a long log, the newest `most` steps count.
     """
     steps: list[tuple[int, int | None, float | None, float | None]] = []
-    for line in reversed(re.split(r"[\r\n]", log.tail)):
+    for line in from_the_end(log.tail):
         metrics = parse_metrics(line)
         if metrics is not None and metrics.step is not None:
             if steps and metrics.step > steps[-1][0]:
@@ -153,7 +187,7 @@ def progress_of(log: RankLog, begun: float | None) -> Progress | None:
             if steps and metrics.step == steps[-1][0]:
                 steps.pop()
             steps.append((metrics.step, metrics.total, time_in(line), seconds_in(line)))
-            if len(steps) > STEPS:
+            if len(steps) > most:
                 break
     if not steps:
         return None
@@ -171,14 +205,22 @@ def progress_of(log: RankLog, begun: float | None) -> Progress | None:
     return Progress(step, total, seconds, at or log.modified)
 
 
-def find_stall(
-    steps: Mapping[int, Progress], logs: Mapping[int, RankLog], now: float, factor: float, floor: float
-) -> Stall | None:
+def from_the_end(text: str) -> Iterator[str]:
+    """The lines of a text, the last one first. Carriage returns end a line as well."""
+    end = len(text)
+    while end >= 0:
+        begin = text.rfind("\n", 0, end) + 1
+        yield from reversed(text[begin:end].split("\r"))
+        end = begin - 1
+
+
+def find_stall(ranks: Mapping[int, RankFacts], now: float, factor: float, floor: float) -> Stall | None:
     """The stall, if no rank made a step for `factor` median step times and at least `floor` seconds; else None.
 
     Ranks are behind if their newest step is older. If none is older and some ranks log no steps, the ranks
     behind are those that wrote nothing since.
     """
+    steps = {rank: facts.progress for rank, facts in ranks.items() if facts.progress}
     known = [progress.seconds for progress in steps.values() if progress.seconds]
     if not known:
         return None
@@ -187,16 +229,16 @@ def find_stall(
     if age < max(floor, factor * median):
         return None
     behind = tuple(rank for rank, progress in sorted(steps.items()) if progress.step < newest.step)
-    if not behind and len(steps) < len(logs):
+    if not behind and len(steps) < len(ranks):
         # A rank that wrote after this moment was still alive around the newest step.
         quiet = newest.at - max(factor * median, floor)
-        behind = tuple(rank for rank, log in sorted(logs.items()) if rank not in steps and 0 < log.modified < quiet)
-        behind = behind if len(behind) <= len(logs) / 2 else ()
+        behind = tuple(rank for rank, log in sorted(ranks.items()) if rank not in steps and 0 < log.modified < quiet)
+        behind = behind if len(behind) <= len(ranks) / 2 else ()
     return Stall(age, median, newest.step, behind)
 
 
 def answers(
-    logs: Mapping[int, RankLog],
+    ranks: Mapping[int, RankFacts],
     *,
     world: int | None = None,
     begun: float | None = None,
@@ -208,8 +250,7 @@ def answers(
     `world`: the number of ranks that the job requested; `begun`, `now`: epoch seconds of a job that still runs;
     `proven`: whether its artifact is valid.
     """
-    heads = {rank: log.head for rank, log in logs.items()}
-    world_sizes, silent = started(heads)
+    world_sizes, silent = started(ranks.values())
     rows = []
     if world_sizes:
         wanted = world or max(world_sizes.values())
@@ -219,11 +260,11 @@ def answers(
         rows.append(Answer("world size", " and ".join(map(str, sorted(sizes))), sizes == {wanted}))
     elif world:
         rows.append(Answer("all ranks started", f"none of {world} has reported yet", None))
-    chosen = networks(heads)
+    chosen = networks(ranks.values())
     if chosen:
         rows.append(Answer("network", network_in_words(chosen), "Socket" not in chosen))
-    rows += _steps(logs, begun, now)
-    saved = next((rank for rank, log in sorted(logs.items()) if SAVED.search(log.tail)), None)
+    rows += _steps(ranks.values(), begun, now)
+    saved = next((rank for rank, facts in sorted(ranks.items()) if facts.saved), None)
     if saved is not None:
         rows.append(Answer("model saved", f"{f'rank {saved}' if saved >= 0 else 'a log'} reports it", True))
     elif proven is not None:
@@ -231,8 +272,8 @@ def answers(
     return rows
 
 
-def _steps(logs: Mapping[int, RankLog], begun: float | None, now: float | None) -> list[Answer]:
-    steps = {rank: progress for rank, log in logs.items() if (progress := progress_of(log, begun))}
+def _steps(ranks: Iterable[RankFacts], begun: float | None, now: float | None) -> list[Answer]:
+    steps = [facts.progress for facts in ranks if facts.progress]
     if not steps:
         if begun is None or now is None:
             return []
@@ -240,15 +281,10 @@ def _steps(logs: Mapping[int, RankLog], begun: float | None, now: float | None) 
         return [
             Answer("first step", f"none yet, {waited:.0f} s after the start", False if waited > FIRST_STEP else None)
         ]
-    newest = max(steps.values(), key=lambda progress: (progress.step, progress.at))
+    newest = max(steps, key=lambda progress: (progress.step, progress.at))
     text = f"step {newest.step}" + (f" of {newest.total}" if newest.total else "")
     text += f", {newest.seconds:.3g} s a step" if newest.seconds else ""
     return [Answer("steps", text + (f", the last {now - newest.at:.0f} s ago" if now else ""), True)]
-
-
-def all_progress(logs: Mapping[int, RankLog], begun: float | None) -> dict[int, Progress]:
-    """The progress of each rank that logs steps."""
-    return {rank: progress for rank, log in logs.items() if (progress := progress_of(log, begun))}
 
 
 def _few(ranks: Sequence[int]) -> str:

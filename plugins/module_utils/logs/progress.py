@@ -46,8 +46,9 @@ _RATE = (
     re.compile(rf"tok(?:en)?s?(?:/s|/sec|[_ ]?per[_ ]?sec(?:ond)?)['\"]?\s*[:=]?\s*{NUMBER}(k?)", re.I),
 )
 
-# A line that tells that a checkpoint or the model is saved.
-SAVED = re.compile(
+# A line that tells that a checkpoint or the model is saved. Each contains one of the words.
+_SAVED_WORDS = ("sav", "checkpoint")
+_SAVED = re.compile(
     r"(?:successfully )?saved (?:the )?(?:model|checkpoint|weights|state)|(?:model|checkpoint|weights) saved"
     r"|sav(?:ing|ed) (?:the )?(?:model |weights )?(?:checkpoint )?(?:to|at|in|into) \S"
     r"|saving checkpoint at iteration|checkpoint .* (?:written|saved)",
@@ -66,13 +67,17 @@ def parse_metrics(line: str) -> Metrics | None:
     Known: `step 10`, `step=10/100`, `iteration 10/100`, `loss: 2.31`, `lm loss: 2.3E+00`, `reduced_train_loss=2.3`,
     `{'loss': 2.3}`, `812 tokens/s`, `tokens_per_sec=8.1e2`, a tqdm bar.
     """
+    # Fixed strings are searched first: a tenth of the time for most lines.
+    low = line.lower()
+    if "loss" not in low and "step" not in low and "iter" not in low and "/" not in low:
+        return None
     step = _STEP.search(line) or _BAR.search(line)
     loss = _LOSS.search(line)
     if step is None and loss is None:
         return None
     # In `loss 2.66 tokens/s 19170`, the number before the unit is the loss.
     taken = {match.span(group) for match in (step, loss) if match for group in range(1, len(match.groups()) + 1)}
-    rates = (match for pattern in _RATE for match in pattern.finditer(line))
+    rates = (match for pattern in _RATE if "tok" in low for match in pattern.finditer(line))
     rate = next((match for match in rates if match.span(1) not in taken), None)
     return Metrics(
         step=int(step.group(1)) if step else None,
@@ -80,3 +85,12 @@ def parse_metrics(line: str) -> Metrics | None:
         loss=number(loss.group(1)) if loss else None,
         tokens_per_second=number(rate.group(1)) * (1000 if rate.group(2) else 1) if rate else None,
     )
+
+
+def is_saved(text: str) -> bool:
+    """Whether a line of the text tells that a checkpoint or the model is saved."""
+    low = text.lower()
+    if not any(word in low for word in _SAVED_WORDS):
+        return False
+    lines = (line for line in low.splitlines() if any(word in line for word in _SAVED_WORDS))
+    return any(_SAVED.search(line) for line in lines)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import RankLog
@@ -41,11 +41,19 @@ class Slowdown:
         return f"steps take {self.now:.3g} s, {self.now / self.usual:.1f} times as long as before ({self.usual:.3g} s)"
 
 
-def find_slowdown(logs: Mapping[int, RankLog]) -> Slowdown | None:
-    """The slowdown of a job; None if its steps take as long as before and no rank takes longer than the others."""
-    heads = [step_times(logs[rank].head[:EARLY_CHARS])[WARM_UP:] for rank in sorted(logs)[:FIRST_RANKS]]
-    early = [times for times in heads if len(times) >= FEWEST]
-    late = {rank: times for rank, log in logs.items() if len(times := step_times(log.tail[-LATE_CHARS:])) >= FEWEST}
+def find_slowdown(logs: Iterable[tuple[int, RankLog]]) -> Slowdown | None:
+    """The slowdown of a job; None if its steps take as long as before and no rank takes longer than the others.
+
+    `logs`: (rank, its log) in the order of the ranks, read once.
+    """
+    early: list[list[float]] = []
+    late: dict[int, list[float]] = {}
+    for rank, log in logs:
+        if len(early) < FIRST_RANKS:
+            early.append(step_times(log.head[:EARLY_CHARS])[WARM_UP:])
+        late[rank] = step_times(log.tail[-LATE_CHARS:])
+    early = [times for times in early if len(times) >= FEWEST]
+    late = {rank: times for rank, times in late.items() if len(times) >= FEWEST}
     if not late:
         return None
     usual = statistics.median([time for times in (early or late.values()) for time in times[:NEWEST]])

@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     JsonObject,
@@ -71,6 +71,13 @@ DIAGNOSIS_SPEC: dict[str, Any] = {
 }
 
 
+class _Logs(NamedTuple):
+    """What was read in the logs of a launch: their events, and what both ends of each rank's log tell."""
+
+    scanned: scan.Scan
+    ranks: Mapping[int, checklist.RankFacts]
+
+
 @dataclasses.dataclass(frozen=True)
 class _Request:
     """How to diagnose: the options that matter after a launch was chosen, and what its caller decides."""
@@ -115,13 +122,14 @@ def _of_launch(slurm: Slurm, run: RunDirectory, request: _Request) -> ModuleResu
     if states.is_pending(launch.state) and not launch.completed:
         return _of_pending(run, launch)
     logs_scan = scan.scan(newest_logs(run.file("logs"), launch.attempt), request.processes, request.signatures)
+    ranks = checklist.all_facts(_rank_logs(logs_scan), (run.started() or {}).get("time"))
     for log in logs_scan.logs:
         rank = rank_of(log.file)
-        node = checklist.host_of(checklist.read_ends(log.file).head) if rank is not None and log.events else None
+        node = ranks[rank].host if rank is not None else None
         log.events = [advice.with_rank(event, rank, node) for event in log.events]
     if not launch.completed:
-        return _of_running(run, launch, logs_scan, request)
-    return _of_end(slurm, run, launch, logs_scan, request)
+        return _of_running(run, launch, _Logs(logs_scan, ranks), request)
+    return _of_end(slurm, run, launch, _Logs(logs_scan, ranks), request)
 
 
 def _of_path(path: str, request: _Request) -> dict[str, Any]:
@@ -134,11 +142,8 @@ def _of_path(path: str, request: _Request) -> dict[str, Any]:
     base = path if os.path.isdir(path) else os.path.dirname(path)
     diagnosis = advice.diagnosis_of(cause.find_cause(logs_scan.logs), logs_scan, base)
     # Logs of no single rank get negative numbers; they answer the questions that do not depend on the rank.
-    ranks = {
-        number if number is not None else -1 - place: checklist.read_ends(log)
-        for place, log in enumerate(logs)
-        for number in [rank_of(log)]
-    }
+    numbers = ((place, log, rank_of(log)) for place, log in enumerate(logs))
+    ranks = checklist.all_facts({-1 - place if rank is None else rank: log for place, log, rank in numbers})
     return _result(DiagnosisReport(diagnosis, checklist.answers(ranks)), logs_scan, changed=False)
 
 
@@ -150,16 +155,15 @@ def _of_pending(run: RunDirectory, launch: LaunchReport) -> dict[str, Any]:
     return _result(DiagnosisReport(diagnosis, launch=launch, facts=testimony.facts), no_logs, changed=False)
 
 
-def _of_running(run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, request: _Request) -> dict[str, Any]:
+def _of_running(run: RunDirectory, launch: LaunchReport, logs: _Logs, request: _Request) -> dict[str, Any]:
     """A running job: the checklist, a stall, and failures that its logs already show."""
+    scanned, ranks = logs
     started = run.started() or {}
     begun = started.get("time")
-    ranks = _ranks(scanned)
     # The file system's clock may be ahead of this host's clock.
     now = max([request.now, *(log.modified for log in ranks.values())])
     nodes = monitor.read_samples(run.file(os.path.join("monitor", str(launch.attempt))))
-    steps = checklist.all_progress(ranks, begun)
-    stall = checklist.find_stall(steps, ranks, now, request.stall_factor, request.stall_seconds)
+    stall = checklist.find_stall(ranks, now, request.stall_factor, request.stall_seconds)
     if stall is not None:
         stall = dataclasses.replace(stall, nodes=tuple(monitor.idle_nodes(nodes)))
     diagnosis = advice.diagnosis_of(cause.find_cause(scanned.logs), scanned, run.path)
@@ -170,7 +174,8 @@ def _of_running(run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, req
         culprit = _culprit(stacks, started, rank_stacks.dumps(run, launch.attempt))
         facts["standstill"] = culprit.as_dict() if culprit else None
     if stall is None and request.write and not request.check_mode:
-        facts.update(_slowness(run, launch.attempt, ranks, len(started.get("nodes") or []), monitor.odd_nodes(nodes)))
+        paths = _rank_logs(scanned)
+        facts.update(_slowness(run, launch.attempt, paths, len(started.get("nodes") or []), monitor.odd_nodes(nodes)))
     diagnosis_report = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall)
     return _result(diagnosis_report, scanned, changed=False, story=run.file("logs"))
 
@@ -178,12 +183,12 @@ def _of_running(run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, req
 def _slowness(
     run: RunDirectory,
     attempt: int,
-    ranks: Mapping[int, checklist.RankLog],
+    logs: Mapping[int, str],
     nodes: int,
     odd: Mapping[str, str],
 ) -> dict[str, object]:
     """Where the steps take longer than before, or those of a rank longer than the others': who keeps them waiting."""
-    slow = slowdown.find_slowdown(ranks)
+    slow = slowdown.find_slowdown((rank, checklist.read_ends(log)) for rank, log in sorted(logs.items()))
     if slow is None:
         return {}
     looks = [] if slow.ranks else [rank_looks.ask(run, attempt, nodes) for _look in range(stragglers.LOOKS)]
@@ -206,21 +211,18 @@ def _culprit(
     )
 
 
-def _of_hang(
-    run: RunDirectory, launch: LaunchReport, ranks: Mapping[int, checklist.RankLog], scanned: scan.Scan
-) -> dict[str, object]:
+def _of_hang(run: RunDirectory, launch: LaunchReport, logs: _Logs) -> dict[str, object]:
     """Add a hang, if the job stood still when its nodes last looked at the ranks and no step followed. Its end by a
     person or a limit is then a consequence. Returns the facts.
     """
     started = run.started() or {}
     stacks = rank_looks.recorded(run, launch.attempt)
     seen = max((when for answer in stacks if isinstance(when := answer.get("time"), (int, float))), default=0.0)
-    steps = checklist.all_progress(ranks, started.get("time"))
-    stall = checklist.find_stall(steps, ranks, seen, STALL_FACTOR, STALL_SECONDS) if stacks else None
+    stall = checklist.find_stall(logs.ranks, seen, STALL_FACTOR, STALL_SECONDS) if stacks else None
     culprit = _culprit(stacks, started, rank_stacks.dumps(run, launch.attempt)) if stall is not None else None
     if stall is None or culprit is None:
         return {}
-    for log in scanned.logs:
+    for log in logs.scanned.logs:
         log.events = [
             dataclasses.replace(event, strength=min(event.strength, WEAK)) if event.family in ENDS else event
             for event in log.events
@@ -231,25 +233,22 @@ def _of_hang(
     rank, node = (first.rank, first.node or None) if first else (None, None)
     file = run.file(os.path.join("stacks", str(launch.attempt)))
     hang = Event(HANG, LIMIT + 2, text, 1, file=file, rank=rank, node=node, captured=known)
-    scanned.logs.append(FileEvents(file, [hang], lines=1))
+    logs.scanned.logs.append(FileEvents(file, [hang], lines=1))
     return {"standstill": culprit.as_dict()}
 
 
-def _of_end(
-    slurm: Slurm, run: RunDirectory, launch: LaunchReport, scanned: scan.Scan, request: _Request
-) -> dict[str, Any]:
+def _of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, logs: _Logs, request: _Request) -> dict[str, Any]:
+    scanned, ranks = logs
     testimony = evidence.Testimony()
     chosen = cause.Cause(cause.HEALTHY, None, "high")
     if not launch.success:
         testimony = evidence.of_end(slurm, run, launch, scanned.signatures)
-        ranks = _ranks(scanned)
         scanned.logs += testimony.logs
-        testimony.facts.update(_of_hang(run, launch, ranks, scanned))
+        testimony.facts.update(_of_hang(run, launch, logs))
         chosen = cause.find_cause(scanned.logs, failed=True)
     diagnosis = advice.diagnosis_of(chosen, scanned, run.path)
     if diagnosis.family in MEMORY:
         testimony.facts["memory"] = _memory(run, launch, diagnosis.nodes)
-    ranks = _ranks(scanned)
     started = run.started() or {}
     answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch.success)
     reading = Reading(Limits(request.stall_factor, request.stall_seconds))
@@ -264,9 +263,9 @@ def _of_end(
     return _result(diagnosis_report, scanned, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
 
 
-def _ranks(scanned: scan.Scan) -> dict[int, checklist.RankLog]:
-    """Both ends of the log of each rank."""
-    return {rank: checklist.read_ends(log.file) for log in scanned.logs if (rank := rank_of(log.file)) is not None}
+def _rank_logs(scanned: scan.Scan) -> dict[int, str]:
+    """Rank -> the path of its log."""
+    return {rank: log.file for log in scanned.logs if (rank := rank_of(log.file)) is not None}
 
 
 def _memory(run: RunDirectory, launch: LaunchReport, nodes: Sequence[str]) -> dict[str, object]:

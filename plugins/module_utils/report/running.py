@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import os
-import re
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import RankLog, progress_of, read_ends
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import (
+    RankLog,
+    from_the_end,
+    progress_of,
+    read_ends,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import LATE, LATE_SECONDS, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -39,7 +43,7 @@ def progress(launch: ModuleResult, now: float) -> ModuleResult | None:
 
 def _loss(log: RankLog) -> float | None:
     """The newest loss in the log."""
-    for line in reversed(re.split(r"[\r\n]", log.tail)):
+    for line in from_the_end(log.tail):
         metrics = parse_metrics(line)
         if metrics is not None and metrics.loss is not None:
             return metrics.loss

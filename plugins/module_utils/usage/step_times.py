@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs im
     parts,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import SAVED, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import is_saved, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import time_in
 
 # At most this many bytes of all attempts of a launch are read, and for sums over many launches. Of each attempt at
@@ -60,7 +60,7 @@ def _read(root: Beneath, name: str, span: Span, most: int) -> StepTimes:
         whole = whole and follows
         metrics = parse_metrics(line)
         step = metrics.step if metrics is not None else None
-        saved = SAVED.search(line) is not None
+        saved = is_saved(line)
         if step is None and not saved:
             continue
         stamp = time_in(line)

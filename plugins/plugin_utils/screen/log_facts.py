@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist
@@ -14,6 +14,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import r
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
 
 LOSSES_SHOWN = 5
+# The ranks at the beginning and at the end whose losses are read.
+FIRST_AND_LAST = 8
 
 
 def attempts(logs_dir: str) -> list[str]:
@@ -35,19 +37,21 @@ def rank_logs(logs_dir: str) -> dict[int, str]:
 
 def evidence(logs_dir: str) -> list[tuple[str, str]]:
     """Rows for the card, only for facts that the logs contain. A row with an empty title continues the row above."""
-    ends = {rank: checklist.read_ends(path) for rank, path in rank_logs(logs_dir).items()}
-    heads = {rank: log.head for rank, log in ends.items()}
-    started, silent = checklist.started(heads)
+    paths = rank_logs(logs_dir)
+    ranks = checklist.all_facts(paths).values()
+    started, silent = checklist.started(ranks)
     rows = [("ranks", checklist.ranks_in_words(started, silent))] if started else []
-    chosen = checklist.networks(heads)
+    chosen = checklist.networks(ranks)
     rows += [("network", checklist.network_in_words(chosen))] if chosen else []
-    return rows + _losses({rank: log.tail for rank, log in ends.items()})
+    logs = list(paths.values())
+    few = dict.fromkeys([*logs[:FIRST_AND_LAST], *logs[-FIRST_AND_LAST:]])
+    return rows + _losses([checklist.read_ends(path).tail for path in few])
 
 
-def _losses(tails: Mapping[int, str]) -> list[tuple[str, str]]:
+def _losses(tails: Sequence[str]) -> list[tuple[str, str]]:
     """The last losses of the rank that prints most of them: rank 0 in most frameworks, the last rank in some."""
     best: list[str] = []
-    for tail in tails.values():
+    for tail in tails:
         lines = [line for line in tail.splitlines() if (metrics := parse_metrics(line)) and metrics.loss is not None]
         if len(lines) > len(best):
             best = lines

@@ -179,6 +179,26 @@ def test_memory_stays_small_whatever_the_lines_are(tmp_path: Path, monkeypatch: 
     assert most < 24 << 20
 
 
+def test_of_many_short_logs_only_some_are_read_completely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of logs of a few kilobytes: the others are searched first, as long ones are."""
+    monkeypatch.setattr(scan, "MUCH", 1000)
+    assert scan._longest([300, 300, 300]) == scan.HUGE
+    assert scan._longest([300] * 8000) == 300
+    assert scan._longest([100, 200, 300, 500, 900]) == 500
+    assert scan._longest([scan.HUGE, scan.HUGE]) == scan.BIG
+
+
+def test_the_tool_searches_some_files_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line of all paths of a large job would be too long."""
+    files = [tmp_path / f"rank{rank}.log" for rank in range(5)]
+    for rank, file in enumerate(files):
+        file.write_bytes(QUIET + (TRACE if rank == 4 else b""))
+    in_parts(monkeypatch, tools()[1])
+    monkeypatch.setattr(prefilter, "FILES", 2)
+    found = scan.scan(list(map(str, files)))
+    assert [len(log.events) for log in found.logs] == [0, 0, 0, 0, 1]
+
+
 def test_a_sites_own_strings_are_looked_for_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = model.Signature("license", "no license", "buy one", (model.says("no lice", "no lice"),), ("no lice",))
     file = tmp_path / "a.log"

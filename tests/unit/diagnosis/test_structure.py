@@ -213,3 +213,12 @@ def test_the_cut_file_that_a_full_disk_left_is_not_the_cause() -> None:
     full = raised("OSError: [Errno 28] No space left on device")
     cut = raised("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
     assert root(start + full + start + cut)[0] == "disk_full"
+
+
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_the_counters_of_a_step_are_no_recovery(place: str) -> None:
+    """Megatron counts its skipped iterations on every line: nobody goes on without anything."""
+    step = "iteration 7/ 9999 | lm loss: 2.1 | number of skipped iterations: 0 | number of nan iterations: 0 |\n"
+    log = f"{step}{raised(OOM)}" if place == "before" else f"{raised(OOM)}{step}"
+    found = cause.find_cause([read(log)])
+    assert (found.family, found.confidence) == ("cuda_oom", "high")

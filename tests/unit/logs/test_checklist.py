@@ -20,7 +20,8 @@ def log(text: str, modified: float = 1000.0, rank: int = 0, world: int = 2) -> c
 
 
 def answers(logs: dict[int, checklist.RankLog], **known: float) -> dict[str, tuple[str, bool | None]]:
-    return {one.question: (one.answer, one.ok) for one in checklist.answers(logs, **known)}  # type: ignore[arg-type]
+    ranks = {rank: checklist.facts_of(log, known.get("begun")) for rank, log in logs.items()}
+    return {one.question: (one.answer, one.ok) for one in checklist.answers(ranks, **known)}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +69,21 @@ def test_the_check_list_of_a_run() -> None:
     assert found["model saved"] == ("rank 0 reports it", True)
 
 
+def test_of_thousands_of_ranks_the_ends_of_each_log_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less of each log, and nothing of it is kept: what is found is the same."""
+    monkeypatch.setattr(checklist, "ALL_BYTES", 1)
+    monkeypatch.setattr(checklist, "ALL_STEPS", 1)
+    steps = "".join(f"step {step} loss 2 ({step} ms)\n" for step in range(4000))
+    for rank in (0, 1):
+        (tmp_path / f"{rank}.log").write_text(BANNER.format(rank, 2) + steps + "Checkpoint 7 was written\n")
+    found = checklist.all_facts({rank: str(tmp_path / f"{rank}.log") for rank in (0, 1, 2)})
+    assert [(facts.banner, facts.host, facts.saved) for facts in found.values()] == [
+        ((0, 2), "n1", True), ((1, 2), "n1", True), (None, None, False)
+    ]  # fmt: skip
+    assert found[1].progress is not None and found[2].progress is None
+    assert (found[1].progress.step, found[1].progress.seconds) == (3999, pytest.approx(3.996))
+
+
 def test_no_step_is_a_matter_of_time() -> None:
     assert answers({0: log("loading")}, begun=900.0, now=960.0)["first step"][1] is None
     assert answers({0: log("loading")}, begun=900.0, now=9960.0)["first step"] == (
@@ -78,7 +94,7 @@ def test_no_step_is_a_matter_of_time() -> None:
 
 
 def stall(logs: dict[int, checklist.RankLog], now: float, begun: float | None = None) -> checklist.Stall | None:
-    return checklist.find_stall(checklist.all_progress(logs, begun), logs, now, 10.0, 60.0)
+    return checklist.find_stall({rank: checklist.facts_of(log, begun) for rank, log in logs.items()}, now, 10.0, 60.0)
 
 
 def test_a_job_stands_still_when_no_rank_makes_a_step() -> None:

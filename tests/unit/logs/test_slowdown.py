@@ -19,18 +19,18 @@ def log(early: float, late: float) -> RankLog:
 
 
 def test_steps_that_take_longer_than_before() -> None:
-    slow = find_slowdown({0: log(0.5, 2.0)})
+    slow = find_slowdown([(0, log(0.5, 2.0))])
     assert slow is not None and (slow.usual, slow.now, slow.ranks) == (0.5, 2.0, ())
     assert slow.sentence == "steps take 2 s, 4.0 times as long as before (0.5 s)"
-    assert find_slowdown({0: log(0.5, 0.9)}) is None
-    assert find_slowdown({0: RankLog("", steps(0.5), 0.0)}) is find_slowdown({}) is None
+    assert find_slowdown([(0, log(0.5, 0.9))]) is None
+    assert find_slowdown([(0, RankLog("", steps(0.5), 0.0))]) is find_slowdown([]) is None
 
 
 def test_a_rank_whose_own_steps_take_longer() -> None:
-    ranks = {rank: log(0.5, 2.0 if rank == 6 else 0.5) for rank in range(8)}
+    ranks = [(rank, log(0.5, 2.0 if rank == 6 else 0.5)) for rank in range(8)]
     slow = find_slowdown(ranks)
     assert slow is not None and slow.ranks == (6,) and slow.sentence == "steps take 0.5 s"
-    assert find_slowdown({0: log(0.5, 0.5), 1: log(0.5, 0.9)}) is None, "too few to compare"
+    assert find_slowdown([(0, log(0.5, 0.5)), (1, log(0.5, 0.9))]) is None, "too few to compare"
 
 
 def test_step_times_are_those_between_time_stamps_where_none_is_stated() -> None:

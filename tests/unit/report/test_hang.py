@@ -47,7 +47,8 @@ def diagnosed(tmp_path: Path, looked_at: float) -> Any:
     testimony.say(cancelled)
     launch = cast(Any, SimpleNamespace(attempt=0))
     scanned = scan.Scan(logs=testimony.logs)
-    diagnose._of_hang(RunDirectory(str(run)), launch, {0: log}, scanned)
+    logs = diagnose._Logs(scanned, {0: checklist.facts_of(log)})
+    diagnose._of_hang(RunDirectory(str(run)), launch, logs)
     return advice.diagnosis_of(cause.find_cause(scanned.logs), scanned, str(run))
 
 
@@ -82,8 +83,9 @@ def test_a_slow_job_says_who_keeps_the_others_waiting(tmp_path: Path, monkeypatc
         return looks
 
     monkeypatch.setattr(diagnose.rank_looks, "ask", ask)
-    run = RunDirectory(str(tmp_path))
-    facts = diagnose._slowness(run, 0, {0: checklist.RankLog(early, late, 0.0)}, 2, {"node02": "memory 99 % full"})
+    run, log = RunDirectory(str(tmp_path)), tmp_path / "rank-0.log"
+    log.write_text(early + late)
+    facts = diagnose._slowness(run, 0, {0: str(log)}, 2, {"node02": "memory 99 % full"})
     slow = cast(Any, facts["slow"])
     assert slow["message"] == (
         "steps take 0.9 s, 9.0 times as long as before (0.1 s); "
@@ -91,6 +93,7 @@ def test_a_slow_job_says_who_keeps_the_others_waiting(tmp_path: Path, monkeypatc
         "the others wait in collectives while it works"
     )
     assert [row["rank"] for row in slow["straggler"]["ranks"]] == [2] and len(asked) == 4
-    assert diagnose._slowness(run, 0, {0: checklist.RankLog(early, early, 0.0)}, 2, {}) == {} and len(asked) == 4
+    log.write_text(early)
+    assert diagnose._slowness(run, 0, {0: str(log)}, 2, {}) == {} and len(asked) == 4
     lines = screen(DiagnosisReport(Diagnosis(HEALTHY), launch=LAUNCH, facts=facts, running=True), "s")
     assert lines[1].startswith("slow      steps take 0.9 s")

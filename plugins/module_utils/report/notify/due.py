@@ -17,9 +17,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import M
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import (
-    RankLog,
+    facts_of,
     find_stall,
-    progress_of,
     read_ends,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
@@ -212,16 +211,17 @@ def _standing(run: RunDirectory, launch: LaunchReport, sender: Sender) -> str:
         return sender.stalled.get(run.path, "")
     folder = os.path.join("logs", str(launch.attempt))
     ranks = sorted((rank, name) for name in run.names(folder) if (rank := rank_of(name)) is not None)
-    logs: dict[int, RankLog] = {
-        rank: read_ends(run.file(os.path.join(folder, name))) for rank, name in (*ranks[:1], *ranks[-1:])
+    logs = {
+        rank: facts_of(read_ends(run.file(os.path.join(folder, name))), launch.started_at)
+        for rank, name in (*ranks[:1], *ranks[-1:])
     }
-    steps = {rank: step for rank, log in logs.items() if (step := progress_of(log, launch.started_at)) is not None}
     now = max([sender.now, *(log.modified for log in logs.values())])
-    stall = find_stall(steps, logs, now, STALL_FACTOR, STALL_SECONDS)
+    stall = find_stall(logs, now, STALL_FACTOR, STALL_SECONDS)
     if stall is not None:
         return stall.sentence
     quiet = now - max([launch.started_at, *(log.modified for log in logs.values())])
-    return f"no line in its log for {duration(quiet)}" if not steps and quiet >= SILENT_SECONDS else ""
+    silent = quiet >= SILENT_SECONDS and not any(log.progress for log in logs.values())
+    return f"no line in its log for {duration(quiet)}" if silent else ""
 
 
 def _facts(launch: LaunchReport) -> dict[str, Any]:
