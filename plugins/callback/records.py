@@ -16,6 +16,7 @@ description:
   - Records the tasks of this collection, and the failures of all tasks.
   - The command C(rankzero) and the Python module of the same name read their results from it.
   - Results appear as Ansible would show them. Those of tasks with C(no_log) are hidden.
+  - If that program is killed, the playbook is interrupted as by Ctrl-C. Jobs on the cluster are not affected.
 requirements:
   - Enable it with C(ANSIBLE_CALLBACKS_ENABLED=rankzero.slurm.records).
 options:
@@ -28,11 +29,17 @@ options:
 
 import json
 import os
+import signal
+import time
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import end_with
+
 COLLECTION = "rankzero.slurm."
+#: How long (seconds) an interrupted playbook may take to end.
+PATIENCE = 10.0
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core ships no types
@@ -42,6 +49,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core ships 
     CALLBACK_TYPE = "notification"
     CALLBACK_NAME = "rankzero.slurm.records"
     CALLBACK_NEEDS_ENABLED = True
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        if self.get_option("path"):
+            end_with(os.getppid(), _interrupt)
 
     def _append(self, outcome: str, result: Any) -> None:
         path = self.get_option("path")
@@ -71,3 +82,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core ships 
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         self._append("unreachable", result)
+
+
+def _interrupt() -> None:
+    """End the playbook as Ctrl-C does. Between two tasks it may miss that."""
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(PATIENCE)
+    os._exit(128 + signal.SIGINT)

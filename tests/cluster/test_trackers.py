@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import LabCluster
-from tests.cluster.launching import JOB_SECONDS, Site, read_json
-from tests.cluster.test_launch_resume import begun
+from tests.cluster.launching import JOB_SECONDS, Site, rank_logs, read_json
 from tests.repository import BIN, ROOT
 
 # The packages are large: 700 MB.
@@ -30,10 +29,12 @@ PACKAGES = ["mlflow", "trackio", "wandb"]
 STEPS = 12
 #: Where an attempt stops and waits: rank 0 is killed at the first step, its neighbour's node dies at the second.
 KILLED, LOST = 4, 8
+#: Bound of waiting for a step, in seconds: the imports of three trackers take long on a busy machine.
+STEP_SECONDS = 2 * JOB_SECONDS
 #: Rank 0 logs each step to all trackers, and saves every third one: the steps after it are repeated. wandb writes in
-#: blocks of 32 kB, so each step has more than that.
+#: blocks of 32 kB, so each step has more than that. trackio sends from a thread, so a save waits until it has.
 PROGRAM = f"""
-import json, os, time
+import glob, json, os, sqlite3, time
 rank, attempt = int(os.environ["RANK"]), int(os.environ["RANKZERO_ATTEMPT"])
 start = int(open("saved").read()) if os.path.exists("saved") else 0
 if rank == 0:
@@ -41,6 +42,9 @@ if rank == 0:
     mlflow.start_run()
     trackio.init(project="gpt", name=os.environ["RANKZERO_TRACKER_RUN"], resume="allow")
     wandb.init()
+def sent(step):
+    paths = glob.glob(os.environ["TRACKIO_DIR"] + "/*.db")
+    return paths and (step,) in sqlite3.connect(paths[0]).execute("select max(step) from metrics").fetchall()
 print("resumed at step", start, "pid", os.getpid(), flush=True)
 for step in range(start, {STEPS}):
     if rank == 0:
@@ -49,7 +53,8 @@ for step in range(start, {STEPS}):
         trackio.log({{"loss": loss}}, step=step)
         wandb.log({{"loss": loss, "text": "x" * 40000}}, step=step)
         if step % 3 == 0:
-            time.sleep(1)
+            while not sent(step):
+                time.sleep(0.1)
             open("saved.tmp", "w").write(str(step))
             os.replace("saved.tmp", "saved")
     print("step", step, flush=True)
@@ -79,8 +84,6 @@ class Servers:
         shown = lab.head(["scontrol", "show", "config"]).stdout
         host = next(line.partition("=")[2] for line in shown.splitlines() if line.startswith("SlurmctldHost"))
         self.host = host.strip().partition("(")[0]
-        # This machine's proxy, if it has one, does not know the lab.
-        self.direct = {"no_proxy": self.host, "NO_PROXY": self.host}
         self.pids: list[str] = []
 
     def start(self, port: int, *words: str) -> str:
@@ -119,6 +122,13 @@ def mlflow_server(servers: Servers) -> str:
     return servers.start(port, "-m", "mlflow", "server", *words, f"--artifacts-destination={servers.inside}/artifacts")
 
 
+def both_say(site: Site, run: Path, attempt: int, text: str) -> None:
+    """Wait until both ranks of an attempt have said something."""
+    site.lab.wait_until(
+        lambda: sum(text in log for log in rank_logs(run, attempt).values()) == 2, STEP_SECONDS, f"{attempt}: {text}"
+    )
+
+
 def launched(site: Site, servers: Servers, mlflow: str, wandb: str) -> Mapping[str, Any]:
     """The launch to its end, through a killed rank, a requeue and a lost node."""
     trackers = {
@@ -135,13 +145,13 @@ def launched(site: Site, servers: Servers, mlflow: str, wandb: str) -> Mapping[s
     )
     launch = site.launch(job)
     run, job_id = site.run_dir(launch), launch["job_id"]
-    begun(site, launch, 0, f"step {KILLED}", ranks=2)
+    both_say(site, run, 0, f"step {KILLED}")
     log = next(run.glob("logs/0/rank-0000.log")).read_text()
     pid, first = log.split("pid ")[1].split()[0], read_json(run / "started.json")["nodes"][0]
     site.lab.node(first, ["kill", "-KILL", pid])
     assert site.ended(job_id) == "FAILED"
     site.lab.head(["scontrol", "requeue", job_id])
-    begun(site, launch, 1, f"step {LOST}", ranks=2)
+    both_say(site, run, 1, f"step {LOST}")
     lost = read_json(run / "started.json")["nodes"][1]
     site.lab.faults.power_off(lost)
     try:
@@ -174,7 +184,7 @@ for run in ask("runs/search", {"experiment_ids": experiments}).get("runs", []):
     found[number] = [run["info"]["run_name"], sorted({int(value.get("step", 0)) for value in values}), tags]
 print(json.dumps(found))
 """
-    done = servers.lab.head(["python3", "-c", program, address], timeout=300, env=servers.direct)
+    done = servers.lab.head(["python3", "-c", program, address], timeout=300)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -211,7 +221,7 @@ def test_a_launch_is_one_run_with_all_steps_in_each_tracker(site: Site, servers:
     key.write_text("a" * 40)
     given = {"launches": [launch["run_dir"]], "api_key_file": f"{servers.inside}/key"}
     for changed in (True, False):
-        played = site.play(None, playbook="rankzero.slurm.sync", env=servers.direct, **given)
+        played = site.play(None, playbook="rankzero.slurm.sync", **given)
         assert played.rc == 0, played.output
         (synced,) = played.results("rankzero.slurm.tracker_sync")
         assert synced["changed"] is changed and len(synced["folders"]) == 3, synced

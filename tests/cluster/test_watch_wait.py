@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
-from tests.cluster.watching import Bench, bench
+import os
+import signal
+from pathlib import Path
+
+from tests.cluster.watching import SECONDS, Bench, bench
 
 __all__ = ["bench"]
 
@@ -139,6 +143,29 @@ def test_ctrl_c_leaves_the_job_and_a_second_run_attaches(bench: Bench) -> None:
     assert bench.state(run) == "RUNNING"
     (run.here / "go").touch()
     assert bench.task("job_wait", run_dir=run.path)["success"]
+
+
+def test_a_wait_ends_with_its_killed_playbook(bench: Bench) -> None:
+    run = bench.submit("until [ -e $RUN/go ]; do sleep 0.1; done; success")
+    task = bench.start("job_wait", run_dir=run.path, poll_max=600)
+    task.says("started on 1 node")
+    playbook = task.process.pid
+    workers = Path(f"/proc/{playbook}/task/{playbook}/children").read_text().split()
+    assert workers
+    os.kill(playbook, signal.SIGKILL)
+    bench.lab.wait_until(lambda: not any(map(running, workers)), SECONDS, f"{workers} end with {playbook}")
+    look = ["pgrep", "--full", run.path]
+    bench.lab.wait_until(lambda: bench.lab.head(look, check=False).stdout == "", SECONDS, "the look on the host ends")
+    assert bench.state(run) == "RUNNING"
+    (run.here / "go").touch()
+
+
+def running(pid: str) -> bool:
+    """Whether a process lives. One that nobody waits for may stay as a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_slurmctld_that_goes_away_while_waiting(bench: Bench) -> None:

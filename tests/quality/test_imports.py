@@ -335,6 +335,7 @@ OPENS_ITSELF = {
     "report/notify/deliver.py _names": "names only",
     "report/notify/deliver.py _write": "new files of claims, which follow no link",
     "report/notify/deliver.py address_in_file": "a file that the user names, with its owner and mode",
+    "logs/metric_files.py metric_files": "names only, in a folder that is no link",
     "prune/inventory.py last_use": "times only",
     "prune/inventory.py caches": "names and owners only",
     "prune/inventory.py newest": "times only",

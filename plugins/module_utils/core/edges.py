@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Types for untyped data at the boundaries of the library: Ansible's options and results, and JSON.
+"""The boundaries of the library: types for untyped data (Ansible's options and results, JSON), and who reads a result.
 
 Only functions at such a boundary use these types. Data that passes between rooms has known fields.
 """
@@ -9,6 +9,8 @@ Only functions at such a boundary use these types. Data that passes between room
 from __future__ import annotations
 
 import json
+import select
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -49,3 +51,19 @@ def made_of(kind: Callable[..., T], request: JsonObject) -> T:
         return kind(**request)
     except (TypeError, ValueError) as error:
         raise RankzeroError(f"x_request: is not what the action plugin of this module sends ({error}).") from error
+
+
+def nobody_reads(descriptor: int | None = None) -> bool:
+    """Whether the other end of an output is closed: a pipe, or the socket of an SSH server. By default, that of stdout.
+
+    Nothing tells a process that the connection is gone over which it was started: what waits long asks this, and ends.
+    A file or a terminal is always read.
+    """
+    try:
+        look = select.poll()
+        # These two are reported whatever is asked for.
+        look.register(sys.stdout.fileno() if descriptor is None else descriptor, 0)
+        return any(events & (select.POLLERR | select.POLLHUP) for _number, events in look.poll(0))
+    except (OSError, ValueError, AttributeError):
+        # No output, or a system without poll(2).
+        return False

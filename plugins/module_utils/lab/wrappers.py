@@ -85,7 +85,9 @@ def _enter(lab: Lab, host: Host, where: str) -> str:
     if where == "head" and lab.internet:
         url = f"http://127.0.0.1:{PROXY_PORT}"
         proxy = " ".join(f"{name}={url}" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"))
-        proxy += " no_proxy=localhost,127.0.0.1 NO_PROXY=localhost,127.0.0.1 "
+        # The proxy is outside, where nobody knows the hosts of the lab.
+        direct = ",".join(("localhost", "127.0.0.1", "head", *lab.node_names))
+        proxy += f" no_proxy={direct} NO_PROXY={direct} "
     return (
         f"where={where}\n"
         f"record={shlex.quote(host.socket_directory)}/$where.pid\n"

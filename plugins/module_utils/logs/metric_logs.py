@@ -10,12 +10,9 @@ attempt.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -39,8 +36,6 @@ MOST_METRICS, NAME_CHARACTERS = 40, 80
 CLOCK_SLACK = 120.0
 # Time zones differ by a multiple of the first number, and at most by the second one (seconds).
 ZONE, MOST_ZONES = 1800.0, 26 * 3600.0
-_JSON_STEPS, _JSON_TIMES = ("step", "global_step", "iteration", "_step"), ("_timestamp", "timestamp", "time")
-_JSON_POSITIONS = frozenset((*_JSON_STEPS, *_JSON_TIMES, "x_runtime"))
 
 
 @dataclass(frozen=True)
@@ -200,58 +195,3 @@ def spread_times(series: Series, span: Span) -> bool:
     for index, point in enumerate(series.points, 1):
         point.time = span.began + length * index / count
     return True
-
-
-def read_json_lines(into: MetricSet, root: Beneath, name: str, attempt: int, most: int = MOST_OF_A_LOG) -> None:
-    """Add the numbers of a file whose lines are JSON objects, with a step in each."""
-    for number, (line, _follows) in enumerate(parts(root, name, most), 1):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if not isinstance(row, dict):
-            continue
-        step = next((row[key] for key in _JSON_STEPS if key in row), number)
-        if isinstance(step, bool) or not isinstance(step, (int, float)) or not math.isfinite(step):
-            continue
-        stamp = next((row[key] for key in _JSON_TIMES if key in row), None)
-        usable = isinstance(stamp, (int, float)) and not isinstance(stamp, bool) and 1e9 < stamp < 1e11
-        for key, value in row.items():
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and key not in _JSON_POSITIONS:
-                into.add(str(key), int(step), float(stamp) if usable and stamp else None, float(value), attempt)
-
-
-_JSON_POSITIONS = frozenset(
-    ("step", "global_step", "iteration", "_step", "_timestamp", "timestamp", "time", "x_runtime")
-)
-
-
-# The reader of TensorBoard is no part of the standard library: a process of its own tries to import it.
-_READER = """
-import json, sys
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-events = EventAccumulator(sys.argv[1], size_guidance={"scalars": 1000})
-events.Reload()
-for tag in events.Tags()["scalars"][:40]:
-    for event in events.Scalars(tag):
-        print(json.dumps([str(tag), event.step, event.wall_time, event.value]))
-"""
-READER_SECONDS = 120
-
-
-def read_event_files(into: MetricSet, folder: str, attempt: int, python: str = sys.executable) -> str:
-    """Add the scalars of TensorBoard's event files, where `python` has its reader. Returns a note for people, or ""."""
-    try:
-        done = subprocess.run(
-            [python, "-c", _READER, folder], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=READER_SECONDS, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{folder}: its TensorBoard event files were not read: {error}"
-    if done.returncode != 0:
-        why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        return f"{folder}: its TensorBoard event files were not read: {why}"
-    for line in done.stdout.splitlines():
-        tag, step, time, value = json.loads(line)
-        into.add(tag, int(step), float(time), float(value), attempt)
-    return ""

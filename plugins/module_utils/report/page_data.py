@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import collect
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.heat_maps import read_heat_maps
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_files import (
+    metric_files,
+    read_event_files,
+    read_json_lines,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import (
     MOST_BYTES,
     MOST_OF_A_RANK,
@@ -24,25 +27,22 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs im
     MetricSet,
     RankSteps,
     Span,
-    read_event_files,
-    read_json_lines,
     read_metrics,
     read_rank,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.marks import marks, preparations
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.timeline import timeline
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import ledger_of
 
-# Limits: attempts, ranks in a chart, lines of a table, characters of a value, files with metrics, and their folders.
-MOST_ATTEMPTS, MOST_RANKS, MOST_LINES, MOST_CHARACTERS, MOST_FILES, MOST_VALUES = 32, 4096, 200, 600, 16, 400
+# Limits: attempts, ranks in a chart, lines of a table, characters of a value, values.
+MOST_ATTEMPTS, MOST_RANKS, MOST_LINES, MOST_CHARACTERS, MOST_VALUES = 32, 4096, 200, 600, 400
 MOST_TRACKERS = 8
 DIAGNOSIS = "diagnosis.json"
-# Names of JSON-lines files with metrics contain one of these.
-_METRIC_FILES = ("metric", "train", "log", "scalar", "history")
 
 
 @dataclass
@@ -79,15 +79,18 @@ def page_data(run: RunDirectory, launch: LaunchReport, slurm: Slurm | None = Non
     }  # fmt: skip
     if slurm is None:
         return summary
+    rows = launch.attempts[-MOST_ATTEMPTS:]
     ledger = ledger_of(run, launch, time.time(), slurm)
-    phases = timeline(launch, ledger)
+    numbers = [span.attempt for span in spans]
+    phases = timeline(launch, ledger, {number: preparations(run, number) for number in numbers})
     began, ended = phases[0].began if phases else 0.0, phases[-1].ended if phases else 0.0
-    samples = read_heat_maps(Beneath(run.file("monitor")), [span.attempt for span in spans], began, ended)
+    samples = read_heat_maps(Beneath(run.file("monitor")), numbers, began, ended)
     summary.update(
-        attempts=[_attempt(attempt) for attempt in launch.attempts[-MOST_ATTEMPTS:]],
+        attempts=[_attempt(attempt) for attempt in rows],
         ranks=[_rank(rank) for rank in metrics.ranks],
         ranks_attempt=metrics.attempt,
         timeline=[phase.as_dict() for phase in phases],
+        marks=[mark.as_dict() for mark in marks(ledger.attempts, {row.attempt: row.nodes or () for row in rows})],
         heat_maps=samples.as_list(),
         preflight=_preflight(run, launch.attempt, clean),
         variables=_variables(manifest, clean),
@@ -127,15 +130,10 @@ def _metrics(run: RunDirectory, spans: Sequence[Span], *, full: bool) -> Metrics
 def _files(run: RunDirectory, metrics: Metrics, attempt: int) -> None:
     """Add the metrics of JSON-lines and TensorBoard's files in the working directory of the ranks."""
     root = run.file("work")
-    try:
-        names = [name for name, _size in collect(root)[0]]
-    except (OSError, RankzeroError):
-        return
-    lines = [name for name in names if name.endswith(".jsonl") and any(word in name.lower() for word in _METRIC_FILES)]
-    for name in lines[:MOST_FILES]:
+    lines, folders = metric_files(root)
+    for name in lines:
         read_json_lines(metrics.collected, Beneath(root), name, attempt)
-    folders = sorted({os.path.dirname(name) for name in names if "tfevents" in os.path.basename(name)})
-    for folder in folders[:MOST_FILES]:
+    for folder in folders:
         note = read_event_files(metrics.collected, os.path.join(root, folder), attempt)
         if note:
             metrics.notes.append(note)

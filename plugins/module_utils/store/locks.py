@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import nobody_reads
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import folders_as_above, lives, place, trouble
@@ -45,13 +46,16 @@ def hold(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[None]:
-    """Hold the lock `path` inside. Raises Busy after `wait` seconds, RankzeroError if it cannot be written."""
+    """Hold the lock `path` inside. Raises Busy after `wait` seconds, or once nobody reads the output of this process.
+
+    Raises RankzeroError if it cannot be written.
+    """
     own = _own_file(path)
     until = clock() + wait
     try:
         while not _link(own, path):
             _break_stale(path)
-            if clock() >= until:
+            if clock() >= until or nobody_reads():
                 raise Busy(
                     f"{path} is held by {_owner(_read(path))}. Wait for its end and try again; if that process is "
                     "gone for good, remove the file."

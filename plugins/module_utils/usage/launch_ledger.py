@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_files import step_times
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import Span
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import STALL_FACTOR, STALL_SECONDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -58,7 +59,7 @@ def ledger_with(
     known = [allocation for job_id in job_ids(launch) for allocation in (rows or {}).get(job_id, ())]
     return ledger(
         _ended(known or launch.allocations, (launch.finished_at if launch.completed else None) or now),
-        with_steps(run.file("logs"), attempt_spans(run, launch, now), reading.most),
+        with_steps(run.file("logs"), attempt_spans(run, launch, now), reading.most, run.file("work")),
         limits=reading.limits,
         submitted=submitted(launch.journal),
         accounted=bool(known),
@@ -88,16 +89,23 @@ def submitted(journal: Sequence[Mapping[str, object]]) -> float | None:
     return min((float(moment) for moment in times if isinstance(moment, (int, float))), default=None)
 
 
-def with_steps(logs_dir: str, spans: Sequence[AttemptSpan], most: int) -> list[AttemptTimes]:
-    """The attempts with their steps, which are read for the newest MOST_ATTEMPTS of them, `most` bytes in all."""
+def with_steps(logs_dir: str, spans: Sequence[AttemptSpan], most: int, work: str | None = None) -> list[AttemptTimes]:
+    """The attempts with their steps, which are read for the newest MOST_ATTEMPTS of them, `most` bytes in all.
+
+    `work`: where the program may have written metrics, for attempts whose logs do not tell the times of steps.
+    """
     resumed: int | None = None
     result: list[AttemptTimes] = []
+    rows: list[tuple[int, float, bool]] | None = None
     for span in reversed(spans):
         attempt = AttemptTimes(**vars(span), resumed=resumed)
         if len(result) < MOST_ATTEMPTS:
             root = Beneath(os.path.join(logs_dir, str(span.attempt)))
             about = Span(span.attempt, span.began, span.ended)
             steps = read_step_times(root, about, most // min(len(spans), MOST_ATTEMPTS))
+            if not steps.steps and work is not None:
+                rows = step_times(work, most) if rows is None else rows
+                steps = replace(steps, steps=[row for row in rows if span.began <= row[1] <= span.ended])
             attempt = replace(attempt, times=steps)
             resumed = steps.steps[0][0] if steps.steps else resumed
         result.append(attempt)

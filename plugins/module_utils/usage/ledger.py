@@ -51,7 +51,7 @@ class Ledger:
 
     `parts`: node-seconds by part (PARTS), None for a part that is not known; then its time is in another part, or
     under "not known". `queue`: seconds in the queue, with no nodes. `accounted`: the allocations are those of Slurm's
-    accounting. `segments`: the time of each allocation, divided.
+    accounting. `segments`: the time of each allocation, divided. `attempts`: what they were divided by.
     """
 
     node_seconds: float
@@ -64,6 +64,7 @@ class Ledger:
     accounted: bool = False
     allocations: Sequence[Allocation] = ()
     segments: Sequence[Segment] = field(default=(), repr=False)
+    attempts: Sequence[AttemptTimes] = field(default=(), repr=False)
 
     def share(self, part: str) -> float | None:
         """A part's share of the whole; None if it is not known."""
@@ -143,6 +144,7 @@ def ledger(
         accounted=accounted,
         allocations=allocations,
         segments=segments,
+        attempts=attempts,
     )
 
 

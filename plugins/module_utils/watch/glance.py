@@ -24,6 +24,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import nobody_reads
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object, of_run, text
@@ -65,12 +66,15 @@ def main(request: Mapping[str, Any], checker: Any, out: IO[bytes]) -> None:
 
 
 def _await_change(targets: Sequence[Mapping[str, Any]], seconds: float) -> float:
-    """Wait until a target has another state than the last look found, at most `seconds`. Returns how long it took."""
+    """Wait until a target has another state than the last look found, at most `seconds`. Returns how long it took.
+
+    Less if nobody reads the output any more.
+    """
     began = time.monotonic()
     while True:
         left = began + seconds - time.monotonic()
         changed = (state_of(target["run_dir"], target["artifact"]) != target["state"] for target in targets)
-        if left <= 0 or any(changed):
+        if left <= 0 or any(changed) or nobody_reads():
             return time.monotonic() - began
         time.sleep(min(PAUSE, left))
 

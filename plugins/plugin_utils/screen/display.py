@@ -9,7 +9,11 @@ A repository test checks that no other file uses Ansible's display, and that eve
 from __future__ import annotations
 
 import functools
+import multiprocessing
+import os
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +35,8 @@ if sys.stdout is not None and hasattr(sys.stdout, "reconfigure"):
 
 # Comes before each further line of a message, so that it is not mistaken for a line of ours, which begin with a host.
 _FURTHER = "\n    "
+# How often (seconds) a process looks for its parent.
+_LOOK_SECONDS = 1.0
 # Ansible's colours -> states of rows.
 STATES = {"green": GOOD, "yellow": WARNING, "red": BAD}
 
@@ -75,7 +81,10 @@ display = Screen(Display())
 
 
 class Action(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
-    """Base of our actions. Makes all text of a result printable, because Ansible and the playbooks print it."""
+    """Base of our actions. Makes all text of a result printable, because Ansible and the playbooks print it.
+
+    An action ends with the playbook, also if that is killed: otherwise a wait would go on for nobody.
+    """
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -86,6 +95,26 @@ class Action(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
 def _printing(run: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     @functools.wraps(run)
     def wrapped(*arguments: Any, **options: Any) -> dict[str, Any]:
+        _end_with_playbook()
         return printable_result(run(*arguments, **options))
 
     return wrapped
+
+
+@functools.cache
+def _end_with_playbook() -> None:
+    """End this worker if ansible-playbook, which has forked it, is killed."""
+    playbook = multiprocessing.parent_process()
+    if playbook is not None and playbook.pid is not None:
+        end_with(playbook.pid, lambda: os._exit(1))
+
+
+def end_with(parent: int, end: Callable[[], object]) -> None:
+    """Call `end`, in a thread, once the process `parent` is no longer the parent of this one. Nothing else tells it."""
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_SECONDS)
+        end()
+
+    threading.Thread(target=look, daemon=True).start()

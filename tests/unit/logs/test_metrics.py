@@ -5,19 +5,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import metric_logs
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_files import (
+    read_event_files,
+    read_json_lines,
+    step_times,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import (
     MetricSet,
     Span,
-    read_event_files,
-    read_json_lines,
     read_metrics,
     read_rank,
 )
@@ -134,6 +141,44 @@ def test_of_a_large_log_evenly_spaced_parts_are_read(tmp_path: Path, monkeypatch
     assert max(gaps) < 50_000 / 10
 
 
+class Counting(Beneath):
+    """Counts the bytes that are read."""
+
+    taken = 0
+
+    @contextlib.contextmanager
+    def stream(self, name: str) -> Iterator[Any]:
+        with super().stream(name) as stream:
+            yield SimpleNamespace(
+                fileno=stream.fileno, seek=stream.seek, read=self.counted(stream.read),
+                readline=self.counted(stream.readline),
+            )  # fmt: skip
+
+    def counted(self, read: Callable[[int], bytes]) -> Callable[[int], bytes]:
+        def reading(size: int) -> bytes:
+            content = read(size)
+            self.taken += len(content)
+            return content
+
+        return reading
+
+
+def test_of_many_steps_no_more_is_read_and_kept_than_the_limits_say(tmp_path: Path) -> None:
+    steps, most = 200_000, 8 * metric_logs.PART
+    lines = (f"iteration {step}/ {steps} | lm loss: {1 / step:.6E} | grad norm: 1.0\n" for step in range(1, steps + 1))
+    (tmp_path / "rank-0000.log").write_text("".join(lines))
+    assert (tmp_path / "rank-0000.log").stat().st_size > 4 * most
+    found, logs = MetricSet(), Counting(str(tmp_path))
+    read_metrics(found, logs, "rank-0000.log", Span(0, 1e9, 1e9 + steps), most)
+    assert most / 2 < logs.taken <= most
+    loss = found.series["loss"].as_dict()
+    assert POINTS <= len(loss["values"]) <= 2 * POINTS
+    assert loss["steps"][0] < 0.01 * steps and loss["steps"][-1] > 0.99 * steps
+    logs.taken = 0
+    rank = read_rank(logs, "rank-0000.log", 0, most)
+    assert logs.taken <= most and (rank.first, rank.last) == (1, steps)
+
+
 def test_the_throughput_that_a_rank_prints_is_its_own(tmp_path: Path) -> None:
     lines = [f"step {step}/60 loss 2.6 tokens/s {1000 + step}\n" for step in range(50)]
     (tmp_path / "rank-0003.log").write_text("".join(lines))
@@ -160,6 +205,9 @@ def test_lines_that_are_json_objects(tmp_path: Path) -> None:
         "torn {",
         '{"step": 2, "loss": NaN}',
         "[1]",
+        '{"step": "three", "loss": 1}',
+        f'{{"step": 4, "loss": 1{"0" * 400}}}',
+        f'{{"step": 1{"0" * 400}, "loss": 1}}',
     ]
     (tmp_path / "metrics.jsonl").write_text("\n".join(rows))
     found = MetricSet()
@@ -167,6 +215,8 @@ def test_lines_that_are_json_objects(tmp_path: Path) -> None:
     assert list(found.series) == ["loss"]
     assert found.series["loss"].as_dict()["values"] == [2.5, None]
     assert found.series["loss"].points[0].time == 1700000000
+    # Only lines with a step and a time tell when a step was made.
+    assert step_times(str(tmp_path), 1 << 20) == [(1, 1700000000.0, True)]
 
 
 def test_event_files_are_read_by_the_installed_reader_or_not_at_all(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,15 @@ def make_launch(
     (run / "preflight" / "0" / "table").write_text(
         "node    gpus  network  disk\n" + "".join(f"{n}  8     ok       ok\n" for n in nodes)
     )
+    # The first attempt checks its nodes, and copies the code to one of them meanwhile.
+    stage = run / "preflight" / "0" / "stage"
+    stage.mkdir()
+    times = {"stage/plan": 8, "stage/code.node01.done": 12, "srun.errors": 5, "table": 15}
+    for name, seconds in times.items():
+        with open(run / "preflight" / "0" / name, "a", encoding="utf-8"):
+            pass
+        os.utime(run / "preflight" / "0" / name, (BEGAN + seconds, BEGAN + seconds))
+    os.utime(run / "started.before-attempt-1.json", (BEGAN, BEGAN))
     write_attempt(run, 0, ranks, range(half), BEGAN + 30)
     write_attempt(run, 1, ranks, range(max(0, half - 50), steps), middle + 20)
     return run

@@ -70,7 +70,13 @@ def test_the_page_of_a_launch(root: Path) -> None:
     assert loss["count"] == 350 and loss["attempts"] == [0] * 200 + [1] * 150 and loss["steps"][200] == 150
     assert {"learning rate", "grad norm", "step_seconds"} <= set(launch["metrics"])
     kinds = [phase["kind"] for phase in launch["timeline"]]
-    assert kinds == ["queued", "start-up", "training", "lost", "waits", "start-up", "training", "after the last step"]
+    assert kinds == [
+        "queued", "set-up", "preflight", "staging", "preflight", "start-up", "training", "lost", "waits", "start-up",
+        "training", "after the last step",
+    ]  # fmt: skip
+    assert [(mark["kind"], mark["attempt"]) for mark in launch["marks"]] == [
+        ("first step", 0), ("requeue", 1), ("first step", 1),
+    ]  # fmt: skip
     assert all(phase["ended"] >= phase["began"] for phase in launch["timeline"])
     held = sum((phase["ended"] - phase["began"]) * phase["node_count"] for phase in launch["timeline"])
     assert launch["ledger"]["node_seconds"] == pytest.approx(held, abs=0.1)

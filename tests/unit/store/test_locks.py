@@ -129,3 +129,19 @@ def test_a_lock_that_is_a_pipe_or_a_link_is_not_waited_for(tmp_path: Path) -> No
         with hold(str(tmp_path / name), 5):
             pass
     assert sorted(os.listdir(tmp_path)) == ["target"]
+
+
+def test_a_process_whose_caller_is_gone_waits_no_longer(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    waits = HOLD.replace(", 0)", ", 600)")
+    with hold(str(path), 0):
+        waiting = subprocess.Popen(
+            [sys.executable, "-c", waits, path], env=WITH_OURS, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        while len(os.listdir(tmp_path)) < 3:
+            assert waiting.poll() is None
+            time.sleep(0.05)
+        assert waiting.stdout
+        waiting.stdout.close()
+        assert waiting.wait(60) == 1
+        assert len(os.listdir(tmp_path)) == 2

@@ -13,7 +13,9 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import Span
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Allocation
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_spans import AttemptSpan
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import PARTS, AttemptTimes, Limits
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import with_steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import Ledger, ledger
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import StepTimes, read_step_times
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.tables import csv_text
@@ -184,3 +186,24 @@ def test_steps_and_checkpoints_are_read_from_the_first_rank_that_logs_them(tmp_p
     (tmp_path / "rank-0002.log").write_text("".join(lines))
     assert read_step_times(Beneath(str(tmp_path)), Span(0, BEGAN, BEGAN + 100)) == times
     assert read_step_times(Beneath(str(tmp_path / "none")), Span(0, BEGAN, None)) == StepTimes()
+
+
+def test_a_program_whose_logs_have_no_times_may_tell_them_in_its_metrics(tmp_path: Path) -> None:
+    """Two attempts write into one file; the second one repeats two steps."""
+    logs, work = tmp_path / "logs", tmp_path / "work"
+    spans = [
+        AttemptSpan(0, BEGAN, BEGAN + 100, nodes=1, ranks=BEGAN + 5, followed=True),
+        AttemptSpan(1, BEGAN + 200, BEGAN + 300, nodes=1, ranks=BEGAN + 205),
+    ]
+    for attempt in (0, 1):
+        (logs / str(attempt)).mkdir(parents=True)
+        (logs / str(attempt) / "rank-0000.log").write_text("step 1 loss 2\n")
+    work.mkdir()
+    times = [(1, 10), (2, 20), (3, 30), (2, 210), (3, 220), (4, 230)]
+    rows = [f'{{"step": {step}, "loss": 1, "_timestamp": {BEGAN + at}}}\n' for step, at in times]
+    (work / "metrics.jsonl").write_text("".join(rows))
+    assert not any(attempt.times.steps for attempt in with_steps(str(logs), spans, 1 << 20))
+    attempts = with_steps(str(logs), spans, 1 << 20, str(work))
+    assert [attempt.times.steps[0][0] for attempt in attempts] == [1, 2] and attempts[0].resumed == 2
+    parts = made(*attempts).parts
+    assert (parts["start-up"], parts["lost"]) == (5 + 5, 100 - 20 + 10) and parts["not known"] == 0

@@ -361,3 +361,12 @@ def test_a_look_that_waits_opens_one_folder_at_a_time_and_no_file(
     (run_dir / "work").mkdir()
     (run_dir / "work" / "out").write_text("1")
     assert glance_module._await_change([target], 5.0) == 0.0
+
+
+def test_a_look_ends_when_nobody_reads_it_any_more(run_dir: Path) -> None:
+    state = glance_module.state_of(str(run_dir), "")
+    script = script_of([Target(str(run_dir), "7", state=state)], ask_queue=False, hold=600.0)
+    waiting = subprocess.Popen(["/bin/sh", "-c", script], env={"PATH": os.environ["PATH"]}, stdout=subprocess.PIPE)
+    assert waiting.stdout
+    waiting.stdout.close()
+    assert waiting.wait(60) != 0

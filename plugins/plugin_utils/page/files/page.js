@@ -145,20 +145,43 @@
     ]));
   };
 
-  const KINDS = { queued: 7, waits: 7, "set-up": 6, "start-up": 4, training: 2, runs: 0, lost: 1, stalled: 5, "after the last step": 3 };
+  const KINDS = {
+    queued: 7, preflight: 4, staging: 1, "set-up": 6, "start-up": 4, training: 2, checkpoints: 0, lost: 1, stalled: 5, runs: 0,
+    "after the last step": 3, "after the artifact": 3, waits: 7,
+  };
+  // A row for each kind of phase, and one for each kind of mark, over the same time.
   const timeline = (box) => {
-    const phases = data.launches[0].timeline;
+    const { timeline: phases, marks } = data.launches[0];
     const began = phases[0].began, length = Math.max(1e-6, phases[phases.length - 1].ended - began);
     const grid = make("div", "bars");
-    phases.forEach((phase) => {
-      const name = phase.kind + (phase.attempt == null ? "" : `, attempt ${phase.attempt + 1}`);
-      const track = make("div", "track"), bar = make("i");
-      bar.style.left = `${(100 * (phase.began - began)) / length}%`;
-      bar.style.width = `${(100 * (phase.ended - phase.began)) / length}%`;
-      bar.style.background = `var(--c${KINDS[phase.kind] ?? 0})`;
-      track.title = `${name}: ${seconds(phase.ended - phase.began)}`;
-      track.append(bar);
-      grid.append(make("span", "", name), track, make("span", "soft last", seconds(phase.ended - phase.began)));
+    const share = (time) => `${(100 * time) / length}%`;
+    const row = (kind, parts, last, fill) => {
+      const track = make("div", "track");
+      parts.forEach((part) => {
+        const bar = make("i");
+        bar.title = kind + (part.attempt == null ? "" : `, attempt ${part.attempt + 1}`);
+        fill(bar, part);
+        track.append(bar);
+      });
+      grid.append(make("span", "", kind), track, make("span", "soft last", last));
+    };
+    Object.keys(KINDS).forEach((kind) => {
+      const parts = phases.filter((phase) => phase.kind === kind);
+      const total = parts.reduce((sum, phase) => sum + phase.ended - phase.began, 0);
+      if (parts.length) row(kind, parts, seconds(total) + (parts.length > 1 ? ` in ${parts.length}` : ""), (bar, phase) => {
+        bar.style.left = share(phase.began - began);
+        bar.style.width = share(phase.ended - phase.began);
+        bar.style.background = `var(--c${KINDS[kind]})`;
+        bar.title += `: ${seconds(phase.ended - phase.began)}`;
+      });
+    });
+    [...new Set(marks.map((mark) => mark.kind))].forEach((kind) => {
+      const parts = marks.filter((mark) => mark.kind === kind);
+      row(kind, parts, parts.length > 1 ? `${parts.length} times` : seconds(parts[0].at - began), (bar, mark) => {
+        bar.className = "mark";
+        bar.style.left = share(mark.at - began);
+        bar.title += `: after ${seconds(mark.at - began)}${mark.text ? `, ${mark.text}` : ""}`;
+      });
     });
     box.append(grid);
   };
