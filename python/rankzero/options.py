@@ -93,7 +93,9 @@ def _job(parser: Parser) -> None:
     parser.add_argument(
         "-s", "--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of the job spec"
     )
-    parser.add_argument("arguments", nargs="*", metavar="-- ARGUMENT", help="further arguments of the program")
+    parser.add_argument(
+        "arguments", nargs="*", default=[], metavar="-- ARGUMENT", help="further arguments of the program"
+    )
     short = parser.add_argument_group(SHORT)
     for name, (key, switch) in SHORT_NAMES.items():
         if name != "nodes":

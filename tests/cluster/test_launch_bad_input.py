@@ -108,7 +108,7 @@ CASES = {
     ),
     "no-job": Case(("job: is required", "-e job=jobs/train.yml"), variables={"launch_job": ""}),
     "missing-job-file": Case(("job: there is no file", "jobs/nope.yml"), variables={"launch_job": "jobs/nope.yml"}),
-    "job-is-a-folder": Case(("job: ", "code", "cannot be read", "Is a directory"), variables={"launch_job": "code"}),
+    "job-is-a-folder": Case(("job: ", "code", "is a folder", "name one job file"), variables={"launch_job": "code"}),
     "not-yaml": Case(("job: not-yaml.yml:3 is not a job file",), file="name: x\ncommand: [a\n"),
     "key-twice": Case(("key-twice.yml:3", "'name' appears twice"), file="name: x\ncommand: [a]\nname: y\n"),
     "a-list": Case(("job: a-list.yml must hold a map",), file="- name\n- command\n"),

@@ -118,6 +118,25 @@ def test_localhost_is_never_taken_silently(tmp_path: Path) -> None:
     assert "runs on localhost" in said and done.returncode == 2
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (None, "there is no file or folder"),
+        ("all: {}", "Ansible has read no host in"),
+        ("slurm_login:\n  hosts", "no host"),
+    ],
+)
+def test_an_inventory_without_hosts_is_refused(tmp_path: Path, text: str | None, told: str) -> None:
+    """Ansible warns, and plays on localhost: nobody who gives an inventory means that."""
+    (tmp_path / "hosts.yml").write_text(text or "slurm_login: {hosts: {alpha: {}}}")
+    name = "hosts.yml" if text else "hots.yml"
+    command = [str(BIN / "ansible-playbook"), "-i", name, "rankzero.slurm.status"]
+    code, output = warm_playbooks.run(command, tmp_path, dict(os.environ))
+    said = " ".join(output.split())
+    assert code == 2 and told in said and name in said, output
+    assert bool(text) or "did you mean hosts.yml?" in said
+
+
 @pytest.mark.parametrize("playbook", ["train", "status"])
 def test_a_cluster_that_the_inventory_does_not_know_is_refused(tmp_path: Path, playbook: str) -> None:
     """Ansible alone says that no host matches, and ends with 0: nobody would notice that nothing was launched."""

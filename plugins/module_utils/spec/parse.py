@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -76,9 +76,7 @@ def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
             continue
         path = names.get(name) or old_short_names().get(name, name)
         if path not in paths:
-            allowed = sorted(names)
-            known = sorted(path for path in paths if "." in path) if "." in name else allowed
-            problems.append(f"override {name}: unknown{t.suggestion(name, known)}; short names: {', '.join(allowed)}")
+            problems.append(f"override {name}: {_unknown(name, paths, sorted(names))}")
             continue
         if name in names and path in lists and isinstance(value, str):
             # `-e exclude=node07` on a command line.
@@ -89,6 +87,23 @@ def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
             target = target.setdefault(parent, {})
         target[leaf] = value
     return data, problems
+
+
+def _unknown(name: str, paths: Collection[str], short: Sequence[str]) -> str:
+    """What is wrong with an override that names no key, and which names there are."""
+    whole = next((path for path in sorted(paths) if name.startswith(f"{path}.")), None)
+    if whole:
+        return f"{whole} is set as a whole; give all of its value as {whole} (on a command line as JSON)"
+    if "." not in name:
+        return f"unknown{t.suggestion(name, short)}; short names: {', '.join(short)}"
+    section = name.partition(".")[0]
+    known = sorted(path for path in paths if path.startswith(f"{section}."))
+    listed = f"known there: {', '.join(known)}" if known else f"sections: {', '.join(_sections(paths))}"
+    return f"unknown{t.suggestion(name, sorted(path for path in paths if '.' in path))}; {listed}"
+
+
+def _sections(paths: Collection[str]) -> list[str]:
+    return sorted({path.partition(".")[0] for path in paths if "." in path})
 
 
 Table = TypeVar("Table")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleError
@@ -22,11 +22,17 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import lo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import (
     COMMAND_LINE,
     DECLARED,
+    KINDS,
     TYPES,
     known_names,
     refuse_unknown,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+
+# The inventory of an Ansible that was given none.
+UNASKED = ("/etc/ansible/hosts",)
+# Playbooks that can boot the cluster that they use.
+BOOTS = ("lab", "course")
 
 
 def extra_variables(action: Action) -> JsonObject:
@@ -94,7 +100,10 @@ def check_types(action: Action, task_vars: TaskVariables) -> None:
     given = {name: template(task_vars[name]) for name in TYPES if name in task_vars}
     for message in ArgumentSpecValidator(TYPES).validate(given).error_messages:
         name = next((name for name in given if f"'{name}'" in message), "")
-        raise RankzeroError(f"{name or 'role launch'}: {given.get(name)!r} is not a {TYPES[name]['type']}: {message}")
+        kind = TYPES[name]["type"] if name else ""
+        raise RankzeroError(
+            f"{name}: {given[name]!r} is not a {KINDS.get(kind, kind)}" if name else f"role launch: {message}"
+        )
 
 
 def tell_localhost(action: Action, playbook: str | None, extra: JsonObject, task_vars: TaskVariables) -> None:
@@ -107,6 +116,8 @@ def tell_localhost(action: Action, playbook: str | None, extra: JsonObject, task
         return
     sources = ", ".join(map(str, task_vars.get("ansible_inventory_sources") or [])) or "none given"
     others = sorted(set(groups.get("all", [])) - {"localhost"})
+    if playbook not in BOOTS:
+        _refuse_inventories(task_vars.get("ansible_inventory_sources") or [], groups)
     if "cluster" in extra:
         _refuse_cluster(action, str(extra["cluster"]), groups, sources)
         return
@@ -120,6 +131,28 @@ def tell_localhost(action: Action, playbook: str | None, extra: JsonObject, task
         )
     else:
         display.display(f"localhost: {looked}; choose a cluster with -i INVENTORY")
+
+
+def _refuse_inventories(sources: Iterable[str], groups: Mapping[str, Any]) -> None:
+    """Raise RankzeroError if an inventory that somebody gave is missing, or holds no host at all."""
+    given = [path for path in map(str, sources) if "," not in path and path not in UNASKED]
+    missing = next((path for path in given if not os.path.exists(path)), None)
+    if missing:
+        near = suggestion(os.path.basename(missing), _names_beside(missing))
+        raise RankzeroError(f"inventory: there is no file or folder {missing}{near}; without -i, localhost is used")
+    if given and not groups.get("all"):
+        listed = ", ".join(given)
+        raise RankzeroError(
+            f"inventory: Ansible has read no host in {listed}; its warnings say why. Add your login node to its group "
+            "slurm_login; without -i, localhost is used"
+        )
+
+
+def _names_beside(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(os.path.dirname(path)))
+    except OSError:
+        return []
 
 
 def _refuse_cluster(action: Action, cluster: str, groups: Mapping[str, Any], sources: str) -> None:

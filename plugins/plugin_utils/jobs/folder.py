@@ -41,7 +41,10 @@ def job_files(folder: str) -> list[str]:
     followed.
     """
     if not os.path.isdir(folder):
-        raise RankzeroError(f"jobs: {folder} is not a folder on the controller")
+        raise RankzeroError(
+            f"jobs: {folder} is not a folder on the controller; name the folder of the job files (a single job file is "
+            "launched by the playbook train)"
+        )
     paths = []
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))

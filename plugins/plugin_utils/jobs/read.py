@@ -19,6 +19,7 @@ import yaml
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import refused
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
@@ -82,6 +83,12 @@ def parse_job_text(text: str, name: str) -> Layer:
 def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
     """(layer, folder of the file). A relative path starts at `cwd`."""
     full = os.path.join(cwd, os.path.expanduser(path))
+    if os.path.isdir(full):
+        names = sorted(name for name in os.listdir(full) if name.endswith((".yml", ".yaml", ".json")))
+        raise RankzeroError(
+            f"job: {full} is a folder; name one job file (files there: {short_list(names)}), or launch a folder of job "
+            "files with the playbook reconcile"
+        )
     try:
         text = named_text(full, "job")
     except FileNotFoundError:

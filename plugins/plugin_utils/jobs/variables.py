@@ -40,6 +40,8 @@ TYPES: Mapping[str, Mapping[str, str]] = {
     "launch_wait_timeout": {"type": "int"},
     "launch_logs_dest": {"type": "path"},
 }
+#: Their names for people.
+KINDS = {"dict": "map, such as {state_root: ~/.rankzero/state}", "bool": "true or false", "int": "whole number"}
 EVERYWHERE = ("cluster", "slurm_cluster", "launch_cluster", *SETTINGS, DECLARED)
 SELECTION = ("launch_name", "key", "generation", "job_id", "run_dir")
 JOB = ("job", "launch_job")

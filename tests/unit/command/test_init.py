@@ -106,7 +106,13 @@ HEADER: dict[str, list[str]] = {
 
 #: What every step gets in addition: the exit of one rank ends the others, variables and logs, the binding that the
 #: launcher needs (docs/job-spec.md).
-ADDED = {"kill-on-bad-exit": "1", "export": "ALL", "output": "$RANKZERO_LOGS/step.log", "open-mode": "append"}
+ADDED = {
+    "kill-on-bad-exit": "1",
+    "wait": "3600",
+    "export": "ALL",
+    "output": "$RANKZERO_LOGS/step.log",
+    "open-mode": "append",
+}
 BINDING = {"srun": "cores", "torchrun": "none"}
 #: What a container gets in addition, unless the script says otherwise: nothing depends on the site's own defaults.
 CONTAINER = {

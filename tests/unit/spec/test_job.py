@@ -227,12 +227,21 @@ def test_a_short_name_of_a_list_takes_its_only_element() -> None:
     assert spec.launcher.srun == {"mem-bind": "local", "mpi": "pmix"}
 
 
-@pytest.mark.parametrize("name", ["nods", "resources", "resources.nods", "env.A", 7, ""])
-def test_an_unknown_override_is_a_mistake(name: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        *((name, "unknown; short names: account, constraint, cp, ") for name in ("resources", 7, "")),
+        ("nods", "; short names: account, constraint, cp, cpus_per_rank, debug, "),
+        ("resources.nods", "; known there: resources.account, "),
+        ("nowhere.x", "; sections: artifact, "),
+        ("env.A", "env is set as a whole; give all of its value as env"),
+        ("artifact.require.loss.lt", "artifact.require is set as a whole"),
+    ],
+)
+def test_an_unknown_override_is_a_mistake(name: Any, told: str) -> None:
     data, (problem,) = override_layer({name: "1"})
     assert data == {}
-    assert problem.startswith(f"override {name}: unknown")
-    assert "; short names: account, constraint, cp, cpus_per_rank, debug, " in problem
+    assert problem.startswith(f"override {name}: ") and told in problem
     near = {"nods": "nodes", "resources.nods": "resources.nodes"}.get(name)
     assert (f"did you mean {near}?" in problem) if near else "did you mean" not in problem
 
