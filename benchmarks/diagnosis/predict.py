@@ -43,6 +43,7 @@ CLASSES = {
     "script_error": "argparse_or_config",
     "time_limit": "slurm_timeout",
     "tolerance": "python_exception_other",
+    "unused_parameters": "python_exception_other",
     "usage": "argparse_or_config",
 }
 

@@ -56,7 +56,7 @@ CASES = (
     Case("missing-rank-at-end", "collective_timeout", r"Timed out waiting|Connection closed", trainer(
             after="if rank == 1:\n    sys.exit(0)\ndist.barrier()", timeout=10), "srun", nodes=2, ranks=1, also=("peer_lost",),
          alike="Timed out waiting|Connection closed|reset by peer"),
-    Case("unused-parameters", "exception", r"Expected to have finished reduction", trainer(
+    Case("unused-parameters", "unused_parameters", r"Expected to have finished reduction", trainer(
             "loss = (model.module.first(batch) ** 2).mean()\nif step:\n    model.require_backward_grad_sync = True\n    loss = (model(batch) * 0).sum() * 0 + loss if rank > 9 else loss",
             imports="class Half(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.used = nn.Linear(16, 16)\n        self.unused = nn.Linear(16, 16)\n\n    def forward(self, x):\n        return self.used(x)\n",
             setup="model = DDP(Half())").replace("loss = (model.module.first(batch) ** 2).mean()", "pass"), "torchrun",

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
     LAUNCHER,
+    QUIET,
     TEARDOWN,
     Event,
     FileEvents,
@@ -47,6 +48,16 @@ _STEP_ENDED = re.compile(
 _DYING = re.compile(
     r"SIGTERM|SIGINT|SIGUSR|[Ss]ignal (?:15|2|10)\b|killed by signal|[Tt]erminated\b|[Ii]nterrupted|KeyboardInterrupt|"
     "SystemExit"
+)
+# srun has ended the step: what its processes raise after that follows from it.
+_STEP_GONE = re.compile(r"Terminating StepId|Job step aborted|\*\*\* STEP .*CANCELLED AT")
+# How a process ends that a watchdog aborts.
+_ABORTS = re.compile(r"[Aa]bort|terminate called|SIGABRT|exitcode: -6")
+# Up to so many lines after Ctrl-C a program says what it ends with.
+INTERRUPTED = 40
+# What a batch script needs to start the program; without any other command it goes on.
+_PROGRAM = re.compile(
+    r"(?:python|torchrun|srun|mpi|deepspeed|accelerate|uv$|apptainer|singularity|enroot|podman|docker)"
 )
 # This many steps after an exception mean that the program continued.
 WENT_ON = 8
@@ -96,10 +107,10 @@ def _cause(events_of: Sequence[tuple[FileEvents, list[Event]]]) -> Cause:
     clocks = all(event.time is not None for event in events)
     if len(logs) > 1 and clocks:
         ordered = sorted(events, key=_clock(events))
-    root, confidence = _root(ordered, SKEW if clocks else float("inf"))
+    root, confidence = _root(_without_ends(ordered), SKEW if clocks else float("inf"))
     if root is None:
         return _without_cause(logs)
-    if confidence == "high" and root.strength < DECISIVE and _mixed(root, ordered):
+    if confidence == "high" and root.strength < DECISIVE and (_mixed(root, ordered) or _went_on(root, events_of)):
         confidence = "medium"
     return Cause(root.family, root, confidence, tuple(event for event in ordered if event is not root))
 
@@ -113,6 +124,12 @@ def _mixed(root: Event, events: Sequence[Event]) -> bool:
         return False
     later = (event for event in same if event.line > root.line and event.family != root.family and not event.after)
     return any(event.strength >= RAISED or event.text.startswith("KeyboardInterrupt") for event in later)
+
+
+def _went_on(root: Event, events_of: Sequence[tuple[FileEvents, list[Event]]]) -> bool:
+    """Whether its file goes on for long after it and shows no other event: something was not ended by it."""
+    log, events = next((log, events) for log, events in events_of if log.file == root.file)
+    return log.lines - root.line > QUIET and not any(event.line > root.line for event in events)
 
 
 def _without_cause(logs: Sequence[FileEvents]) -> Cause:
@@ -138,17 +155,26 @@ def current(log: FileEvents) -> list[Event]:
     kept = []
     for event in events:
         after_the_end = 0 < log.done < event.line <= log.done + TEARDOWN
-        if event.strength < LIMIT and after_the_end and not last_failure > event.line:
+        # An exception of the program itself ends it: what finished before was a part of its work.
+        if event.strength < LIMIT and after_the_end and not last_failure > event.line and not event.top:
             continue
         if event.strength <= WEAK and 0 < log.last_step < event.line and not last_failure > event.line:
             # Messages of a script's cleanup after the very last step.
             continue
-        if event.family == "script_error" and event.strength < RAISED and event.progress and not last_failure:
-            # The shell could not run a later command: the program had run before.
+        if event.family == "script_error" and event.strength < RAISED and _script_went_on(event, log, last_failure):
             continue
         if not _lived_through(event, log, events, last_failure):
             kept.append(event)
     return kept
+
+
+def _script_went_on(event: Event, log: FileEvents, last_failure: int) -> bool:
+    """Whether a batch script that could not run a command ran the program all the same, before it or after it."""
+    if event.progress and not last_failure:
+        return True
+    command = dict(event.captured).get("command", "")
+    long_after = log.lines - event.line > QUIET and not _PROGRAM.match(command)
+    return log.progress > event.progress or log.bars > event.bars or long_after
 
 
 def _of_newest_run(log: FileEvents) -> list[Event]:
@@ -257,6 +283,38 @@ def _root(events: Sequence[Event], skew: float) -> tuple[Event | None, str]:
         return first, "medium" if strongest >= WEAK else "low"
     failed = [event for event in events if event.family == LAUNCHER]
     return (failed[0], "low") if failed else (None, "high")
+
+
+def _without_ends(events: Sequence[Event]) -> list[Event]:
+    """Drop what processes say while something else ends them: srun, Ctrl-C, or a watchdog, earlier in their file."""
+    kept: list[Event] = []
+    explained: set[str] = set()
+    gone: set[str] = set()
+    exited: set[str] = set()
+    stopped: set[str] = set()
+    interrupted: dict[str, Event] = {}
+    for event in events:
+        file, before = event.file, interrupted.get(event.file)
+        late = file in gone and file in explained and ECHO < event.strength < DECISIVE and event.strength != LIMIT
+        late = late and (event.family != _CANCELLED or file in exited)
+        dying = before is not None and event.line - before.line <= INTERRUPTED and event.progress == before.progress
+        aborts = event.family == "crash" and file in stopped and bool(_ABORTS.search(event.text))
+        if late or aborts or (dying and ECHO < event.strength < DECISIVE and event.strength != LIMIT):
+            continue
+        kept.append(event)
+        if "Exited with exit code" in event.text:
+            exited.add(file)
+        if _STEP_GONE.search(event.text):
+            gone.add(file)
+        elif event.strength > ECHO + 4:
+            explained.add(file)
+        if event.family == "collective_timeout":
+            stopped.add(file)
+        if event.text.startswith("KeyboardInterrupt") and not any(
+            other.strength >= RAISED and other.file == file for other in kept
+        ):
+            interrupted.setdefault(file, event)
+    return kept
 
 
 def _without_names(symptoms: list[Event]) -> list[Event]:

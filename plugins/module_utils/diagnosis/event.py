@@ -33,6 +33,7 @@ class Event:
     `chars`: the length of their lines.
 
     `after`: how the exception follows the one before it on its stream: empty, `during` or `direct`.
+    `top`: an exception whose traceback begins with the program itself, which therefore ended.
     `what`, `remedy`: those of the wording or of the event, where it has its own; otherwise those of its family.
     """
 
@@ -52,6 +53,7 @@ class Event:
     captured: tuple[tuple[str, str], ...] = ()
     what: str = ""
     remedy: str = ""
+    top: bool = False
 
     @property
     def stream(self) -> tuple[str, int | None, str | None]:

@@ -197,6 +197,8 @@ class Reader:
             carried(text, stream, file_events)
             stream.headers = stream.headers + 1 if stream.open_traceback and not stream.headless else 1
             stream.opened(line.number, quoted=not text.startswith("Traceback"))
+            stream.thread = stream.threads > 0 or (stream.thread and bool(stream.after))
+            stream.threads = max(0, stream.threads - 1)
             stream.lived_with = bool(phrases.RECOVERS.search(stream.last_text))
             return None
         if text[0] in " \t|\u2502\u256d\u2570":
@@ -218,6 +220,8 @@ class Reader:
             return None
         elif stream.headless and not phrases.EXCEPTION.match(text):
             stream.open_traceback = stream.headless = False
+        if phrases.IN_A_THREAD in text:
+            stream.threads += text.count(phrases.IN_A_THREAD)
         if _one_of(phrases.IGNORED_WORDS, text) and phrases.IGNORED.search(text):
             stream.ignored = True
             return None
@@ -290,8 +294,11 @@ class Reader:
         strength = min(best.strength, CARRIER) if phrases.CARRIERS.search(text) else best.strength
         if within and stream.lived_with and best.strength <= CAUSE:
             strength = WEAK
+        if within and stream.thread:
+            strength = min(strength, CARRIER - 1)
         stream.raised = len(file_events.events)
-        return self._made(replace(line, text=text), file_events, best._replace(strength=strength), after)
+        made = self._made(replace(line, text=text), file_events, best._replace(strength=strength), after)
+        return replace(made, top=within and stream.is_program)
 
     def _wording(self, line: Line, file_events: FileEvents) -> Event | None:
         text = line.text

@@ -56,6 +56,8 @@ CARRIERS = re.compile(
     r"JaxStackTraceBeforeTransformation"
     # NCCL's reason follows on the lines below it.
     r"|NCCL error in: \S+, (?:invalid usage|invalid argument|internal error|unhandled)"
+    # TensorFlow lists what failed on the lines below it.
+    r"|\d+ root error\(s\) found"
     r"|RemoteTraceback|_RemoteError|See (?:the )?(?:root cause|stack trace|traceback) above|"
     r"(?:Engine core|Worker) \w+ failed"
     r"|One or more background workers are no longer alive|InstantiationException|Error in call to target"
@@ -109,6 +111,8 @@ IGNORED = re.compile(
     r"Exception ignored (?:in|while)|Error in atexit|Exception in (?:thread (?:NetStatThr|asyncio)|callback )"
     r"|exception was never retrieved|--- Logging error ---"
 )
+# What Python prints before the traceback of a thread.
+IN_A_THREAD = "Exception in thread "
 # Follows a complaint at once where the program handles it.
 RECOVERS = re.compile(
     # "Please try again" is advice to a person.

@@ -26,11 +26,14 @@ COMPARED = 80
 SHORTEST = 12
 # A line of the beginning that appears again within this many lines opens nothing.
 ONCE = 400
+# A run that begins with so many of the file's FIRST lines in a row, and then shows so many lines of its OWN, or so many
+# in all, is one even if it shows nothing else. A script may print the state of its node at its end as well.
+IN_A_ROW, FIRST, OWN, LONG = 2, 40, 5, 60
 # Tracebacks, exceptions, steps and frames of a box appear in the middle of a run as well.
 _OF_A_RUN = re.compile(
     rf"\W*\s|{phrases.HEADER.pattern}|{phrases.DURING}|{phrases.DIRECT}|{phrases.EXCEPTION.pattern}|.*(?:{phrases.PROGRESS.pattern})"
 )
-_DIGITS = str.maketrans("0123456789", "##########")
+_NUMBERS = re.compile(r"[\d\s]+")
 # torchrun and DeepSpeed print these once a node, before their ranks start.
 _BANNER = re.compile(
     r"Setting OMP_NUM_THREADS environment variable for each process|\[runner\.py:\d+:main\] cmd = |"
@@ -63,6 +66,11 @@ class Runs:
         self._events = file_events
         self._head: set[tuple[int | None, str]] = set()
         self._lines = 0
+        # The first lines of the file, how many of them the newest run repeats in a row, and how many lines are its own.
+        self._opening: list[str] = []
+        self._repeated = self._own = 0
+        # The program that refused its arguments last.
+        self._refused = ""
         self._ended = False
         self._first: tuple[int, int] | None = None
         self._last: tuple[int, int] | None = None
@@ -73,22 +81,51 @@ class Runs:
         # The program whose exception ended the run, and that exception.
         self._raised = ("", "")
         self._processes = False
-        # The programs that raised before torchrun gave up; whether Slurm's srun started several launchers.
+        # The programs that raised before torchrun gave up; whether several launchers write to this file.
         self._scripts: set[str] = set()
         self._given_up = False
-        self._srun = False
+        self._several = False
 
     def begins(self, line: Line) -> bool:
         """Whether a run begins at this line; it is then counted."""
         text = line.text
         if phrases.BEGIN.match(text):
             return self._begin(line.number, inferred=False)
+        if self._events.runs and self._events.inferred:
+            self._confirm(line)
+        elif len(self._opening) < FIRST and not self._events.runs:
+            self._opening.append(_shape(text))
         if not self._ended:
-            if self._lines < ONCE:
+            if self._lines < ONCE and not self._events.runs:
                 self._learn(line)
             return False
         begins = (line.rank, _shape(text)) in self._head or bool(_BANNER.search(text)) or self._starts_over(line)
+        begins = begins or self._is_refused_by_another(text)
+        if begins:
+            self._repeated, self._own = int(_shape(text) == self._opening[0]), 0
         return begins and self._begin(line.number, inferred=True)
+
+    def _confirm(self, line: Line) -> None:
+        """Look for the proof that the newest run is one, whatever else it shows."""
+        if not self._repeated or self._processes or self._events.ranks:
+            return
+        shape = _shape(line.text)
+        if line.number - self._events.begun > LONG:
+            self._own = OWN
+        if self._repeated < IN_A_ROW:
+            self._repeated = self._repeated + 1 if shape == self._opening[self._repeated] else 0
+        elif shape not in self._opening:
+            self._own += 1
+        elif shape == self._opening[0]:
+            # Once more: no script ends twice.
+            self._own = OWN
+        self._events.inferred = self._own < OWN
+
+    def _is_refused_by_another(self, text: str) -> bool:
+        """Whether a program shows its usage after another program refused its arguments and ended."""
+        words = text.split(None, 2)
+        other = bool(self._refused) and words[0] == "usage:" and len(words) > 1 and words[1] != self._refused
+        return other and not self._events.ranks
 
     def stepped(self, line: Line) -> bool:
         """Whether a run begins at this line with a step: after an end, the steps are counted from the start again."""
@@ -128,8 +165,10 @@ class Runs:
         """Take account of an event: it may be the end of a run, or show that another one began before it."""
         ends = event.family == LAUNCHER or event.strength >= RAISED or bool(_ENDS.search(event.text))
         self._processes = self._processes or event.family == LAUNCHER or 0 < event.strength < WEAK
-        self._given_up = self._given_up or "ChildFailedError" in event.text
-        self._srun = self._srun or "srun: " in event.text or "slurmstepd: " in event.text
+        gives_up = "ChildFailedError" in event.text
+        self._several |= (gives_up and self._given_up) or "srun: " in event.text or "slurmstepd: " in event.text
+        self._given_up = self._given_up or gives_up
+        self._refused = event.text.partition(": error:")[0] if event.family == "usage" else ""
         if stream.script:
             self._raises_again(event, stream)
         self._head.discard((event.rank, _shape(event.text)))
@@ -152,10 +191,10 @@ class Runs:
         says_little = event.family == LAUNCHER or event.strength < WEAK
         if stream.quoted or says_little or phrases.LAUNCHERS.search(stream.ended):
             return
-        if self._given_up and script in self._scripts and event.node is None and not self._srun:
+        if self._given_up and script in self._scripts and event.node is None and not self._several:
             # Its launcher had already ended.
             self._begin(stream.began or event.line, inferred=True)
-            self._given_up, self._raised = False, (script, event.text)
+            self._raised = (script, event.text)
             return
         self._scripts.add(script)
         alone = not self._processes and not self._events.ranks and event.rank is None and not event.after
@@ -175,9 +214,9 @@ class Runs:
         file_events.runs += 1
         file_events.begun, file_events.inferred = number, inferred
         file_events.steps_before = file_events.progress
-        self._ended = False
+        self._ended = self._given_up = False
         return True
 
 
 def _shape(text: str) -> str:
-    return text[:COMPARED].translate(_DIGITS)
+    return _NUMBERS.sub("#", text[:COMPARED])

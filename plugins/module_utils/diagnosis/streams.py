@@ -72,6 +72,9 @@ class Stream:
     began: int = 0
     script: str = ""
     top: bool = False
+    # The traceback is that of a thread: the program goes on without it. Threads whose traceback is still to come.
+    thread: bool = False
+    threads: int = 0
     # The frames of the traceback that ended last.
     ended: str = ""
 
@@ -81,13 +84,18 @@ class Stream:
         self.headless, self.quoted = headless, quoted
         self.began, self.script, self.top = line, "", False
 
+    @property
+    def is_program(self) -> bool:
+        """Whether the outermost frame is that of the program: not of a thread, a launcher or a child's start."""
+        return self.top and not (self.thread or self.quoted or self.script.startswith("<string"))
+
     def frame(self, text: str, line: int) -> None:
         """A frame of a traceback. Outside of one it begins one whose header is missing or has other words."""
         if not self.open_traceback and phrases.CALL.match(text):
             self.headers = 1
             self.opened(line, headless=True)
         outermost = phrases.OUTERMOST.match(text)
-        if outermost and not self.script:
+        if outermost and not self.script and "runpy" not in outermost[1]:
             self.script, self.top = outermost[1], outermost[2] in (None, "<module>")
 
 

@@ -307,7 +307,7 @@ RAISED: list[tuple[str, str]] = [
     ),
     ("exception", "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn"),
     (
-        "exception",
+        "unused_parameters",
         (
             "RuntimeError: Expected to have finished reduction in the prior iteration before starting a"
             " new one. This error indicates that your module has parameters that were not used in produ"

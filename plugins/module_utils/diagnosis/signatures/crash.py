@@ -27,7 +27,8 @@ SIGNATURE = Signature(
     matches=(
         says(
             r"Fatal Python error: (?P<kind>(?!Aborted)\w[\w ]*)|\*\*\* Process received signal|"
-            "Caught signal (?:11|7) ",
+            "Caught signal (?:11|7) |`(?:Segmentation fault|Bus error|Erroneous arithmetic operation)` is detected by",
+            "is detected by the operating",
             "Fatal Python error",
             "Process received signal",
             "Caught signal",

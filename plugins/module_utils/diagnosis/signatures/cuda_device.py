@@ -37,6 +37,7 @@ SIGNATURE = Signature(
             strength=CAUSE,
         ),
         says(
+            r"CUDA error\((?:7\d\d|46|100|999)\), |"
             "CUDA error: (?:unknown error|invalid device ordinal|an illegal (?:memory access|"
             "instruction)|unspecified launch failure|device-side assert|misaligned address|"
             "initialization error|no CUDA-capable device|all CUDA-capable devices are busy|"
@@ -45,7 +46,7 @@ SIGNATURE = Signature(
             r"Cuda failure (?:\d+ )?\'(?!out of memory|driver shutting)|"
             r"CU(?:BLAS|DNN)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)",
             "_STATUS_",
-            "CUDA error: ",
+            "CUDA error",
             "Cuda failure",
         ),
         raises(

@@ -48,6 +48,11 @@ SIGNATURE = Signature(
             "couldn't chdir",
         ),
         says(
+            r"^\s*\(\d+\) (?:Not found|NOT_FOUND): +(?P<path>[^;]+); No such file",
+            "; No such file or directory",
+            strength=CAUSE - 1,
+        ),
+        says(
             r": line \d+: (?:cd: )?(?P<path>\S+): No such file or directory|^(?:bash|sh|cat|source|"
             r"ls): (?P<file>\S+): No such file",
             "No such file or directory",

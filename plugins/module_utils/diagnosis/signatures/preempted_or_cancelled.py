@@ -34,6 +34,19 @@ SIGNATURE = Signature(
         says(
             r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*", "CANCELLED AT", strength=WEAK + 2
         ),
+        # torchrun tells which signal it got. It gets SIGTERM (15) from srun as well, after another rank has failed.
+        says(
+            r"SignalException: Process \d+ got signal: (?:1|2)\b",
+            "got signal: ",
+            strength=LIMIT,
+            remedy="A closed terminal (SIGHUP, 1) or Ctrl-C (SIGINT, 2) ended it: start it as a batch job.",
+        ),
+        says(
+            r"SignalException: Process \d+ got signal: 15\b|`Termination signal` is detected by",
+            "got signal: ",
+            "`Termination signal`",
+            strength=ECHO + 4,
+        ),
         # srun itself ends a step when one of its tasks fails.
         says(
             r"\*\*\* STEP \S+ ON \S+ CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*", "CANCELLED AT", strength=ECHO + 2
@@ -41,11 +54,14 @@ SIGNATURE = Signature(
         raises(r"^KeyboardInterrupt\b", strength=WEAK + 1),
         says(
             r"srun: (?:interrupt|got SIGCONT|forcing job termination)|Job allocation \d+ has been revoked|"
-            "received a keyboard interrupt|Ctrl.?C received|srun: Job has been cancelled|^scancel: Terminating job",
+            "received a keyboard interrupt|Ctrl.?C received|Detected KeyboardInterrupt|[Kk]eyboard interruption|"
+            "[Ii]nterrupted by (?:the )?user|srun: Job has been cancelled|^scancel: Terminating job",
             "srun: interrupt",
             "forcing job termination",
             "has been revoked",
-            "keyboard interrupt",
+            "eyboard interrupt",
+            "Detected KeyboardInterrupt",
+            "nterrupted by ",
             "Job has been cancelled",
             "scancel: Terminating",
             strength=WEAK + 1,

@@ -45,6 +45,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     shape_or_divisibility,
     time_limit,
     tolerance,
+    unused_parameters,
     usage,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
@@ -89,5 +90,6 @@ SIGNATURES: tuple[Signature, ...] = (
     shape_or_divisibility.SIGNATURE,
     time_limit.SIGNATURE,
     tolerance.SIGNATURE,
+    unused_parameters.SIGNATURE,
     usage.SIGNATURE,
 )

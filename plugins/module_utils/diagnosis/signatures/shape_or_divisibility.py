@@ -30,7 +30,8 @@ SIGNATURE = Signature(
             "not aligned))|mat1 and mat2 (?!.*dtype)|must match (?:the (?:existing )?size|except)|"
             "[Ee]xpanded size of the tensor|size of tensor a|Sizes of tensors must match|"
             "stack expects each tensor to be equal size|[Ss]izes? mismatch|Expected (?:input|size|hidden|"
-            "tensor).*(?:to (?:have|be)|but got|to match target)|is invalid for input of size|"
+            "tensor)(?!.*(?:scalar type|dtype)).*(?:to (?:have|be)|but got|to match target)|"
+            "is invalid for input of size|"
             "inconsistent tensor (?:size|shape)|could not (?:be )?broadcast|Incompatible shapes|"
             "dimension mismatch|[Ii]ncorrect number of dimensions"
         ),

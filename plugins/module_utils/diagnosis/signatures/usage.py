@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 
 # "Must be" and "is not supported" say little: only of a setting are they about the arguments.
 _OF_A_SETTING = (
-    r"(?=.*(?:`\w+`|--[a-z]|\b\w+[_-]\w+\b|[Aa]rgument|[Oo]ption|[Pp]arameter|[Ss]etting|[Ii]mplementation|\bmode\b|"
+    r"(?=.*(?:`\w+`|--[a-z]|\b\w+[_-]\w+\b|(?<!Invalid)[Aa]rgument|[Oo]ption|[Pp]arameter|[Ss]etting|[Ii]mplementation|\bmode\b|"
     r"[Bb]ackend|[Cc]onfig|[Ss]chedule|[Oo]ptimizer|[Pp]recision|\b(?:FSDP|DDP|ZeRO|LoRA|AMP)\b|[Pp]arallel))(?!.*\b(?:[Tt]ensors?|gradients?|scalar|dtype)\b)"
 )
 
@@ -45,7 +45,7 @@ SIGNATURE = Signature(
             "MissingMandatoryValue|ConfigCompositionException|MissingConfigException|"
             "OverrideParseException|InterpolationKeyError|HfArgumentParser|DeepSpeedConfigError|"
             r"ArgumentError|UsageError|yaml\.\w+\.\w+Error|TOMLDecodeError|tyro|UnsupportedFieldAttribute|"
-            "ConfigError|InvalidConfig|(?:Not)?ImplementedError|UnrecognizedFlagError|"
+            "ConfigError|InvalidConfig|UnrecognizedFlagError|"
             "IllegalFlagValueError|MisconfigurationException|"
             "does not exist or is not currently imported|does not recognize this architecture|"
             "chat_template is not set|does not have a padding token|on purely quantized models|"
@@ -62,7 +62,9 @@ SIGNATURE = Signature(
         ),
         raises(
             r"(?:ValueError|AssertionError|(?:Not)?ImplementedError|KeyError|Exception)\b"
-            r"(?!.*process group has not).*(?:unsupported|[Oo]nly supports?|only (?:works|available|valid|compatible)|"
+            # The type of an object is no setting.
+            r"(?!.*process group has not|.*<class ').*(?:"
+            r"unsupported|[Oo]nly supports?|only (?:works|available|valid|compatible)|"
             r"requires?\b(?! grad)|[Pp]lease (?:set|add|use|specify|provide|pass|enable|disable|check|make sure)|"
             r"incompatible|mutually exclusive|[Uu]nknown |[Uu]nrecogni[sz]ed|not a valid|"
             r"[Ii]nvalid (?:value|choice|option|config|argument|combination|type|mode|backend)|"
@@ -91,6 +93,7 @@ SIGNATURE = Signature(
             frames=r"configuration_auto\.py|auto_factory\.py|CONFIG_MAPPING|in from_dict|parse_args|argparse\.py",
             strength=CAUSE - 4,
         ),
+        raises(r"(?:Not)?ImplementedError\b(?!: Could not run 'aten::)", strength=RAISED + 1),
         raises(r"ValueError: .*\bis required\b|materialized from meta device", strength=RAISED + 1),
     ),
     examples=(

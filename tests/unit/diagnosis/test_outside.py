@@ -1,0 +1,131 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What ends a program from outside, what it says while it ends, and what did not end it at all.
+
+The logs are written for the test, in words of their own.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause
+from tests.unit.diagnosis.test_appended import bars, top
+from tests.unit.diagnosis.test_cause import STEPS, WATCHDOG, raised, read, root
+
+SCRIPT = "/var/spool/slurmd/job7/slurm_script: line {0}: {1}: command not found\n"
+CANCELLED = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
+STEP_GONE = (
+    "srun: error: n1: task 2: Exited with exit code 1\nsrun: Terminating StepId=7.0\n"
+    "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
+)
+PROSE = "".join(f"the model has a layer named block{number}\n" for number in range(80))
+
+
+def found(text: str) -> tuple[str, str, str]:
+    diagnosis = cause.find_cause([read(text)])
+    return diagnosis.family, diagnosis.confidence, diagnosis.root.text if diagnosis.root else ""
+
+
+def test_a_script_that_ran_its_program_all_the_same_is_no_cause() -> None:
+    complaint = SCRIPT.format(3, "module")
+    assert root(complaint + bars(1, 9) + CANCELLED)[0] == "preempted_or_cancelled"
+    assert root(complaint + PROSE)[0] == cause.UNKNOWN
+    # Without the program itself, what follows is no work of it.
+    assert root(SCRIPT.format(3, "torchrun") + PROSE)[0] == "script_error"
+    assert root(complaint + "done\n")[0] == "script_error"
+
+
+def test_what_processes_raise_after_srun_has_ended_their_step_follows_from_it() -> None:
+    words = "Renderer: unable to find the device 2 among 7\n"
+    late = raised("requests.exceptions.ConnectionError: HTTPSConnectionPool(host='x', port=443): Max retries exceeded")
+    assert root(words + STEP_GONE + late + CANCELLED) == ("launcher", words.strip())
+    # Where nothing was said before, the rank's own words came late.
+    assert root(STEP_GONE + raised("KeyError: 'a'"))[1] == "KeyError: 'a'"
+
+
+def test_a_thread_that_dies_does_not_end_the_program() -> None:
+    thread = "Exception in thread Thread-4:\n" + raised("RuntimeError: failed finding central directory")
+    preempted = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***\n"
+    assert root(thread + preempted)[0] == "preempted_or_cancelled"
+    twice = "Exception in thread Exception in thread Thread-5Thread-4:\n:\n" + 2 * raised("EOFError: Ran out of input")
+    assert root(twice + preempted)[0] == "preempted_or_cancelled"
+    # Nothing else ended it.
+    assert root(thread)[1] == "RuntimeError: failed finding central directory"
+    assert root(thread + raised("KeyError: 'a'"))[1] == "KeyError: 'a'"
+
+
+@pytest.mark.parametrize(("number", "family", "confidence"), [(1, "preempted_or_cancelled", "high"), (15, "", "low")])
+def test_a_signal_that_torchrun_got(number: int, family: str, confidence: str) -> None:
+    frames = '  File "/x/bin/torchrun", line 8, in <module>\n'
+    error = f"torch.distributed.elastic.multiprocessing.api.SignalException: Process 7 got signal: {number}\n"
+    diagnosis = found(f"Traceback (most recent call last):\n{frames}{error}")
+    assert diagnosis[:2] == (family or "preempted_or_cancelled", confidence)
+    # srun sends SIGTERM because another rank has failed.
+    earlier = raised("KeyError: 'a'")
+    assert found(f"{earlier}Traceback (most recent call last):\n{frames}{error}")[2] == "KeyError: 'a'"
+
+
+@pytest.mark.parametrize(
+    "last_words",
+    [
+        raised("_pickle.UnpicklingError: pickle data was truncated", frame="/usr/lib/multiprocessing/spawn.py"),
+        "terminate called without an active exception\nFatalError: `Process abort signal` is detected by the system.\n",
+        raised("RuntimeError: the queue is closed"),
+    ],
+)  # fmt: skip
+def test_what_a_program_says_after_ctrl_c_is_no_cause(last_words: str) -> None:
+    assert root(raised("KeyboardInterrupt") + last_words)[0] == "preempted_or_cancelled"
+
+
+def test_a_failure_before_ctrl_c_or_in_a_later_run_counts() -> None:
+    assert root(raised("KeyError: 'a'") + raised("KeyboardInterrupt"))[1] == "KeyError: 'a'"
+    assert root(raised("KeyboardInterrupt") + STEPS + raised("KeyError: 'a'"))[1] == "KeyError: 'a'"
+
+
+def test_a_process_that_the_watchdog_aborts_did_not_crash_by_itself() -> None:
+    assert root(WATCHDOG + " in Fatal Python error: _feedAborted\nterminate called recursively\n")[0] == (
+        "collective_timeout"
+    )
+    assert root("Fatal Python error: Segmentation fault\n" + WATCHDOG)[0] == "crash"
+
+
+def test_an_exception_of_the_program_counts_after_the_end_of_a_part_of_its_work() -> None:
+    trained = STEPS + "Training completed.\n"
+    assert root(trained + top("TypeError: ones() needs a tensor"))[1] == "TypeError: ones() needs a tensor"
+    # What a child or a destructor raises while the program ends does not.
+    child = raised("TypeError: ones() needs a tensor").replace('"train.py"', '"/usr/lib/python3.11/queue.py"')
+    assert root(trained + child)[0] == cause.HEALTHY
+
+
+def test_a_cause_after_which_its_file_goes_on_is_not_certain() -> None:
+    oom = raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.")
+    assert found(oom)[1] == "high"
+    assert found(oom + PROSE)[1] == "medium"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "RuntimeError: Expected tensor for argument #2 'rows' to have one of these scalar types: Long; but got Half",
+        "TypeError: zeros() received a wrong combination of arguments",
+        "ValueError: only supports writing to a path, but got <class 'io.BytesIO'>",
+        "ValueError: (InvalidArgument) The input of mean should be a float",
+        "NotImplementedError: Could not run 'aten::bmm' with arguments from the 'Meta' backend.",
+    ],
+)
+def test_a_mistake_in_the_program_is_of_no_family(message: str) -> None:
+    log = raised(message, frame="train.py").replace("in step", "in tokenize_and_go")
+    assert root(log) == ("exception", message)
+
+
+def test_a_list_of_errors_names_its_first_one() -> None:
+    listed = (
+        "tensorflow.python.framework.errors_impl.NotFoundError: 2 root error(s) found.\n"
+        "  (0) Not found:  shards/0007.bin; No such file or directory\n\t [[{{node Read}}]]\n"
+    )
+    assert root(raised(listed.rstrip())) == (
+        "file_missing",
+        "  (0) Not found:  shards/0007.bin; No such file or directory",
+    )
