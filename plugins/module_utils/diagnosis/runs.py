@@ -94,7 +94,7 @@ class Runs:
         if self._events.runs and self._events.inferred:
             self._confirm(line)
         elif len(self._opening) < FIRST and not self._events.runs:
-            self._opening.append(_shape(text))
+            self._opening.append(text)
         if not self._ended:
             if self._lines < ONCE and not self._events.runs:
                 self._learn(line)
@@ -102,8 +102,9 @@ class Runs:
         begins = (line.rank, _shape(text)) in self._head or bool(_BANNER.search(text)) or self._starts_over(line)
         begins = begins or self._is_refused_by_another(text)
         if begins:
+            self._begin(line.number, inferred=True)
             self._repeated, self._own = int(_shape(text) == self._opening[0]), 0
-        return begins and self._begin(line.number, inferred=True)
+        return begins
 
     def _confirm(self, line: Line) -> None:
         """Look for the proof that the newest run is one, whatever else it shows."""
@@ -155,6 +156,8 @@ class Runs:
     def _learn(self, line: Line) -> None:
         """Remember the first lines of the file, except those that are repeated soon, such as steps."""
         self._lines += 1
+        if self._lines > HEAD and not self._head:
+            return
         known = (line.rank, _shape(line.text))
         if known in self._head:
             self._head.discard(known)
@@ -212,6 +215,9 @@ class Runs:
     def _begin(self, number: int, *, inferred: bool) -> bool:
         file_events = self._events
         file_events.runs += 1
+        if file_events.runs == 1:
+            # They are compared from now on.
+            self._opening = list(map(_shape, self._opening))
         file_events.begun, file_events.inferred = number, inferred
         file_events.steps_before = file_events.progress
         self._ended = self._given_up = False
