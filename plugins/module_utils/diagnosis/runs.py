@@ -103,7 +103,7 @@ class Runs:
         begins = begins or self._is_refused_by_another(text)
         if begins:
             self._begin(line.number, inferred=True)
-            self._repeated, self._own = int(_shape(text) == self._opening[0]), 0
+            self._repeated, self._own = int(self._opening[:1] == [_shape(text)]), 0
         return begins
 
     def _confirm(self, line: Line) -> None:
@@ -114,7 +114,8 @@ class Runs:
         if line.number - self._events.begun > LONG:
             self._own = OWN
         if self._repeated < IN_A_ROW:
-            self._repeated = self._repeated + 1 if shape == self._opening[self._repeated] else 0
+            known = self._opening[self._repeated : self._repeated + 1]
+            self._repeated = self._repeated + 1 if known == [shape] else 0
         elif shape not in self._opening:
             self._own += 1
         elif shape == self._opening[0]:

@@ -20,6 +20,7 @@ from tests.unit.diagnosis.test_cause import CHILD, STEPS, WATCHDOG, raised, read
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 ENDED = "srun: error: n1: task 0: Exited with exit code 1\n"
+KILLED = "run.sh: line 4:  1204 Killed                  python train.py\n"
 GAVE_UP = "E0101 00:00:00.1 42 torch/distributed/elastic/api.py:869] failed (exitcode: 1) local_rank: 0 (pid: 43)\n"
 
 
@@ -222,3 +223,34 @@ def test_a_node_is_only_blamed_where_the_cause_is_certain(tmp_path: Path) -> Non
 
 def test_every_family_says_what_to_look_at() -> None:
     assert [one.family for one in SIGNATURES if not one.look.endswith(".") and not one.look.endswith("?")] == []
+
+
+@pytest.mark.parametrize("first", ["[rankzero] job 7 attempt 0 on n1 n2\n", "", "the fit of the lamp begins\n"])
+@pytest.mark.parametrize(
+    "again", ["Submitted batch job 8\n", "Epoch 1:   0%|  | 0/100\n", "the fit of the lamp begins\n"]
+)
+def test_a_file_of_few_lines_can_be_followed(first: str, again: str) -> None:
+    """Whatever the file begins with, and however little was read before a run ends."""
+    ended = raised("KeyError: 'a'")
+    assert root(first + ended + again + again)[1] == "KeyError: 'a'"
+    assert root(first + ended + again + raised("LookupError: no lamp"))[1] in ("LookupError: no lamp", "KeyError: 'a'")
+    assert root(first + KILLED + again + KILLED)[0] == "host_oom_killed"
+
+
+@pytest.mark.parametrize(
+    ("begins", "goes_on", "family"),
+    [
+        ("loading the lamp\nthe lamp is on\n", "", "exception"),
+        ("loading the lamp\nthe lamp is on\n", "".join(f"part {word} is lit\n" for word in "abcde"), UNKNOWN),
+        ("loading the lamp\n", "".join(f"part {word} is lit\n" for word in "abcde"), "exception"),
+    ],
+)
+def test_a_run_without_a_failure_is_one_where_it_begins_like_the_file(begins: str, goes_on: str, family: str) -> None:
+    """A script that prints at its end what it printed at its beginning starts no run."""
+    opening = "loading the lamp\nthe lamp is on\nthe fit is prepared\n"
+    assert root(opening + raised("KeyError: 'a'") + begins + goes_on)[0] == family
+
+
+def test_the_usage_of_another_program_begins_a_run() -> None:
+    refused = "usage: {0} [-h] --lamps N\n{0}: error: argument --lamps: expected one argument\n"
+    assert root(refused.format("fit.py") + refused.format("judge.py"))[1].startswith("judge.py: error")
