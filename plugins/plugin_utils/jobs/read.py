@@ -32,6 +32,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     split_cluster,
     with_arguments,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents import json_document, text_document
 
@@ -93,11 +94,27 @@ def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
         text = named_text(full, "job")
     except FileNotFoundError:
         raise RankzeroError(
-            f"job: there is no file {full} on the controller; give a path relative to {cwd} or an absolute one"
+            f"job: there is no file {full} on the controller{_similar(path, cwd)}; give a path relative to {cwd} or an "
+            "absolute one"
         ) from None
     return parse_job_text(text, os.path.relpath(full, cwd) if full.startswith(cwd + os.sep) else full), os.path.dirname(
         full
     )
+
+
+def _similar(path: str, cwd: str) -> str:
+    """Ask about a file of a similar name: each part of the path is compared with what is in the folder so far."""
+    similar = ""
+    for part in os.path.normpath(path).split(os.sep):
+        try:
+            names = os.listdir(os.path.join(cwd, similar))
+        except OSError:
+            return ""
+        known = part if part in (*names, "", "..") else nearest(part, names, likeness=0.7)
+        if known is None:
+            return ""
+        similar = os.path.join(similar or ("" if part else os.sep), known)
+    return f"; did you mean {similar}?"
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,16 @@ def test_a_job_file_that_cannot_be_read(tmp_path: Path, name: str, message: str)
         load_job_file(name, str(tmp_path))
 
 
+def test_a_misspelt_path_of_a_job_file_gets_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "train.yml").write_text(JOB, encoding="utf-8")
+    for path in ("job/train.yml", "jobs/trian.yml", "./jobs/train.yaml", f"{tmp_path}/jobs/train.yaml"):
+        with pytest.raises(RankzeroError, match=r"; did you mean \S*jobs/train.yml\?; give a path"):
+            load_job_file(path, str(tmp_path))
+    with pytest.raises(RankzeroError, match=r"on the controller; give a path"):
+        load_job_file("jobs/evaluate.yml", str(tmp_path))
+
+
 def test_a_job_file_is_named_as_a_person_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "x.yml").write_text(JOB, encoding="utf-8")
