@@ -6,9 +6,10 @@ bytes and connections, and their slopes.
 
 benchmarks/run scale [--nodes 64,256,1024] [--ranks 8] [--lab 8,32,64]. The preflight's real programs run on this
 machine: the first node, a node in the middle and the last one look for themselves, the reports of all others are copies
-of theirs, and the first node judges all. Python reports its own opens, listings, processes and connections (audit
-events). No cluster is needed. srun alone, without a preflight, does none of this; what it starts on each node is not
-counted for either.
+of theirs, and the first node judges all. Above 64 nodes the real collector brings logs and samples of each node; below,
+the files that rank.sh and the sampler write are counted. Python reports its own opens, listings, processes and
+connections (audit events). No cluster is needed. srun alone, without a preflight, does none of this; what it starts on
+each node is not counted for either.
 
 --lab boots lab clusters of these sizes, and counts the requests to slurmctld and the files of one whole launch, beside
 plain sbatch and srun.
@@ -28,6 +29,7 @@ from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from benchmarks import results
+from benchmarks.scale import logs
 
 PROGRAM = os.path.join(RUNTIME, "preflight", "program.py")
 #: Runs a program and writes how often it did what, below a folder only where the event has a path.
@@ -65,40 +67,51 @@ class Preflight:
         self.nodes = [f"node{number:05d}" for number in range(nodes)]
         self.ranks = ranks
 
-    def traced(self, command: str, node: int, *words: str) -> tuple[dict[str, int], float]:
-        """The counts of one program of the preflight as one node runs it, and its CPU seconds."""
+    @property
+    def together(self) -> bool:
+        """Whether srun writes what all tasks say to one file, the nodes' reports among it."""
+        return len(self.nodes) > MANY_NODES
+
+    def traced(self, command: str, node: int, *words: str) -> tuple[dict[str, int], float, str]:
+        """The counts of one program of the preflight as one node runs it, its CPU seconds, and what it printed."""
         answer = self.folder.parent / "counts.json"
         environment = {**os.environ, "SLURM_NODEID": str(node), "SLURM_JOB_ID": "7", "RANKZERO_RUNTIME": RUNTIME}
         program = [sys.executable, "-IB", "-c", TRACED, str(answer), str(self.folder), PROGRAM]
         names = [str(self.folder), ",".join(self.nodes), "--wanted", str(len(self.nodes))]
         begun = os.times()
-        subprocess.run([*program, command, *names, *words], env=environment, check=True, stdout=subprocess.DEVNULL)
+        done = subprocess.run(
+            [*program, command, *names, *words], env=environment, check=True, stdout=subprocess.PIPE, text=True
+        )
         ended = os.times()
         spent = ended.children_user + ended.children_system - begun.children_user - begun.children_system
-        return json.loads(answer.read_text()), spent
+        return json.loads(answer.read_text()), spent, done.stdout
 
     def look(self) -> dict[str, float]:
         """The cost of one node: the mean of the first, a middle and the last one. The others get copies of a report."""
         sampled = sorted({0, len(self.nodes) // 2, len(self.nodes) - 1})
-        counted = [self.traced("node", node, "--ranks-per-node", str(self.ranks))[0] for node in sampled]
-        report = (self.folder / f"{self.nodes[sampled[-1]]}.json").read_text()
+        words = ["--ranks-per-node", str(self.ranks), *(["--together"] if self.together else [])]
+        traced = {node: self.traced("node", node, *words) for node in sampled}
+        last, printed = self.nodes[sampled[-1]], traced[sampled[-1]][2]
+        report = "" if self.together else (self.folder / f"{last}.json").read_text()
         for number, name in enumerate(self.nodes):
-            if number not in sampled:
+            if report and number not in sampled:
                 (self.folder / f"{name}.json").write_text(report)
             lines = [f"[binding] task={number * self.ranks + rank} node={name} cpus=0-3 online=0-3 gpus=none\n"
                      for rank in range(self.ranks)]  # fmt: skip
-            self.said(name, lines)
-        return {kind: statistics.mean(counts[kind] for counts in counted) for kind in KINDS}
+            own = traced[number][2] if number in traced else printed.replace(f" {last} ", f" {name} ")
+            self.said(name, [*lines, *own.splitlines(keepends=True)], number * self.ranks)
+        return {kind: statistics.mean(counts[kind] for counts, *_rest in traced.values()) for kind in KINDS}
 
-    def said(self, name: str, lines: Sequence[str]) -> None:
+    def said(self, name: str, lines: Sequence[str], task: int) -> None:
         """Write what the tasks of a node said: on many nodes srun labels it, and writes it to one file."""
-        together = len(self.nodes) > MANY_NODES
-        with (self.folder / ("_tasks.log" if together else f"{name}.log")).open("a") as stream:
-            stream.writelines(f"{line.split('=')[1].split()[0]}: {line}" if together else line for line in lines)
+        with (self.folder / ("_tasks.log" if self.together else f"{name}.log")).open("a") as stream:
+            for line in lines:
+                number = line.split("=")[1].split()[0] if line.startswith("[binding] ") else task
+                stream.write(f"{number}: {line}" if self.together else line)
 
     def judge(self) -> tuple[dict[str, int], float]:
         """The cost of the first node's judgement of all, and its CPU seconds."""
-        counts, seconds = self.traced("judge", 0, "--tasks-per-node", str(self.ranks))
+        counts, seconds, _printed = self.traced("judge", 0, "--tasks-per-node", str(self.ranks))
         assert "action run" in (self.folder / "verdict").read_text(), "these nodes are fit"
         return counts, seconds
 
@@ -145,6 +158,12 @@ def main() -> None:
             files, size_of_all = preflight.files()
             rows.setdefault("files of the preflight", []).append(files)
             rows.setdefault("bytes of the preflight", []).append(size_of_all)
+        with tempfile.TemporaryDirectory(prefix="scale-") as folder:
+            for name, number in logs.measured(Path(folder), size, options.ranks, many=size > MANY_NODES).items():
+                rows.setdefault(name, []).append(number)
+        rows.setdefault("files of preflight, logs and samples", []).append(
+            files + rows["files of logs and samples"][-1]
+        )
     text = f"{options.ranks} ranks on each node.\n\n{table(sizes, rows)}"
     if options.lab:
         # A lab takes root and Slurm, which the other part does without.

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.conftest import LabCluster
-from tests.cluster.launching import RESULT, Played, Site, read_json
+from tests.cluster.launching import RESULT, Played, Site, node_folders, read_json
 from tests.cluster.watching import SECONDS, Bench, bench
 
 __all__ = ["bench"]
@@ -41,10 +41,27 @@ def played(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         host: {"launch_job": site.job(f'[ "$RANK" = 0 ] && exec sleep 600\n{program}', name=host, launcher=two)}
         for host, (program, _family, _word) in CASES.items()
     }
+    program = 'echo "of $RANK"; [ "$RANK" = 3 ] || exec sleep 600\npython3 -c "import not_there_at_all"'
+    spread = {"launcher": two, "resources": {"nodes": 2, "time": "00:10:00"}, "logs": {"per": "node"}}
+    jobs["shared"] = {"launch_job": site.job(program, name="shared", **spread)}
     unproven = {"artifact": {"require": {"loss": {"lt": 1}}}}
     jobs["unproven"] = {"launch_job": site.job(RESULT, name="unproven", **unproven)}
-    yield site, site.play_many(jobs, "--forks=7", wait=True)
+    yield site, site.play_many(jobs, "--forks=8", wait=True)
     site.close()
+
+
+def test_the_rank_is_named_although_its_node_has_one_log(played: tuple[Site, Played]) -> None:
+    site, play = played
+    (why,) = play.results(DIAGNOSIS, "shared")
+    found, launch = why["diagnosis"], play.launch("shared")
+    nodes = read_json(site.run_dir(launch) / "started.json")["nodes"]
+    assert (found["family"], found["ranks"], found["nodes"]) == ("import_error", [3], [nodes[1]]), found
+    folder = site.run_dir(launch) / "logs" / "0"
+    names = {path.name for path in folder.iterdir() if "rank" in path.name}
+    assert names == {"rank-0000.log", f"{nodes[0]}.ranks-1.log", f"{nodes[1]}.ranks-2-3.log"}
+    assert (folder / ".live").resolve().read_text().endswith("of 0\n"), "the first rank is followed"
+    assert "\n2: of 2\n" in (folder / f"{nodes[1]}.ranks-2-3.log").read_text()
+    assert not [path for path in node_folders(site.lab, *nodes) if f"-{launch['job_id']}-" in path]
 
 
 @pytest.mark.parametrize("host", CASES)

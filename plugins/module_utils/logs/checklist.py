@@ -17,12 +17,15 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, node_of, of_ranks, ranks_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import is_saved, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import seconds_in, time_in
 
 RANKS_NAMED = 8
 # A rank identifies itself in its first lines; the last losses are in its last lines.
 HEAD_BYTES, TAIL_BYTES = 65536, 262144
+# Of a file that the ranks of a node share, so many bytes at most are searched for the last lines of each.
+MOST_SHARED = 64 << 20
 # The steps that decide how long one takes.
 STEPS = 64
 # Of thousands of ranks, less of each log is read: so many bytes and steps of all ends together, and at least so many.
@@ -114,17 +117,54 @@ class Stall:
         }  # fmt: skip
 
 
-def read_ends(path: str, most: int = TAIL_BYTES) -> RankLog:
-    """The first and the last bytes of a log, at most `most` of each; empty where it cannot be read."""
+def _ends(path: str, most: int, share: int = 1) -> tuple[bytes, bytes, float]:
+    """The first and the last bytes of a file, `share` times as many as of one rank, and when it was written."""
     try:
         with regular(path) as stream:
             status = os.fstat(stream.fileno())
-            head = stream.read(min(HEAD_BYTES, most))
-            stream.seek(max(0, status.st_size - most))
-            tail = stream.read(most)
+            head = stream.read(share * min(HEAD_BYTES, most))
+            stream.seek(max(0, status.st_size - share * most))
+            return head, stream.read(share * most), status.st_mtime
     except OSError:
-        return RankLog("", "", 0.0)
-    return RankLog(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), status.st_mtime)
+        return b"", b"", 0.0
+
+
+def _log(head: bytes, tail: bytes, modified: float) -> RankLog:
+    return RankLog(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), modified)
+
+
+def read_ends(path: str, most: int = TAIL_BYTES) -> RankLog:
+    """The first and the last bytes of a log, at most `most` of each; empty where it cannot be read."""
+    return _log(*_ends(path, most))
+
+
+def ends_by_rank(paths: Mapping[int, str], most: int = TAIL_BYTES) -> Iterator[tuple[int, RankLog]]:
+    """(rank, the ends of its log). One file at a time is in memory; one that ranks share is read once."""
+    files: dict[str, list[int]] = {}
+    for rank, path in paths.items():
+        files.setdefault(path, []).append(rank)
+    for path, ranks in files.items():
+        if node_of(path) is None:
+            yield ranks[0], read_ends(path, most)
+            continue
+        share = len(ranks_of(path)) + 1
+        while True:
+            head, tail, modified = _ends(path, most, share)
+            heads, tails = dict(of_ranks(head)), dict(of_ranks(tail))
+            # One that is silent has its last lines long before the end of the file.
+            whole = len(head) < share * min(HEAD_BYTES, most)
+            if heads.keys() & tails.keys() >= set(ranks) or whole or len(tail) >= MOST_SHARED:
+                break
+            share *= 4
+        for rank in ranks:
+            yield rank, _log(heads.get(rank, b"")[: min(HEAD_BYTES, most)], tails.get(rank, b"")[-most:], modified)
+
+
+def first_and_last(folder: str, names: Iterable[str]) -> dict[int, RankLog]:
+    """The logs of the first and the last rank, which print the steps. `names`: of the files in a folder of logs."""
+    logs = {rank: os.path.join(folder, name) for rank, name in by_rank(names).items()}
+    ranks = list(logs)
+    return dict(ends_by_rank({rank: logs[rank] for rank in (*ranks[:1], *ranks[-1:])}))
 
 
 def facts_of(log: RankLog, begun: float | None = None, most_steps: int = STEPS) -> RankFacts:
@@ -145,7 +185,7 @@ def all_facts(paths: Mapping[int, str], begun: float | None = None) -> dict[int,
     count = max(1, len(paths))
     most = min(TAIL_BYTES, max(LEAST_BYTES, ALL_BYTES // count))
     steps = min(STEPS, max(LEAST_STEPS, ALL_STEPS // count))
-    return {rank: facts_of(read_ends(path, most), begun, steps) for rank, path in paths.items()}
+    return {rank: facts_of(log, begun, steps) for rank, log in ends_by_rank(paths, most)}
 
 
 def started(ranks: Iterable[RankFacts]) -> tuple[dict[int, int], list[int]]:

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.monitor import BROUGHT, brought
 
 # Slices of time in a heat map and how long (seconds) each is at least; nodes in it; bytes read of a file of samples.
 SLICES, SLICE_SECONDS, MOST_NODES, MOST_BYTES = 96, 30.0, 256, 4 << 20
@@ -72,18 +73,26 @@ def read_heat_maps(root: Beneath, attempts: Iterable[int], began: float, ended: 
     maps = HeatMaps(began, ended)
     nodes: set[str] = set()
     for attempt in attempts:
-        for name in root.names(str(attempt)):
-            node, _dot, kind = name.rpartition(".csv")[0].rpartition(".")
-            reader = _READERS.get(kind)
-            if reader is None or not name.endswith(".csv"):
-                continue
+        for node, kind, lines in _series(root, str(attempt)):
             if node not in nodes and len(nodes) >= MOST_NODES:
                 maps.omitted_nodes += 1
                 continue
             nodes.add(node)
-            for line, _follows in parts(root, f"{attempt}/{name}", MOST_BYTES):
-                reader(maps, node, [word.strip() for word in line.split(",")])
+            for line in lines:
+                _READERS[kind](maps, node, [word.strip() for word in line.split(",")])
     return maps
+
+
+def _series(root: Beneath, folder: str) -> Iterator[tuple[str, str, Iterable[str]]]:
+    """(node, kind, lines) of each series of samples of an attempt."""
+    names = root.names(folder)
+    for name in names:
+        node, _dot, kind = name.rpartition(".csv")[0].rpartition(".")
+        if kind in _READERS and name.endswith(".csv"):
+            yield node, kind, (line for line, _follows in parts(root, f"{folder}/{name}", MOST_BYTES))
+    if BROUGHT in names:
+        for (kind, node), text in sorted(brought(root, f"{folder}/{BROUGHT}").items()):
+            yield node, kind, text.splitlines()
 
 
 def _host(maps: HeatMaps, node: str, words: list[str]) -> None:

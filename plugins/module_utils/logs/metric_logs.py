@@ -13,11 +13,12 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import mark_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.series import Series, Spread
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import (
@@ -30,6 +31,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import 
 # At most this many bytes are read: of all logs together, of one log with metrics, and of one for the times of its steps
 # only. A log is read in parts of this size.
 MOST_BYTES, MOST_OF_A_LOG, MOST_OF_A_RANK, PART = 96 << 20, 12 << 20, 4 << 20, 256 << 10
+# The longest line of a log that the ranks of a node share (runtime/rank/collector.py).
+SHARED_CHARACTERS = 1 << 20
 # A launch has at most this many metrics; a name is cut.
 MOST_METRICS, NAME_CHARACTERS = 40, 80
 # The clocks of two hosts may differ by this much (seconds) without a correction.
@@ -82,8 +85,13 @@ class RankSteps:
     throughput: Spread = field(default_factory=Spread)
 
 
-def parts(root: Beneath, name: str, most: int) -> Iterator[tuple[str, bool]]:
-    """The lines of a log and whether a line continues the one before; of a large log, those of evenly spaced parts."""
+def parts(root: Beneath, name: str, most: int, rank: int = 0) -> Iterator[tuple[str, bool]]:
+    """The lines of a log and whether a line continues the one before; of a large log, those of evenly spaced parts.
+
+    `rank`: the one whose lines are wanted, where the ranks of a node share the log.
+    """
+    mark = mark_of(name, rank)
+    separator, longest = (b"\n", SHARED_CHARACTERS) if mark else (b"[\r\n]", LINE_CHARACTERS)
     try:
         with root.stream(name) as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -100,23 +108,33 @@ def parts(root: Beneath, name: str, most: int) -> Iterator[tuple[str, bool]]:
                     if not block:
                         break
                     left -= len(block)
-                    pieces = re.split(rb"[\r\n]", rest + block)
-                    rest = pieces.pop()[-LINE_CHARACTERS:]
-                    for piece in pieces:
-                        if piece:
-                            yield piece[:LINE_CHARACTERS].decode("utf-8", "replace"), follows
-                            follows = True
-                if rest and len(offsets) == 1:
-                    yield rest.decode("utf-8", "replace"), follows
+                    pieces = re.split(separator, rest + block)
+                    rest = pieces.pop()[-longest:]
+                    for piece in filter(None, _unmarked(pieces, mark)):
+                        yield piece[:LINE_CHARACTERS].decode("utf-8", "replace"), follows
+                        follows = True
+                if len(offsets) == 1:
+                    for piece in filter(None, _unmarked([rest], mark)):
+                        yield piece.decode("utf-8", "replace"), follows
     except (OSError, Untrusted):
         return
+
+
+def _unmarked(pieces: Sequence[bytes], mark: bytes) -> Iterator[bytes]:
+    """The lines of one rank without its mark; of a line with carriage returns, each part."""
+    if not mark:
+        yield from pieces
+        return
+    for piece in pieces:
+        if piece.startswith(mark):
+            yield from piece[len(mark) :].split(b"\r")
 
 
 def read_rank(root: Beneath, name: str, rank: int, most: int) -> RankSteps:
     """The steps of one rank, and the times that they took."""
     steps = RankSteps(rank)
     before: tuple[int, float] | None = None
-    for line, follows in parts(root, name, most):
+    for line, follows in parts(root, name, most, rank):
         metrics = parse_metrics(line)
         if metrics is None or metrics.step is None:
             continue
@@ -135,12 +153,12 @@ def read_rank(root: Beneath, name: str, rank: int, most: int) -> RankSteps:
     return steps
 
 
-def read_metrics(into: MetricSet, root: Beneath, name: str, span: Span, most: int = MOST_OF_A_LOG) -> None:
+def read_metrics(into: MetricSet, root: Beneath, name: str, span: Span, rank: int = 0) -> None:
     """Add the metrics in the log of one rank. A step that the log repeats is a restart of the program."""
     known: Metrics | None = None
     own = MetricSet()
     shift: float | None = None
-    for line, _follows in parts(root, name, most):
+    for line, _follows in parts(root, name, MOST_OF_A_LOG, rank):
         metrics = parse_metrics(line)
         if metrics is None:
             continue

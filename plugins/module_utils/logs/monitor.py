@@ -13,14 +13,17 @@ from __future__ import annotations
 import os
 import re
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import node_texts
 
 TAIL_BYTES = 64 * 1024
+# The kinds of samples, and the file of those that collectors have brought, in the folder of an attempt.
+KINDS, BROUGHT = ("host", "gpu"), "nodes"
 # From this memory use on (per cent), a node counts as out of memory.
 MEMORY_FULL = 97
 # A node is odd whose load is this many times that of most others, or whose GPUs work at this part of the others' power.
@@ -71,16 +74,35 @@ def read_samples(folder: str) -> dict[str, NodeSamples]:
     """Node -> its samples, for the folder of one attempt. Unreadable files are left out."""
     by_node: dict[str, NodeSamples] = {}
     root = Beneath(folder)
-    for name in root.names(""):
+    names = root.names("")
+    for name in names:
         node, _dot, kind = name.rpartition(".csv")[0].rpartition(".")
-        if kind not in ("host", "gpu") or not name.endswith(".csv"):
-            continue
-        path = os.path.join(folder, name)
-        samples = by_node.setdefault(node, NodeSamples(node))
-        samples.files.append(path)
-        for number, line in _tail(root, name):
-            (_host if kind == "host" else _gpu)(samples, path, number, line)
+        if kind in KINDS and name.endswith(".csv"):
+            _add(by_node, node, kind, os.path.join(folder, name), _tail(root, name))
+    if BROUGHT in names:
+        path = os.path.join(folder, BROUGHT)
+        for (kind, node), text in brought(root, BROUGHT).items():
+            _add(by_node, node, kind, path, ((0, line) for line in text[-TAIL_BYTES:].splitlines() if line.strip()))
     return by_node
+
+
+def brought(root: Beneath, name: str) -> dict[tuple[str, str], str]:
+    """(kind, node) -> samples that the collectors of many nodes have brought (runtime/rank/collector.py).
+
+    `name`: the file with what they have printed.
+    """
+    try:
+        with root.stream(name) as stream:
+            return {(kind, node): text for kind, node, text in node_texts(stream, KINDS)}
+    except (OSError, Untrusted):
+        return {}
+
+
+def _add(by_node: dict[str, NodeSamples], node: str, kind: str, path: str, lines: Iterable[tuple[int, str]]) -> None:
+    samples = by_node.setdefault(node, NodeSamples(node))
+    samples.files.append(path)
+    for number, line in lines:
+        (_host if kind == "host" else _gpu)(samples, path, number, line)
 
 
 def _tail(beneath: Beneath, name: str) -> Iterator[tuple[int, str]]:

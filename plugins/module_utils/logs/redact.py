@@ -86,10 +86,12 @@ _RULES = (
 
 
 class Redactor:
-    """Replaces secrets in bytes by asterisks. `values`: known secrets, which are matched exactly."""
+    """Replaces secrets in bytes by asterisks. `values`: known secrets; they and each of their lines match exactly."""
 
     def __init__(self, values: Iterable[bytes] = ()) -> None:
-        self._values = sorted({value for value in values if SHORTEST <= len(value) <= CONTEXT}, key=len, reverse=True)
+        # Also line by line: where the ranks of a node share a log, each line begins with its rank.
+        parts = {part for value in values for part in (value, *value.splitlines())}
+        self._values = sorted({part for part in parts if SHORTEST <= len(part) <= CONTEXT}, key=len, reverse=True)
 
     def clean(self, data: bytes) -> bytes:
         """`data` with every secret replaced by asterisks; the length is unchanged."""

@@ -37,7 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     Signature,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist, monitor, slowdown
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, node_of, rank_of, ranks_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import STALL_FACTOR, STALL_SECONDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence, job_sizes, rank_stacks
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport, screen
@@ -124,8 +124,9 @@ def _of_launch(slurm: Slurm, run: RunDirectory, request: _Request) -> ModuleResu
     logs_scan = scan.scan(newest_logs(run.file("logs"), launch.attempt), request.processes, request.signatures)
     ranks = checklist.all_facts(_rank_logs(logs_scan), (run.started() or {}).get("time"))
     for log in logs_scan.logs:
+        # In a log that ranks share, the line names the rank, and the file its node.
         rank = rank_of(log.file)
-        node = ranks[rank].host if rank is not None else None
+        node = ranks[rank].host if rank is not None else node_of(log.file)
         log.events = [advice.with_rank(event, rank, node) for event in log.events]
     if not launch.completed:
         return _of_running(run, launch, _Logs(logs_scan, ranks), request)
@@ -142,8 +143,8 @@ def _of_path(path: str, request: _Request) -> dict[str, Any]:
     base = path if os.path.isdir(path) else os.path.dirname(path)
     diagnosis = advice.diagnosis_of(cause.find_cause(logs_scan.logs), logs_scan, base)
     # Logs of no single rank get negative numbers; they answer the questions that do not depend on the rank.
-    numbers = ((place, log, rank_of(log)) for place, log in enumerate(logs))
-    ranks = checklist.all_facts({-1 - place if rank is None else rank: log for place, log, rank in numbers})
+    others = {-1 - place: log for place, log in enumerate(logs) if not ranks_of(log)}
+    ranks = checklist.all_facts({**others, **by_rank(logs)})
     return _result(DiagnosisReport(diagnosis, checklist.answers(ranks)), logs_scan, changed=False)
 
 
@@ -188,7 +189,7 @@ def _slowness(
     odd: Mapping[str, str],
 ) -> dict[str, object]:
     """Where the steps take longer than before, or those of a rank longer than the others': who keeps them waiting."""
-    slow = slowdown.find_slowdown((rank, checklist.read_ends(log)) for rank, log in sorted(logs.items()))
+    slow = slowdown.find_slowdown(checklist.ends_by_rank(logs))
     if slow is None:
         return {}
     looks = [] if slow.ranks else [rank_looks.ask(run, attempt, nodes) for _look in range(stragglers.LOOKS)]
@@ -265,7 +266,7 @@ def _of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, logs: _Logs, 
 
 def _rank_logs(scanned: scan.Scan) -> dict[int, str]:
     """Rank -> the path of its log."""
-    return {rank: log.file for log in scanned.logs if (rank := rank_of(log.file)) is not None}
+    return by_rank(log.file for log in scanned.logs)
 
 
 def _memory(run: RunDirectory, launch: LaunchReport, nodes: Sequence[str]) -> dict[str, object]:
@@ -291,8 +292,8 @@ def newest_logs(logs_dir: str, attempt: int) -> list[str]:
         return []
     own = [path for path in scan.find_logs(newest) if _is_log(path)]
     shared = [os.path.join(logs_dir, name) for name in Beneath(logs_dir).names("")]
-    ranks = sorted((path for path in own if rank_of(path) is not None), key=lambda path: rank_of(path) or 0)
-    return [*ranks, *(path for path in own if rank_of(path) is None), *(p for p in shared if _is_log(p))]
+    ranks = sorted((path for path in own if ranks_of(path)), key=ranks_of)
+    return [*ranks, *(path for path in own if not ranks_of(path)), *(p for p in shared if _is_log(p))]
 
 
 def _is_log(path: str) -> bool:

@@ -30,7 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs im
     read_metrics,
     read_rank,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, log_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.marks import marks, preparations
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.timeline import timeline
@@ -111,18 +111,18 @@ def _metrics(run: RunDirectory, spans: Sequence[Span], *, full: bool) -> Metrics
     metrics = Metrics()
     for span in spans:
         folder = Beneath(run.file(os.path.join("logs", str(span.attempt))))
-        logs = sorted((rank, name) for name in folder.names("") if (rank := rank_of(name)) is not None)[:MOST_RANKS]
+        logs = list(by_rank(log_names(folder.names)).items())[:MOST_RANKS]
         budget = max(4 * PART, min(MOST_OF_A_RANK, MOST_BYTES // max(1, len(logs) * len(spans))))
         before = sum(series.count for series in metrics.collected.series.values())
         # Most programs print their metrics on the first rank, Megatron on the last.
-        for _number, name in dict.fromkeys([*logs[:1], *logs[-1:]]):
-            read_metrics(metrics.collected, folder, name, span)
+        for rank, name in dict.fromkeys([*logs[:1], *logs[-1:]]):
+            read_metrics(metrics.collected, folder, name, span, rank)
             if sum(series.count for series in metrics.collected.series.values()) > before:
                 break
         if full:
-            ranks = [read_rank(folder, name, rank, budget) for rank, name in logs]
-            if any(rank.lines for rank in ranks):
-                metrics.ranks, metrics.attempt = [rank for rank in ranks if rank.lines], span.attempt
+            steps = [read_rank(folder, name, rank, budget) for rank, name in logs]
+            if any(of_rank.lines for of_rank in steps):
+                metrics.ranks, metrics.attempt = [of_rank for of_rank in steps if of_rank.lines], span.attempt
     _files(run, metrics, spans[-1].attempt if spans else 0)
     return metrics
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import (
     RankLog,
+    first_and_last,
     from_the_end,
     progress_of,
-    read_ends,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import log_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import LATE, LATE_SECONDS, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 
@@ -25,9 +26,8 @@ def progress(launch: ModuleResult, now: float) -> ModuleResult | None:
     Megatron prints its steps on the last rank, most other programs on the first. `now`: epoch seconds.
     """
     run, folder = RunDirectory(str(launch["run_dir"])), os.path.join("logs", str(launch["attempt"]))
-    logs = sorted((rank, name) for name in run.names(folder) if (rank := rank_of(name)) is not None)
-    for _rank, name in dict.fromkeys([*logs[:1], *logs[-1:]]):
-        log = read_ends(run.file(os.path.join(folder, name)))
+    root = Beneath(run.file(folder))
+    for log in first_and_last(root.root, log_names(root.names)).values():
         newest = progress_of(log, launch["started_at"])
         if newest is None:
             continue

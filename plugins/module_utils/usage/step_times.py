@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs im
     clock_shift,
     parts,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, log_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import is_saved, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import time_in
 
@@ -42,21 +42,20 @@ def read_step_times(root: Beneath, span: Span, most: int = MOST_BYTES) -> StepTi
 
     `most`: the limit for the bytes that are read.
     """
-    ranks = sorted((rank, name) for name in root.names("") if (rank := rank_of(name)) is not None)
-    names = [name for _rank, name in ranks]
-    for name in dict.fromkeys([*names[:1], *names[-1:]]):
-        times = _read(root, name, span, max(2 * PART, most))
+    logs = list(by_rank(log_names(root.names)).items())
+    for rank, name in dict.fromkeys([*logs[:1], *logs[-1:]]):
+        times = _read(parts(root, name, max(2 * PART, most), rank), span)
         if times.steps:
             return times
     return StepTimes()
 
 
-def _read(root: Beneath, name: str, span: Span, most: int) -> StepTimes:
+def _read(lines: Iterable[tuple[str, bool]], span: Span) -> StepTimes:
     steps: list[tuple[int, float, bool]] = []
     saves: list[float] = []
     shift: float | None = None
     newest, whole = 0.0, True
-    for line, follows in parts(root, name, most):
+    for line, follows in lines:
         whole = whole and follows
         metrics = parse_metrics(line)
         step = metrics.step if metrics is not None else None

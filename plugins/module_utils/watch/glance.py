@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import resource
 import sys
 import time
@@ -32,8 +33,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files im
 FILES = ("claim", "started.json", "no-python", "outcome.json")
 # The largest artifact whose content is checked (bytes), and the CPU time limit of the check (JUDGE_SECONDS).
 MOST_BYTES = 64 << 20
-# The preflight writes these in addition to one file for each node.
+# The preflight writes these in addition to one file for each node. On many nodes all reports are in one file, of which
+# this many bytes are read.
 NOT_OF_NODES = frozenset({"exchange.json", "unfit.json"})
+TOGETHER, TOGETHER_BYTES = "_tasks.log", 32 << 20
+_REPORTED = re.compile(rb"\[report (\S+) 1/\d+\] ")
 JUDGE_SECONDS = 60
 # How often (seconds) a look that waits asks whether anything has changed.
 PAUSE = 0.5
@@ -157,7 +161,11 @@ def _newest_preflight(place: _Place) -> str:
 def _looked_at(place: _Place, folder: str) -> int:
     """The number of nodes that this preflight has results from."""
     names = place.shown.names(folder) if folder else []
-    return sum(name.endswith(".json") and name not in NOT_OF_NODES for name in names)
+    own = sum(name.endswith(".json") and name not in NOT_OF_NODES for name in names)
+    if not own and TOGETHER in names:
+        with contextlib.suppress(OSError, Untrusted), place.shown.stream(f"{folder}/{TOGETHER}") as stream:
+            return len(set(_REPORTED.findall(stream.read(TOGETHER_BYTES))))
+    return own
 
 
 def _staging(place: _Place, folder: str, answer: _Answer) -> None:

@@ -12,9 +12,12 @@ from collections.abc import Mapping, Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import ends_by_rank, read_ends
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import attempts, evidence, rank_logs
 
 TAIL_LINES = 8
+# Of the end of a log, this much is searched.
+TAIL_BYTES = 32768
 VALUES_SHOWN = 12
 TRACKERS_SHOWN = 8
 # The last line of a Python traceback, with the exception's message.
@@ -97,17 +100,17 @@ def tracker_lines(result: Parameters) -> list[str]:
 
 def last_words(logs_dir: str) -> list[str]:
     """The end of the most informative log: of the lowest rank with an exception, or else the job's own log."""
-    candidates = list(rank_logs(logs_dir).values())
-    for path in candidates:
-        tail = _tail(path)
+    logs = rank_logs(logs_dir)
+    tails = [(logs[rank], log.tail.splitlines()) for rank, log in ends_by_rank(logs, TAIL_BYTES)]
+    for path, tail in tails:
         for index in range(len(tail) - 1, -1, -1):
             if _EXCEPTION.match(tail[index]):
                 return _titled(path, logs_dir, tail[max(0, index - TAIL_LINES + 1) : index + 1])
     others = [path for name in ("step.log",) for path in _named(logs_dir, name)] + _named(logs_dir, "job.")
-    for path in others + candidates:
-        tail = [line for line in _tail(path) if line.strip()]
-        if tail:
-            return _titled(path, logs_dir, tail[-TAIL_LINES:])
+    for path, tail in [*((path, _tail(path)) for path in others), *tails]:
+        lines = [line for line in tail if line.strip()]
+        if lines:
+            return _titled(path, logs_dir, lines[-TAIL_LINES:])
     return []
 
 
@@ -125,10 +128,5 @@ def _named(logs_dir: str, start: str) -> list[str]:
     ]
 
 
-def _tail(path: str, size: int = 32768) -> list[str]:
-    try:
-        with open(path, "rb") as stream:
-            stream.seek(max(0, os.fstat(stream.fileno()).st_size - size))
-            return stream.read().decode("utf-8", "replace").splitlines()
-    except OSError:
-        return []
+def _tail(path: str) -> list[str]:
+    return read_ends(path, TAIL_BYTES).tail.splitlines()

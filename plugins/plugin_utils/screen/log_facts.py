@@ -9,8 +9,9 @@ import os
 from collections.abc import Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, log_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
 
 LOSSES_SHOWN = 5
@@ -26,13 +27,10 @@ def attempts(logs_dir: str) -> list[str]:
 
 def rank_logs(logs_dir: str) -> dict[int, str]:
     """Rank -> path of its log in the newest attempt, ordered by rank, for any style of file names."""
-    paths = {}
     for folder in attempts(logs_dir)[:1]:
-        for name in os.listdir(folder):
-            rank = rank_of(name)
-            if rank is not None:
-                paths[rank] = os.path.join(folder, name)
-    return dict(sorted(paths.items()))
+        logs = by_rank(log_names(Beneath(folder).names))
+        return {rank: os.path.join(folder, name) for rank, name in logs.items()}
+    return {}
 
 
 def evidence(logs_dir: str) -> list[tuple[str, str]]:
@@ -43,9 +41,9 @@ def evidence(logs_dir: str) -> list[tuple[str, str]]:
     rows = [("ranks", checklist.ranks_in_words(started, silent))] if started else []
     chosen = checklist.networks(ranks)
     rows += [("network", checklist.network_in_words(chosen))] if chosen else []
-    logs = list(paths.values())
-    few = dict.fromkeys([*logs[:FIRST_AND_LAST], *logs[-FIRST_AND_LAST:]])
-    return rows + _losses([checklist.read_ends(path).tail for path in few])
+    logs = list(paths.items())
+    few = dict([*logs[:FIRST_AND_LAST], *logs[-FIRST_AND_LAST:]])
+    return rows + _losses([log.tail for _rank, log in checklist.ends_by_rank(few)])
 
 
 def _losses(tails: Sequence[str]) -> list[tuple[str, str]]:

@@ -10,8 +10,15 @@ import os
 from collections.abc import Iterator, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import (
+    divided,
+    log_names,
+    node_of,
+    rank_of,
+    ranks_of,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import attempts
 
 MERGED = "merged.log"
@@ -22,11 +29,15 @@ LAST_LINES = 5
 LAST_BYTES = 16 * 1024
 
 
-def title(path: str) -> str:
-    """The prefix of a log's lines: `rank 3`, `job`, or the file's own name."""
-    rank = rank_of(path)
+def titled(path: str, line: bytes) -> tuple[str, bytes]:
+    """What is shown before a line of a log, and the line: `rank 3`, `job`, or the file's own name."""
+    rank, text = divided(line) if node_of(path) is not None else (rank_of(path), line)
     if rank is not None:
-        return f"rank {rank}"
+        return f"rank {rank}", text
+    return _title(path), line
+
+
+def _title(path: str) -> str:
     name = os.path.basename(path)
     return "job" if name.startswith("job.") else name.removesuffix(".log")
 
@@ -36,12 +47,12 @@ def newest_logs(logs_dir: str) -> list[str]:
     paths = []
     for folder in [*attempts(logs_dir)[:1], logs_dir]:
         if os.path.isdir(folder):
-            paths += [os.path.join(folder, name) for name in os.listdir(folder) if not name.startswith(".")]
+            names = log_names(Beneath(folder).names)
+            paths += [os.path.join(folder, name) for name in names if not name.startswith(".")]
     files = [path for path in paths if os.path.isfile(path)]
 
     def order(path: str) -> tuple[int, str]:
-        rank = rank_of(path)
-        return (-1 if rank is None else rank, path)
+        return (min(ranks_of(path), default=-1), path)
 
     return sorted(files, key=order)
 
@@ -51,7 +62,7 @@ def _timed(path: str, place: int) -> Iterator[tuple[float, int, int, bytes]]:
     moment = 0.0
     with open(path, "rb") as stream:
         for number, line in enumerate(iter(lambda: stream.readline(LONGEST), b"")):
-            stated = time_of(line[:200].decode("utf-8", "replace"))
+            stated = time_of(titled(path, line)[1][:200].decode("utf-8", "replace"))
             if stated is not None:
                 moment = max(moment, stated)
             yield moment, place, number, line
@@ -60,12 +71,13 @@ def _timed(path: str, place: int) -> Iterator[tuple[float, int, int, bytes]]:
 def merge(logs_dir: str) -> str:
     """Merge all lines of the newest attempt by their timestamps into one file next to `logs_dir`. Returns its path."""
     paths = newest_logs(logs_dir)
-    titles = [title(path) for path in paths]
-    width = max(map(len, titles), default=0)
+    ranks = [f"rank {max(of)}" for path in paths if (of := ranks_of(path))]
+    width = max(map(len, [*ranks, *(_title(path) for path in paths if not ranks_of(path))]), default=0)
     target = os.path.join(os.path.dirname(logs_dir), MERGED)
     with open(target + ".tmp", "wb") as stream:
         for _moment, place, _number, line in heapq.merge(*(_timed(path, at) for at, path in enumerate(paths))):
-            stream.write(titles[place].ljust(width).encode() + b" | " + line.rstrip(b"\r\n") + b"\n")
+            title, text = titled(paths[place], line)
+            stream.write(title.ljust(width).encode() + b" | " + text.rstrip(b"\r\n") + b"\n")
     os.replace(target + ".tmp", target)
     return target
 
@@ -109,7 +121,7 @@ class Tail:
                 self._torn[path] = torn[-LONGEST:]
             moment = 0.0
             for number, line in enumerate(lines):
-                moment = max(moment, time_of(line[:200].decode("utf-8", "replace")) or 0.0)
+                moment = max(moment, time_of(titled(path, line)[1][:200].decode("utf-8", "replace")) or 0.0)
                 timed.append((moment, place, number, self._shown(path, line)))
         return [line for *_order, line in sorted(timed)]
 
@@ -118,4 +130,5 @@ class Tail:
         return [self._shown(path, torn) for path, torn in sorted(self._torn.items())]
 
     def _shown(self, path: str, line: bytes) -> str:
-        return f"{title(path)} | {printable(line.decode('utf-8', 'replace'), 400)}"
+        title, text = titled(path, line)
+        return f"{title} | {printable(text.decode('utf-8', 'replace'), 400)}"

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from artifact import verdict
 from core import processes
+from core.log_names import ranks_of
 from core.state import PROGRAM, SETUP, Job
 
 # A network file system may show the last logs late: their absence is believed after half a minute only.
@@ -74,10 +75,8 @@ def reason(text: str, patterns: Sequence[str]) -> str:
 
 def _logged(job: Job) -> int:
     """How many ranks have begun a log, of whichever style of names."""
-    return sum(
-        (name.startswith("rank-") and name.endswith(".log")) or (name.endswith(".out") and not name.startswith("."))
-        for name in os.listdir(job.get("RANKZERO_LOGS"))
-    )
+    walk = os.walk(job.get("RANKZERO_LOGS"))
+    return len({rank for _folder, _folders, names in walk for name in names for rank in ranks_of(name)})
 
 
 def prove(job: Job) -> None:

@@ -171,6 +171,11 @@ class Job:
         return self.get("SLURMD_NODENAME") or os.uname().nodename
 
     @property
+    def collected(self) -> str:
+        """The file with what the collectors of all nodes have printed in this attempt (rank/collector.py)."""
+        return self.path("monitor", str(self.attempt), "nodes")
+
+    @property
     def run_dir(self) -> str:
         return self.env["RANKZERO_RUN_DIR"]
 

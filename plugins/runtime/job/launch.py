@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from artifact import verdict
 from core import traps
 from core.state import Job
-from rank import step
+from rank import collect_steps, step
 from start import attempt, claim
 
 
@@ -32,7 +32,9 @@ def launch(job: Job, words: Sequence[str]) -> None:
         messages.tell(job, "started")
     while True:
         logs, nodelist = job.get("RANKZERO_LOGS"), job.get("RANKZERO_NODELIST")
+        collectors = collect_steps.begin(job)
         step.run(job, words)
+        collect_steps.finish(job, collectors)
         if not job.get("RANKZERO_SPARES"):
             break
         from job import spare

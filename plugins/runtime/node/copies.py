@@ -29,9 +29,9 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from core.clearing import remove_tree  # noqa: E402
-from core.files import publish, read, read_all  # noqa: E402
+from core.files import publish, read  # noqa: E402
 from node import disk, job_end, pack  # noqa: E402
-from node.reports import amend, versions  # noqa: E402
+from node.reports import amend, reports_of, versions  # noqa: E402
 
 POLL_SECONDS = 0.2
 COLUMNS = {"code": "proj", "environment": "env"}
@@ -75,12 +75,9 @@ class Stage:
 
 def plan(stage, arguments):
     """Who sends what to whom. A node with another problem takes no part: the job ends, or continues without it."""
-    known = read_all(stage.folder, [f"{name}.json" for name in stage.names])
+    known = reports_of(stage.folder, stage.names)
     reports = {
-        name: report
-        for name in stage.names
-        for report in [known[f"{name}.json"]]
-        if report and len(report["problems"]) == len(report["lacks"])
+        name: report for name, report in known.items() if report and len(report["problems"]) == len(report["lacks"])
     }
     paths = {"code": arguments.code, "environment": os.path.dirname(os.path.dirname(arguments.python))}
     transfers, archives = {}, arguments.archives

@@ -23,7 +23,7 @@ from node import node_steps
 def _step(job: Job, seconds: int, command: str, names: str, *options: str) -> list[str]:
     """A step of copies.py. `seconds`: 0 is as long as it likes."""
     folder = job.preflight.folder
-    program = ["copies.py", command, folder, names, *options]
+    program = ["node/copies.py", command, folder, names, *options]
     return ["timeout", "-k", "5", str(seconds), *node_steps.words(job, names, "1", f"{folder}/stage.log", program)]
 
 

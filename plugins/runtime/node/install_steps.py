@@ -30,7 +30,7 @@ def install(job: Job, seconds: int) -> None:
     os.makedirs(asked.sealing, exist_ok=True)
     packages, names = job.get("RANKZERO_PACKAGES"), job.get("RANKZERO_NODELIST")
     say(f"each node makes its environment from {packages}")
-    program = ["install.py", "hold", asked.folder, names, "--packages", packages]
+    program = ["node/install.py", "hold", asked.folder, names, "--packages", packages]
     program += ["--sha256", job.get("RANKZERO_PACKAGES_SHA256")]
     log = f"{asked.folder}/install.log"
     try:

@@ -15,14 +15,14 @@ from core.state import Job
 
 
 def words(job: Job, nodes: str, cpus: str, log: str, program: Sequence[str], bind: bool = True) -> list[str]:
-    """srun and its options. `nodes`: names with commas; `program`: of the runtime, with its options; it ends with the
-    job (job_end.py).
+    """srun and its options. `nodes`: names with commas; `program`: a file of the runtime and its options; it ends
+    with the job (job_end.py).
     """
     count = nodes.count(",") + 1
     made = ["srun", "--overlap", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
     made += [f"--cpus-per-task={cpus}", *([] if bind else ["--cpu-bind=none"]), "--mem=0", "--gres=none"]
     made += [f"--nodelist={nodes}", "--kill-on-bad-exit=0", "--export=ALL", f"--output={log}", "--open-mode=append"]
-    made += ["env", "RANKZERO_HOLDS=1", "python3", "-I", f"{job.runtime}/node/{program[0]}", *program[1:]]
+    made += ["env", "RANKZERO_HOLDS=1", "python3", "-I", f"{job.runtime}/{program[0]}", *program[1:]]
     made += ["--local-dir", job.get("RANKZERO_LOCAL_DIR"), "--slurm-tmp", slurm.temporary_folder(job)]
     return [*made, "--memory", slurm.memory(job)]
 

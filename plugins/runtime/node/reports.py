@@ -5,11 +5,16 @@
 Standard library only.
 """
 
+import contextlib
 import json
 import os
 import subprocess
 
-from core.files import publish, read
+from core.files import names_in, publish, read_all
+from core.log_names import node_texts
+
+# What all tasks of the preflight's step said, where srun writes it to one file; the kind of text that is a report.
+TOGETHER, KIND = "_tasks.log", "report"
 
 
 def versions(python, imports):
@@ -44,10 +49,23 @@ def required(absent, prefix):
     )
 
 
+def reports_of(folder, names):
+    """{node: its report, or None}: from a file of its own, else from what srun has written for many nodes."""
+    own = read_all(folder, [f"{name}.json" for name in names])
+    reports = {name: own[f"{name}.json"] for name in names}
+    silent = {name for name in names if reports[name] is None}
+    if silent and TOGETHER in names_in(folder):
+        with open(os.path.join(folder, TOGETHER), "rb") as stream:
+            for _kind, name, text in node_texts(stream, [KIND], silent):
+                with contextlib.suppress(ValueError):
+                    reports[name] = json.loads(text)
+    return reports
+
+
 def amend(folder, name, kind, problem=None, columns=None, torch=False):
     """Settle in a node's report what it lacked: it has the columns now, or there is another problem in its place."""
     path = os.path.join(folder, name + ".json")
-    report = read(path)
+    report = reports_of(folder, [name])[name]
     old = report["lacks"].pop(kind, None)
     report["problems"] = [kept for kept in report["problems"] if kept != old] + ([problem] if problem else [])
     report["columns"].update(columns or {})

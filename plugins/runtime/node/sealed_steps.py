@@ -32,7 +32,7 @@ class Mount:
         """A command of sealed.py on nodes, on all their CPUs, which it leaves to the ranks. In a session of its own: a
         terminal's Ctrl-C is not for it.
         """
-        program = ["sealed.py", command, self.folder, names, "--seconds", self.seconds, *options]
+        program = ["node/sealed.py", command, self.folder, names, "--seconds", self.seconds, *options]
         cpus, log = job.get("RANKZERO_CPUS_PER_NODE"), f"{self.folder}/hold.log"
         return ["timeout", "-k", "5", limit, *node_steps.words(job, names, cpus, log, program, bind=False)]
 

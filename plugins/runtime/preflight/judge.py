@@ -8,6 +8,7 @@ all of them share. Runs on the first node, over documents alone.
 import os
 
 from core.files import names_in, publish, read, read_all
+from node.reports import TOGETHER, reports_of
 from preflight import binding, topology
 from preflight.network import RDMA
 
@@ -16,8 +17,6 @@ from preflight.network import RDMA
 SLOW_SHARE = 0.5
 COMPARABLE = 3  # with fewer nodes there is no median to be far from
 WORDS_MAX = 300
-# What all tasks said, where srun writes it to one file (preflight_steps.py).
-TOGETHER = "_tasks.log"
 
 
 def last_words(path):
@@ -39,11 +38,6 @@ def last_words_together(path):
             elif task.isdecimal() and text.strip():
                 words[task] = text.strip()[:WORDS_MAX]
     return {node_of[task]: text for task, text in words.items() if task in node_of}
-
-
-def reports_of(folder, names):
-    reports = read_all(folder, [f"{name}.json" for name in names])
-    return {name: reports[f"{name}.json"] for name in names}
 
 
 def problems_of(arguments, names, reports, short):

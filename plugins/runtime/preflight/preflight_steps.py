@@ -19,6 +19,7 @@ from core.records import dataclass, field
 from core.state import SIGNAL, Job
 from end import requeue
 from node import node_steps
+from node.reports import TOGETHER
 from preflight import handout, unstarted
 from rank import step
 from start import attempt
@@ -33,8 +34,8 @@ done
 echo "{}" > "$2/heads/$SLURMD_NODENAME.addresses"
 echo "no python3 here"
 exit 78"""
-# On more nodes than this, srun writes what all tasks say to one file, each line with the number of its task. On fewer,
-# each node writes a file of its own.
+# On more nodes than this, srun writes what all tasks say to one file, each line with the number of its task; the nodes'
+# reports are among it. On fewer, each node writes files of its own.
 MANY_NODES = 64
 _FIRST_TASK = '[ "${SLURM_LOCALID:-0}" = 0 ] || exit 0; '
 _PYTHON = 'python=$(command -v "$RANKZERO_PYTHON" || command -v python3) || exit 78; exec "$python" -B "$@"'
@@ -127,10 +128,14 @@ def _places(job: Job, nodes: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
-def _output(job: Job, together: str = "_tasks.log") -> list[str]:
+def _many(job: Job) -> bool:
+    return len(job.nodes) > job.number("RANKZERO_MANY_NODES", MANY_NODES)
+
+
+def _output(job: Job, together: str = TOGETHER) -> list[str]:
     """The options of srun for what a step says. `together`: the file's name where it is one for all nodes."""
     folder = job.preflight.folder
-    if len(job.nodes) > job.number("RANKZERO_MANY_NODES", MANY_NODES):
+    if _many(job):
         return [f"--output={folder}/{together}", "--label", "--open-mode=append"]
     return [f"--output={folder}/%N.log", "--open-mode=append"]
 
@@ -140,6 +145,7 @@ def _words(job: Job, nodes: Sequence[str]) -> list[str]:
     asked, get = job.preflight, job.get
     words = ["/bin/bash", f"{job.runtime}/preflight/binding.sh", "/bin/bash", "-c", _LOOK, "preflight", "node"]
     words += [asked.folder, ",".join(nodes), "--wanted", get("RANKZERO_NODES"), "--code", get("RANKZERO_CODE")]
+    words += ["--together"] if _many(job) else []
     words += ["--python", get("RANKZERO_PYTHON"), "--imports", get("RANKZERO_PREFLIGHT_IMPORTS")]
     words += ["--gpus", get("RANKZERO_GPUS_PER_NODE"), "--gpu-health", get("RANKZERO_GPU_HEALTH") or "off"]
     words += ["--gpu-type", get("RANKZERO_GPU_TYPE")]

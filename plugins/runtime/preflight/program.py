@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What each node has, before any rank starts, and which nodes and which interface the ranks get.
 
-    program.py node     FOLDER NODE,NODE,... ...   on each node: writes FOLDER/<node>.json
+    program.py node     FOLDER NODE,NODE,... ...   on each node: writes FOLDER/<node>.json; with --together prints it
     program.py select   FOLDER NODE,NODE,... ...   on the first: FOLDER/exchange, who measures with whom, and how
     program.py exchange FOLDER NODE,NODE,... ...   on each fit node: writes FOLDER/<node>.exchange.json
     program.py judge    FOLDER NODE,NODE,... ...   on the first: prints a line a node, writes FOLDER/verdict
@@ -28,8 +28,9 @@ RUNTIME = os.path.dirname(HERE)
 sys.path[:] = [RUNTIME, *(folder for folder in sys.path if folder != HERE)]
 
 from core.files import HEADS, load, publish  # noqa: E402
+from core.log_names import text_lines  # noqa: E402
 from node import disk  # noqa: E402
-from node.reports import required, versions  # noqa: E402
+from node.reports import KIND, reports_of, required, versions  # noqa: E402
 from preflight.binding import unbound  # noqa: E402
 from preflight.network import fastest_first, free_port, interfaces, rules, usable  # noqa: E402
 
@@ -69,7 +70,7 @@ def answer_before(folder, name):
     above, attempt = os.path.split(folder)
     if not attempt.isdigit() or attempt == "0":
         return None
-    report = load(os.path.join(above, str(int(attempt) - 1), name + ".json"))
+    report = reports_of(os.path.join(above, str(int(attempt) - 1)), [name])[name]
     known = report.get("probed") if isinstance(report, dict) else None
     return known if isinstance(known, dict) and {"asked", "versions", "torch"} <= set(known) else None
 
@@ -312,7 +313,11 @@ def node(arguments):
     report["place"] = os.environ.get("SLURM_TOPOLOGY_ADDR", "")
     if name in heads:
         report["limits"] = limits_of(arguments, report["torch"])
-    publish(os.path.join(arguments.folder, name + ".json"), report)
+    if arguments.together:
+        sys.stdout.write(text_lines(KIND, name, json.dumps(report)))
+        sys.stdout.flush()
+    else:
+        publish(os.path.join(arguments.folder, name + ".json"), report)
     disk.sweep(disk.candidates(arguments.local_dir))
     return 0
 
@@ -323,6 +328,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("nodes")
     parser.add_argument("--wanted", type=int, default=1)
+    parser.add_argument("--together", action="store_true")
     parser.add_argument("--budget", type=int, default=60)
     parser.add_argument("--ended", default="")
     parser.add_argument("--policy", choices=["stop", "replace", "requeue"], default="stop")

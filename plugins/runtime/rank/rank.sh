@@ -18,11 +18,24 @@ fi
 
 rankzero_log=$(printf 'rank-%04d.log' "$RANK")
 [ "${RANKZERO_LOG_STYLE:-rank}" != slurm ] || rankzero_log="$RANKZERO_NAME.$SLURM_JOB_ID.${SLURMD_NODENAME:-$(uname -n)}.$RANK.out"
-exec >> "$RANKZERO_LOGS/$rankzero_log" 2>&1 || exit 73
-# A link to the log of the one rank that is followed by whoever waits for the job.
+# A folder on this node's own disk, which its collector has made, and nobody else.
+rankzero_spool=${RANKZERO_SPOOL:+$RANKZERO_SPOOL/${SLURMD_NODENAME:-$(uname -n)}}
+[[ -n $rankzero_spool && -O ${RANKZERO_SPOOL%/*} && -O $RANKZERO_SPOOL && -O $rankzero_spool && -d $rankzero_spool ]] \
+    || rankzero_spool=
 rankzero_shown=$((WORLD_SIZE - 1))
 [ "${RANKZERO_LOG_FOLLOW:-first}" != first ] || rankzero_shown=0
-[ "$RANK" != "$rankzero_shown" ] || ln -sfn "$rankzero_log" "$RANKZERO_LOGS/.live" 2> /dev/null
+rankzero_place=$RANKZERO_LOGS
+if [ "$RANK" = "$rankzero_shown" ]; then
+    # A link to the log of the one rank that is followed by whoever waits for the job.
+    ln -sfn "$rankzero_log" "$RANKZERO_LOGS/.live" 2> /dev/null
+elif [[ -n $rankzero_spool && ${RANKZERO_LOG_PER:-rank} != rank ]]; then
+    rankzero_place=$rankzero_spool rankzero_log=rank-$RANK.log
+elif [ "$WORLD_SIZE" -gt 1000 ]; then
+    # No folder has more than a thousand of them.
+    rankzero_place=$RANKZERO_LOGS/$(printf '%03d' $((RANK / 1000)))
+    [ -d "$rankzero_place" ] || mkdir -p "$rankzero_place" || exit 73
+fi
+exec >> "$rankzero_place/$rankzero_log" 2>&1 || exit 73
 [ "${RANKZERO_DEBUG:-0}" = 0 ] || set -x
 
 rankzero_fail() { printf '[rankzero] %s\n' "$1"; exit 78; }

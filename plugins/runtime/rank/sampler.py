@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Samples a node until a process ends: the node's first rank. Started by rank.sh, beside the rank.
 
-    sampler.py PID     appends to RUN_DIR/monitor/ATTEMPT/<node>.host.csv, .gpu.csv and .pcie.txt, and answers requests
-                       for the stacks of the ranks (rank/stacks.py)
+    sampler.py PID     appends to <node>.host.csv, .gpu.csv and .pcie.txt in RUN_DIR/monitor/ATTEMPT, or on the
+                       node's own disk (collector.py), and answers requests for the stacks (stacks.py)
 
 A sampler that outlived its rank would keep the allocation, and its bill. Standard library only; any Python 3 that a
 node or an image may have.
@@ -43,6 +43,16 @@ def memory():
     with open("/proc/meminfo", encoding="ascii") as stream:
         sizes = dict(line.split()[:2] for line in stream)
     return int(sizes["MemTotal:"]) // 1024, int(sizes["MemAvailable:"]) // 1024
+
+
+def own_spool(spool, node):
+    """The folder of this node's collector, where it has made one; "" where it has not, or somebody else has."""
+    path = os.path.join(spool, node)
+    try:
+        owners = {os.stat(each).st_uid for each in (os.path.dirname(spool), spool, path)} if spool else set()
+    except OSError:
+        return ""
+    return path if owners == {os.getuid()} else ""
 
 
 def append(path, header, line=""):
@@ -95,20 +105,28 @@ def sample_pcie(path):
 def main():
     rank, environ = int(sys.argv[1]), os.environ
     every = {kind: int(environ.get("RANKZERO_MONITOR_" + kind.upper()) or 0) for kind in ("host", "gpu")}
+    state = state_of(rank)
+    if state is None:
+        # The rank has ended already, perhaps with the collector that would bring the samples.
+        return
+    node = environ.get("SLURMD_NODENAME") or os.uname().nodename
+    # Where the node has a collector, it brings the samples at the end.
+    spool = own_spool(environ.get("RANKZERO_SPOOL", ""), node)
     folder = os.path.join(environ["RANKZERO_RUN_DIR"], "monitor", environ["RANKZERO_ATTEMPT"])
-    series = os.path.join(folder, environ.get("SLURMD_NODENAME") or os.uname().nodename)
+    folder = os.path.join(spool, "samples") if spool else folder
+    series = os.path.join(folder, node)
     # The run directory may be gone: it is not made again.
     for path in (os.path.dirname(folder), folder):
         with contextlib.suppress(FileExistsError):
             os.mkdir(path)
     if every["host"]:
         append(series + ".host.csv", HOST_COLUMNS)
-    state, before, start = state_of(rank), cpu_time(), time.monotonic()
+    before, start = cpu_time(), time.monotonic()
     every["pcie"] = every["gpu"]
     due = {kind: start + 1 for kind in every if every[kind] and (kind == "host" or shutil.which("nvidia-smi"))}
     due["stacks"], every["stacks"], request = start + 1, stacks.EVERY, stacks.Request(environ)
     sample = {"gpu": (sample_gpus, series + ".gpu.csv"), "pcie": (sample_pcie, series + ".pcie.txt")}
-    while due and state is not None:
+    while due:
         time.sleep(1)
         # A process with the same number that began at another moment is not the rank.
         if (state_of(rank) or ("", ""))[1] != state[1]:
@@ -118,7 +136,8 @@ def main():
             due[kind] = now + every[kind]
             if kind == "stacks":
                 with contextlib.suppress(OSError):
-                    request.serve()
+                    if request.serve() and spool:
+                        append(os.path.join(spool, "wanted"), "samples")
             elif kind == "host":
                 before = sample_host(series + ".host.csv", before)
             elif not sample[kind][0](sample[kind][1]):

@@ -131,9 +131,10 @@ def test_a_clock_that_is_hours_apart_is_corrected(tmp_path: Path) -> None:
 
 def test_of_a_large_log_evenly_spaced_parts_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metric_logs, "PART", 4096)
+    monkeypatch.setattr(metric_logs, "MOST_OF_A_LOG", 64 * 1024)
     (tmp_path / "log").write_text("".join(f"step {step} loss {step / 1000}\n" for step in range(50_000)))
     found = MetricSet()
-    read_metrics(found, Beneath(str(tmp_path)), "log", Span(0, None, None), most=64 * 1024)
+    read_metrics(found, Beneath(str(tmp_path)), "log", Span(0, None, None))
     series = found.series["loss"]
     assert series.count < 5_000
     assert series.points[0].step < 500 and series.points[-1].step > 49_900
@@ -163,13 +164,16 @@ class Counting(Beneath):
         return reading
 
 
-def test_of_many_steps_no_more_is_read_and_kept_than_the_limits_say(tmp_path: Path) -> None:
+def test_of_many_steps_no_more_is_read_and_kept_than_the_limits_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     steps, most = 200_000, 8 * metric_logs.PART
+    monkeypatch.setattr(metric_logs, "MOST_OF_A_LOG", most)
     lines = (f"iteration {step}/ {steps} | lm loss: {1 / step:.6E} | grad norm: 1.0\n" for step in range(1, steps + 1))
     (tmp_path / "rank-0000.log").write_text("".join(lines))
     assert (tmp_path / "rank-0000.log").stat().st_size > 4 * most
     found, logs = MetricSet(), Counting(str(tmp_path))
-    read_metrics(found, logs, "rank-0000.log", Span(0, 1e9, 1e9 + steps), most)
+    read_metrics(found, logs, "rank-0000.log", Span(0, 1e9, 1e9 + steps))
     assert most / 2 < logs.taken <= most
     loss = found.series["loss"].as_dict()
     assert POINTS <= len(loss["values"]) <= 2 * POINTS

@@ -52,6 +52,11 @@ def test_a_secret_is_starred_and_everything_else_stays(text: bytes, secret: byte
     assert cleaned == text.replace(secret, b"*" * len(secret))
 
 
+def test_a_secret_of_several_lines_is_starred_in_a_log_that_ranks_share() -> None:
+    cleaned = Redactor([b"-----KEY\nabcdefghij\nxy\n"]).clean(b"3: -----KEY\n4: other\n3: abcdefghij\n3: xy\n")
+    assert cleaned == b"3: ********\n4: other\n3: **********\n3: xy\n"
+
+
 @pytest.mark.parametrize(
     "text",
     [

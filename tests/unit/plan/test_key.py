@@ -191,6 +191,7 @@ OTHER: dict[str, Any] = {
     "monitor.timestamps": 60,
     "logs.style": "slurm",
     "logs.follow": "last",
+    "logs.per": "node",
     "artifact.path": "other.json",
     "artifact.format": "any",
     "artifact.complete": "metadata.json",

@@ -5,7 +5,7 @@
 
 The stand-ins are programs in a folder that is put before the PATH that the script sets for itself, and exported bash
 functions, which the bash of ranks and of a site's set-up finds. srun runs its command once a task with SLURM_PROCID,
-SLURM_LOCALID, SLURM_NODEID and the size of the step, and hands TERM on; nothing else.
+SLURM_LOCALID, SLURM_NODEID, the size of the step, and SLURMD_NODENAME if the names differ, and hands TERM on.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ while words[0].startswith("--"):
 with open(os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "step"), "w") as stream:
     stream.write(str(os.getpid()))
 per_node, tasks, asked = int(options["ntasks-per-node"]), [], []
+nodes = os.environ.get("RANKZERO_NODELIST", "").split(",")
 # A step has its number, and standard input reaches all its tasks.
 step = str(os.getpid())
 def end(*_):
@@ -36,6 +37,8 @@ with open(options["output"], "ab") as log:
         place = {"SLURM_PROCID": rank, "SLURM_LOCALID": rank % per_node, "SLURM_NODEID": rank // per_node,
                  "SLURM_STEP_ID": step}
         environment = {**os.environ, **{name: str(number) for name, number in place.items()}}
+        if 1 < len(nodes) == len(set(nodes)):
+            environment["SLURMD_NODENAME"] = nodes[rank // per_node]
         environment["SLURM_STEP_TASKS_PER_NODE"] = f"{per_node}(x{options['nodes']})"
         tasks.append(subprocess.Popen(words, env=environment, stdout=log, stderr=log))
     if asked:  # a task may have been started, and have said so, before it was in the list

@@ -15,6 +15,8 @@ from types import ModuleType
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import node_texts, text_lines
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch import glance
 from tests.unit.runtime.harness import Site, runtime_parts
 
 
@@ -65,3 +67,31 @@ def test_on_many_nodes_one_file_takes_what_all_nodes_say(site: Site, many: int) 
     (path,) = (job.run / "preflight" / "0").glob("*.log")
     assert path.name == ("_tasks.log" if many == 0 else "%N.log"), "the stand-in for srun takes %N as it is"
     assert "[binding] task=0 " in path.read_text()
+    reports = [file.name for file in path.parent.glob("*.json") if file.name != "unfit.json"]
+    assert len(reports) == (0 if many == 0 else 1)
+    assert "proj=ok" in (path.parent / "table").read_text(), "the report was read"
+    place = glance._Place(str(job.run))
+    assert glance._looked_at(place, "preflight/0") == 1, "who waits sees it, too"
+
+
+def test_what_a_node_has_learned_is_remembered_from_one_file_too(preflight: ModuleType, tmp_path: Path) -> None:
+    known = {"asked": ["boot"], "versions": {"python": "3.11"}, "torch": False, "long": os.urandom(2000).hex()}
+    (tmp_path / "0").mkdir()
+    printed = text_lines("report", "n1", json.dumps({"probed": known})) + text_lines("report", "n2", "{}")
+    assert all(len(line) < 1000 for line in printed.splitlines()) and printed.count("\n") > 3
+    labelled = "".join(f"{number % 2}: {line}\n" for number, line in enumerate(printed.splitlines()))
+    (tmp_path / "0" / "_tasks.log").write_text("0: [binding] task=0\n" + labelled)
+    assert preflight.answer_before(str(tmp_path / "1"), "n1") == known
+    assert preflight.answer_before(str(tmp_path / "1"), "n2") is None
+    assert preflight.answer_before(str(tmp_path / "1"), "n3") is None
+
+
+def test_a_text_that_is_not_whole_is_left_out() -> None:
+    text = os.urandom(3000).hex()
+    lines = [f"{line}\n".encode() for line in text_lines("report", "n1", text).splitlines()]
+    assert len(lines) > 4
+    for damaged in (lines[:-1], lines[1:], [lines[0], *lines[2:]], [lines[0], b"[report n1 2/9] =\n", *lines[1:3]]):
+        assert not list(node_texts(damaged, ["report"]))
+    again = [*lines[:3], *lines]
+    assert list(node_texts(again, ["report"])) == [("report", "n1", text)]
+    assert not list(node_texts(again, ["host"])) and not list(node_texts(again, ["report"], ["n2"]))

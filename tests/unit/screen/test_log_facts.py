@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import ends_by_rank, progress_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, last_words
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import evidence, rank_logs
@@ -62,6 +63,26 @@ def test_all_ranks_have_started_and_the_last_one_says_the_losses(tmp_path: Path)
     lines = card({"name": "gpt", "run_dir": "/r"}, {}, {"dest": str(tmp_path)})
     assert "  ranks     4 of 4 started with WORLD_SIZE 4" in lines
     assert "  losses    iteration       16/ 20 | consumed samples: 1 | lm loss: 5.000000E+00 |" in lines
+
+
+def test_ranks_that_share_a_log_are_told_apart(tmp_path: Path) -> None:
+    """The last rank is silent long before the others; the exception is that of one rank, and not the first one."""
+    steps = "".join(f"{rank}: step {step} loss {rank}.5\n" for step in range(40000) for rank in (2, 4))
+    shared = "".join(f"{rank}: {banner(rank, 6)}" for rank in (2, 3, 4, 5)) + "5: step 7 loss 5.5\n" + steps
+    shared += "4: ValueError: of four\n2: loss 2.5\n3: RuntimeError: of three\n"
+    write(tmp_path, "0/node01.ranks-2-5.log", shared)
+    write(tmp_path, "0/rank-0000.log", banner(0, 6))
+    write(tmp_path, "0/000/rank-0001.log", banner(1, 6))
+    logs = rank_logs(str(tmp_path))
+    assert [Path(path).name for path in logs.values()] == [
+        "rank-0000.log", "rank-0001.log", *["node01.ranks-2-5.log"] * 4,
+    ]  # fmt: skip
+    assert evidence(str(tmp_path))[0] == ("ranks", "6 of 6 started with WORLD_SIZE 6")
+    ends = dict(ends_by_rank(logs))
+    assert progress_of(ends[5], None).step == 7 and ends[5].head == banner(5, 6) + "step 7 loss 5.5\n"
+    words = last_words(str(tmp_path))
+    assert words[0] == "from 0/node01.ranks-2-5.log:" and words[-1].strip() == "RuntimeError: of three"
+    assert not any("of four" in line for line in words)
 
 
 def test_who_is_silent_who_means_another_world_and_a_slow_network_are_named(tmp_path: Path) -> None:

@@ -49,6 +49,22 @@ def test_every_byte_of_every_rank_is_there_once(tmp_path: Path) -> None:
     assert times == sorted(times)
 
 
+def test_the_lines_of_a_shared_log_are_those_of_their_ranks(tmp_path: Path) -> None:
+    shared = tmp_path / "logs" / "0" / "n1.ranks-2,9.log"
+    shared.parent.mkdir(parents=True)
+    shared.write_text("2: 2026-01-02 03:04:05 b\n9: 2026-01-02 03:04:07 d\n")
+    (shared.parent / "rank-0000.log").write_text("2026-01-02 03:04:04 a\n2026-01-02 03:04:06 c\n")
+    tail = Tail(str(tmp_path / "logs"))
+    assert "rank 9 | 2026-01-02 03:04:07 d" in tail.begin()
+    merged = Path(merge(str(tmp_path / "logs"))).read_text().splitlines()
+    assert [line.replace(" | 2026-01-02 03:04", " ") for line in merged] == [
+        "rank 0 :04 a", "rank 2 :05 b", "rank 0 :06 c", "rank 9 :07 d",
+    ]  # fmt: skip
+    with shared.open("a") as stream:
+        stream.write("2: new\nslurmstepd: unmarked\n")
+    assert tail.news({"0/n1.ranks-2,9.log": False}) == ["rank 2 | new", "n1.ranks-2,9 | slurmstepd: unmarked"]
+
+
 def test_no_logs_are_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     assert Path(merge(str(tmp_path / "logs"))).read_bytes() == b""

@@ -10,7 +10,13 @@ from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.checkpoint import EARLY_SIGNAL, Logs
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.checkpoint import (
+    EARLY_SIGNAL,
+    MANY_NODES,
+    PER_NODE,
+    PER_RANK,
+    Logs,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option, time_minutes
 
 
@@ -73,9 +79,13 @@ class Checkpoint(Aspect):
         spares = context.spec.resources.spares
         yield "RANKZERO_MONITOR_HOST", str(monitor.host)
         yield "RANKZERO_MONITOR_GPU", str(monitor.gpu)
-        if logs != Logs():
+        if (logs.style, logs.follow) != (Logs().style, Logs().follow):
             yield "RANKZERO_LOG_STYLE", logs.style
             yield "RANKZERO_LOG_FOLLOW", logs.follow
+        many = context.topology.nodes + spares > MANY_NODES
+        per = logs.per or (PER_NODE if many else PER_RANK)
+        if many or per != PER_RANK:
+            yield "RANKZERO_LOG_PER", per
         if asked.dir:
             yield "RANKZERO_CHECKPOINT_DIR", posixpath.normpath(asked.dir)
         if asked.fresh:

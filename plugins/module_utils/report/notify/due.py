@@ -15,13 +15,14 @@ from typing import Any, cast
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import (
     facts_of,
     find_stall,
-    read_ends,
+    first_and_last,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import log_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.notify import deliver
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.running import progress
@@ -210,11 +211,9 @@ def _standing(run: RunDirectory, launch: LaunchReport, sender: Sender) -> str:
     if launch.started_at is None or run.path in sender.stalled:
         return sender.stalled.get(run.path, "")
     folder = os.path.join("logs", str(launch.attempt))
-    ranks = sorted((rank, name) for name in run.names(folder) if (rank := rank_of(name)) is not None)
-    logs = {
-        rank: facts_of(read_ends(run.file(os.path.join(folder, name))), launch.started_at)
-        for rank, name in (*ranks[:1], *ranks[-1:])
-    }
+    root = Beneath(run.file(folder))
+    ends = first_and_last(root.root, log_names(root.names))
+    logs = {rank: facts_of(log, launch.started_at) for rank, log in ends.items()}
     now = max([sender.now, *(log.modified for log in logs.values())])
     stall = find_stall(logs, now, STALL_FACTOR, STALL_SECONDS)
     if stall is not None:

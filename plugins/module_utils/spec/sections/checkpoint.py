@@ -13,6 +13,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import 
 # TERM already has a meaning for the batch script: scancel, the time limit itself and preemption send it, and after them
 # the job must not requeue itself. The artifact watcher uses USR1. USR2 is used only for the early signal.
 EARLY_SIGNAL = "USR2"
+# Values of logs.per, and the number of nodes up to which each rank has a log of its own by default.
+PER_RANK, PER_NODE = "rank", "node"
+PER, MANY_NODES = (PER_RANK, PER_NODE, "first"), 64
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,15 @@ class Logs:
         "first",
         key=False,
         example="last",
+    )
+    per: str | None = option(
+        t.choice(*PER),
+        "The files of the ranks' logs. `rank`: one for each rank. `node`: one for each node, whose lines begin with "
+        "the rank, as with `srun --label`. `first`: during the run only the log of the rank that is followed; of each "
+        "other rank the beginning and the last 1 MiB, in one file for each node, at the end. The rank that is followed "
+        f"always has a separate file. Default: `rank` on up to {MANY_NODES} nodes, `node` on more.",
+        key=False,
+        example="node",
     )
 
 

@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files on shared storage that logs and samples of a run need, and what reading them costs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs import names
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import all_facts
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.monitor import read_samples
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
+
+COLLECTING = "each node's collector: CPU milliseconds for its logs and samples"
+#: What each rank prints, and the samples of an hour.
+LINES = "".join(f"step {step}/200 loss 2.5 tokens/s 19000\n" for step in range(200))
+SAMPLES = "time,load1,mem_used_mb,cpu_percent,mem_total_mb\n" + "".join(
+    f"2026-01-02T03:{minute:02d}:{second:02d}+0000,{second}.25,{90000 + 7 * second},{minute},512000\n"
+    for minute in range(60)
+    for second in range(0, 60, 15)
+)
+
+
+def measured(folder: Path, nodes: int, ranks: int, *, many: bool) -> dict[str, float]:
+    """The figures of a run with so many ranks on each node. `many`: with collectors, else a file for each rank."""
+    logs, monitor = folder / "logs" / "0", folder / "monitor" / "0"
+    logs.mkdir(parents=True)
+    monitor.mkdir(parents=True)
+    rows: dict[str, float] = {}
+    begun = time.process_time()
+    if many:
+        _collected(folder, nodes, ranks)
+        rows[COLLECTING] = 1000 * (time.process_time() - begun) / nodes
+    else:
+        for rank in range(nodes * ranks):
+            (logs / f"rank-{rank:04d}.log").write_text(_log(rank))
+        for node in range(nodes):
+            (monitor / f"node{node:05d}.host.csv").write_text(SAMPLES)
+        rows[COLLECTING] = 0.0
+    rows["files of logs and samples"] = sum(len(files) for _place, _folders, files in os.walk(folder))
+    begun = time.process_time()
+    there = names.log_names(Beneath(str(logs)).names)
+    facts = all_facts(names.by_rank(str(logs / name) for name in there))
+    assert len(facts) == nodes * ranks and all(rank.progress.step == 199 for rank in facts.values() if rank.progress)
+    assert len(read_samples(str(monitor))) == nodes
+    rows["CPU seconds to read both ends of all ranks' logs, and all samples"] = time.process_time() - begun
+    return rows
+
+
+def _log(rank: int) -> str:
+    return f"[rankzero] RANK={rank} LOCAL_RANK=0 WORLD_SIZE=1\n{LINES}"
+
+
+def _collected(folder: Path, nodes: int, ranks: int) -> None:
+    """Let the collector of each node bring what its ranks and its sampler left on the node's disk."""
+    sys.path.insert(0, RUNTIME)
+    from rank import collector
+
+    # The rank that is followed writes for itself.
+    logs = folder / "logs" / "0"
+    (logs / "rank-0000.log").write_text(_log(0))
+    for node in range(nodes):
+        name = f"node{node:05d}"
+        printed: list[str] = []
+        spool = folder.with_name(f"{folder.name}-{name}")
+        (spool / "samples").mkdir(parents=True)
+        for rank in range(node * ranks or 1, (node + 1) * ranks):
+            (spool / f"rank-{rank}.log").write_text(_log(rank))
+        (spool / "samples" / f"{name}.host.csv").write_text(SAMPLES)
+        own = collector.Collector(str(spool), str(logs), collector.PER_NODE, name, ranks)
+        own.print = printed.append
+        own.look()
+        own.look(final=True)
+        own.bring_samples()
+        for log in own.known.values():
+            os.close(log.descriptor)
+        with (folder / "monitor" / "0" / "nodes").open("a") as stream:
+            stream.writelines(printed)
+        for path in sorted(spool.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+        spool.rmdir()

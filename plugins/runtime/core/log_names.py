@@ -1,0 +1,1 @@
+../../module_utils/logs/names.py

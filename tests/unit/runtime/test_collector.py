@@ -1,0 +1,228 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of an attempt on many nodes, with stand-ins for Slurm's commands: how many there are, what is in them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs import names
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import ends_by_rank
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.heat_maps import read_heat_maps
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import read_rank
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.monitor import read_samples
+from tests.unit.runtime.harness import Job, Site, runtime_parts, wait_for
+
+#: Folders of a run in which an attempt leaves files.
+OF_AN_ATTEMPT = ("logs", "ended", "monitor", "preflight", "stacks")
+
+
+@pytest.fixture(scope="module")
+def collector() -> Iterator[ModuleType]:
+    with runtime_parts("rank.collector") as part:
+        yield part
+
+
+def many(site: Site, nodes: int, shell: str, ranks: int = 3, **spec: Any) -> Job:
+    """A job in which two nodes are many already."""
+    setup = {"setup": {"commands": ["export RANKZERO_MANY_NODES=1"]}}
+    sizes = {"resources": {"nodes": nodes}, "launcher": {"ranks_per_node": ranks}}
+    return site.job({"shell": shell, "logs": {"per": "node"}, "monitor": {"host": 1}, **setup, **sizes, **spec})
+
+
+def node_names(count: int) -> str:
+    return ",".join(f"n{number}" for number in range(count))
+
+
+def left(job: Job) -> list[Path]:
+    return [path for name in OF_AN_ATTEMPT for path in (job.run / name).rglob("*") if path.is_file()]
+
+
+def logs(job: Job) -> dict[int, str]:
+    """Rank -> file with its log."""
+    root = Beneath(str(job.run / "logs" / "0"))
+    return names.by_rank(names.log_names(root.names))
+
+
+def test_an_attempt_leaves_one_file_a_node_and_a_few_more(site: Site) -> None:
+    counts = []
+    for nodes in (2, 5):
+        job = many(site, nodes, 'sleep 2; echo "rank $RANK"', name=f"of{nodes}")
+        assert job.finish(nodes=node_names(nodes)) == 0, job.log()
+        counts.append(len(left(job)))
+        assert set(logs(job)) == set(range(3 * nodes))
+    assert counts[1] - counts[0] == 3, "each further node adds one file, however many ranks it has"
+    assert counts[1] <= 5 + 20, [str(path) for path in left(job)]
+
+
+def test_what_the_ranks_said_is_read_rank_by_rank(site: Site) -> None:
+    """Also what ended without a newline, a progress bar, an empty line, and a line that looks as if it were marked."""
+    shell = (
+        'for i in 1 2 3; do echo "step $i/3 loss $RANK.5"; done; echo; echo "0: of rank $RANK"; '
+        "printf '10%%\\r20%%\\r30%%'; sleep 2; printf '\\r40%%\\nthe end of %s' \"$RANK\"; exit $((RANK == 4))"
+    )
+    job = many(site, 2, shell)
+    assert job.finish(nodes=node_names(2)) != 0
+    folder = job.run / "logs" / "0"
+    assert sorted(path.name for path in folder.iterdir()) == [
+        ".live", "n0.ranks-1-2.log", "n1.ranks-3-5.log", "rank-0000.log", "step.log",
+    ]  # fmt: skip
+    assert os.readlink(folder / ".live") == "rank-0000.log"
+    ends = dict(ends_by_rank(names.by_rank(str(path) for path in folder.iterdir())))
+    own = {rank: log.tail[log.tail.index("step 1/3") :].splitlines() for rank, log in ends.items()}
+    for rank, lines in own.items():
+        assert lines[:5] == [*(f"step {step}/3 loss {rank}.5" for step in (1, 2, 3)), "", f"0: of rank {rank}"]
+        assert lines[-1] == f"the end of {rank}" and ends[rank].head.startswith(f"[rankzero] RANK={rank} ")
+    assert "10%\r20%\r30%\r40%" in ends[4].tail
+    steps = read_rank(Beneath(str(folder)), "n1.ranks-3-5.log", 4, 1 << 20)
+    assert (steps.lines, steps.first, steps.last) == (3, 1, 3)
+
+
+def test_the_samples_of_all_nodes_are_in_one_file(site: Site) -> None:
+    job = many(site, 2, "sleep 3.5")
+    assert job.finish(nodes=node_names(2)) == 0, job.log()
+    (path,) = (job.run / "monitor" / "0").iterdir()
+    samples = read_samples(str(path.parent))
+    assert set(samples) == {"n0", "n1"} and all((usage.memory_total_mb or 0) > 0 for usage in samples.values())
+
+
+def test_first_keeps_both_ends_of_the_other_ranks(site: Site) -> None:
+    shell = 'echo begun; head -c 3000000 /dev/zero | tr "\\0" "\\n" | sed "s/^/line/"; echo "ended $RANK"'
+    job = many(site, 2, shell, ranks=2, logs={"per": "first"})
+    assert job.finish(nodes=node_names(2)) == 0, job.log()
+    folder = job.run / "logs" / "0"
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir() if "rank" in path.name}
+    assert set(sizes) == {"rank-0000.log", "n0.ranks-1.log", "n1.ranks-2-3.log"}
+    assert sizes["rank-0000.log"] > 15_000_000 and sizes["n1.ranks-2-3.log"] < 4_500_000
+    for rank, log in ends_by_rank(names.by_rank(str(path) for path in folder.iterdir())):
+        assert "begun\n" in log.head and log.tail.endswith(f"ended {rank}\n")
+    assert "bytes of this rank were left out here" in (folder / "n1.ranks-2-3.log").read_text()
+
+
+def test_a_signal_that_ends_the_job_still_brings_the_last_lines(site: Site) -> None:
+    shell = "trap 'echo saved; exit 0' TERM; echo ready; until false; do sleep 0.1; done"
+    job = many(site, 2, shell)
+    process = job.start(nodes=node_names(2))
+    path = job.run / "logs" / "0" / "n1.ranks-3-5.log"
+    wait_for(lambda: path.exists() and path.read_text().count("ready") == 3, process)
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=60)
+    assert path.read_text().count("saved") == 3, job.log()
+
+
+def test_a_rank_without_a_folder_writes_its_own_log(site: Site) -> None:
+    """As in a container that does not see the node's disk; more than a thousand go into folders."""
+    job = many(site, 2, "true", ranks=2)
+    job.site.functions["srun"] = 'case "$*" in *collector.py*) exit 1 ;; esac; ' + job.site.functions["srun"]
+    assert job.finish(nodes=node_names(2)) == 0, job.log()
+    assert [logs(job)[rank] for rank in range(4)] == [f"rank-{rank:04d}.log" for rank in range(4)]
+
+
+def test_more_than_a_thousand_ranks_have_folders(site: Site) -> None:
+    job = site.job({"shell": "true", "launcher": {"ranks_per_node": 2}})
+    script = job.run / "job.sbatch"
+    script.write_text(script.read_text().replace("export RANKZERO_WORLD_SIZE=2", "export RANKZERO_WORLD_SIZE=1001"))
+    assert job.finish() == 0, job.log()
+    assert logs(job) == {0: "rank-0000.log", 1: "000/rank-0001.log"}
+
+
+def made(collector: ModuleType, tmp_path: Path, per: str = "node", ranks: int = 2) -> Any:
+    for name in ("spool/samples", "logs"):
+        (tmp_path / name).mkdir(parents=True)
+    printed: list[str] = []
+
+    class Printing(collector.Collector):  # type: ignore[name-defined,misc]
+        def print(self, text: str) -> None:
+            printed.append(text)
+
+    collected = Printing(str(tmp_path / "spool"), str(tmp_path / "logs"), per, "n1", ranks)
+    collected.printed = printed
+    return collected
+
+
+def test_a_line_without_an_end_waits_but_not_for_ever(
+    collector: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected = made(collector, tmp_path, ranks=1)
+    log, there = tmp_path / "spool" / "rank-7.log", tmp_path / "logs" / "n1.ranks-7.log"
+    log.write_bytes(b"one\ntwo")
+    collected.look()
+    assert there.read_bytes() == b"7: one\n"
+    with log.open("ab") as stream:
+        stream.write(b" more\nbar 1\rbar 2")
+    collected.look()
+    assert there.read_bytes() == b"7: one\n7: two more\n"
+    monkeypatch.setattr(collector, "HELD", 0.0)
+    collected.look()
+    assert there.read_bytes().endswith(b"7: bar 1\rbar 2\n")
+    with log.open("ab") as stream:
+        stream.write(b"x" * (collector.LONGEST + 1))
+    monkeypatch.setattr(collector, "HELD", 1000.0)
+    collected.look()
+    assert there.read_bytes().count(b"\n7: xxx") == 1
+    collected.look(final=True)
+    assert there.read_bytes().count(b"\n") == 4
+
+
+def test_a_rank_that_begins_late_gets_a_file_of_its_own(
+    collector: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collected = made(collector, tmp_path, ranks=3)
+    for rank in (8, 9):
+        (tmp_path / "spool" / f"rank-{rank}.log").write_bytes(b"a\n")
+    collected.look()
+    assert not list((tmp_path / "logs").iterdir()), "the third one may be about to begin"
+    monkeypatch.setattr(collector, "GATHER", 0.0)
+    collected.look()
+    (tmp_path / "spool" / "rank-10.log").write_bytes(b"late\n")
+    collected.look(final=True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "logs").iterdir()} == {
+        "n1.ranks-8-9.log": b"8: a\n9: a\n",
+        "n1.ranks-10.log": b"10: late\n",
+    }
+
+
+def test_samples_are_brought_when_somebody_wants_them(collector: ModuleType, tmp_path: Path) -> None:
+    collected = made(collector, tmp_path)
+    lines = [f"2026-01-02T{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}+0000,1.00,5,7,9\n"
+             for second in range(0, 9000, 3)]  # fmt: skip
+    text = "time,load1,mem_used_mb,cpu_percent,mem_total_mb\n" + "".join(lines) + "not asked\n"
+    (tmp_path / "spool" / "samples" / "n1.host.csv").write_text(text)
+    collected.look()
+    assert not "".join(collected.printed)
+    (tmp_path / "spool" / "wanted").touch()
+    collected.look()
+    (tmp_path / "monitor" / "0").mkdir(parents=True)
+    (tmp_path / "monitor" / "0" / "nodes").write_text("".join(collected.printed))
+    kept = collector.thinned(text).splitlines()
+    assert len(kept) <= collector.MOST_SAMPLES + 3 and kept[0].startswith("time,") and lines[-1].strip() in kept
+    assert "not asked" in kept
+    assert read_samples(str(tmp_path / "monitor" / "0"))["n1"].load == 1.0
+    began = datetime(2026, 1, 2, tzinfo=timezone.utc).timestamp()
+    maps = read_heat_maps(Beneath(str(tmp_path / "monitor")), [0], began, began + 9000)
+    assert set(maps.sums["cpu"]) == {"n1"} and all(maps.counts["cpu"]["n1"]), "evenly over the whole time"
+
+
+@pytest.mark.parametrize(
+    ("ranks", "name"),
+    [([3], "a.b.ranks-3.log"), ([8, 9, 10], "a.b.ranks-8-10.log"), ([0, 4, 5], "a.b.ranks-0,4-5.log")],
+)
+def test_a_name_tells_node_and_ranks(ranks: list[int], name: str) -> None:
+    assert names.of_node("a.b", ranks) == name
+    assert names.node_of(f"x/{name}") == "a.b" and list(names.ranks_of(f"x/{name}")) == ranks
+    assert names.rank_of(name) is None
+
+
+def test_a_name_of_another_user_costs_no_memory() -> None:
+    assert len(names.ranks_of("n.ranks-0-99999999999.log")) < 10_000
+    assert names.ranks_of("n.ranks-5-2.log") == ()
