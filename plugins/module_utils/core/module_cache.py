@@ -14,6 +14,7 @@ could have written is not used.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import marshal
 import os
@@ -316,7 +317,11 @@ def run(call: dict[str, Any]) -> int:
     sys.stdout.write(STARTED + "\n")
     sys.stdout.flush()
     try:
+        # Nothing that is imported is ever garbage.
+        gc.disable()
         __import__(name)
+        gc.freeze()
+        gc.enable()
         sys.modules[name].main()
         return 0
     except SystemExit as error:
