@@ -10,6 +10,7 @@ import time
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import ACTION_ARGUMENTS, ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
@@ -23,6 +24,11 @@ class ActionModule(Action):
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result = self._results(tmp, task_vars)
+        # The table and the files were made of all values.
+        return {**result, "elements": bounded(result["elements"])} if "elements" in result else result
+
+    def _results(self, tmp: str | None, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(ACTION_ARGUMENTS)
         self._task_vars = task_vars or {}

@@ -144,6 +144,11 @@ elements:
     run_dir:
       description: Its run directory on the cluster.
       type: str
+    left_out:
+      description: Names of the fields of which values are missing. Of more than 20 elements, each has at most 4 KiB.
+      returned: if values are missing
+      type: list
+      elements: str
 arrays:
   description: The job arrays that this call submitted.
   returned: always
@@ -207,6 +212,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SWEEP
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
@@ -220,7 +226,8 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
         request = SweepRequest.of({**given, "only": module.params["elements"]}, submitter, secrets_file)
         return SweepLauncher(request, slurm, check_mode=module.check_mode)
 
-    return carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)
+    result = carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)
+    return {**result, "elements": bounded(result["elements"])}
 
 
 def main() -> None:

@@ -177,6 +177,13 @@ elements:
     finished_at:
       description: When it ended, in epoch seconds.
       type: float
+    left_out:
+      description:
+        - Names of the fields of which values are missing. Of more than 20 elements, each has at most 4 KiB. The files
+          in O(dest) contain all values.
+      returned: if values are missing
+      type: list
+      elements: str
 best:
   description: The element with the best metric; null without a metric, or if no element has succeeded yet.
   returned: success

@@ -176,6 +176,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import KINDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.prune import prune
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.users import for_each
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.preflight import size_bytes
 
@@ -198,7 +199,8 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
             max_size=most,
             check_mode=module.check_mode,
         )
-        return {**result, "notes": slurm.notes}
+        lists = {name: bounded(result[name]) for name in ("removed", "kept")}
+        return {**result, **lists, "notes": slurm.notes}
 
     if asked["owners"]:
         return for_each(asked["owners"], lambda _name: own(), module.warn)

@@ -55,8 +55,8 @@ def install() -> None:
     compiles = "ansible.cli" in sys.modules and type(__spec__.loader).__module__.startswith("ansible.")
     if compiles and not any(isinstance(finder, Compiled) for finder in sys.meta_path):
         sys.meta_path.insert(0, Compiled(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-        # Ansible's own modules and settings are here by now, and never garbage. Python looks through them again and again
-        # as more is imported, here and in the process of each task, and so copies their memory.
+        # Ansible's own modules and settings are here by now, and never garbage. Python would look through them whenever
+        # it has imported more, here and in the process of each task, which thereby copies their memory.
         gc.freeze()
 
 

@@ -55,8 +55,8 @@ def look(
         launch = _ended(run, history.launch(run)) if history.has(run) else _found(slurm, run, answer)
         at = (launch.name, launch.key)
         sweep = "" if at in registered else sweeps.get(at, "")
-        launch = replace(launch, ours=at in registered or bool(sweep), sweep=sweep)
-        launches.append(replace(launch, since=_since(run)) if launch.name in related else launch)
+        since = _since(run) if launch.name in related else launch.since
+        launches.append(replace(launch, ours=at in registered or bool(sweep), sweep=sweep, since=since))
     return launches
 
 
@@ -79,8 +79,8 @@ def _ended(run: RunDirectory, report: JsonObject) -> Found:
     else:
         state, message = FAILED, str(report["message"])
     begun = bool(outcome) or run.claim() is not None or run.started() is not None
-    launch = Found(who.name, who.key, who.generation, state, run.path, begun=begun)
-    return replace(launch, job_id=report["job_id"], message=message)
+    job_id = report["job_id"]
+    return Found(who.name, who.key, who.generation, state, run.path, job_id=job_id, message=message, begun=begun)
 
 
 def _state(status: LaunchStatus) -> str:

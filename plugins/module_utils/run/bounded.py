@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limit what a module returns about each of many launches: Ansible copies and prints a result several times. Pure."""
+"""Limit what a module returns about each of many launches, or of many other things: Ansible copies and prints a result
+several times. Pure.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ FEW = 20
 # The limit in bytes (JSON) for each of more launches.
 MOST_BYTES = 4096
 # What is kept of long lists and texts.
-EVENTS, ATTEMPTS, NODES, CHARACTERS = 4, 2, 16, 200
+EVENTS, ATTEMPTS, NODES, PARAMETERS, CHARACTERS = 4, 2, 16, 8, 200
 
 
 def bounded(launches: Sequence[ModuleResult]) -> list[ModuleResult]:
@@ -36,6 +38,8 @@ def _shortened(launch: ModuleResult) -> ModuleResult:
     short: ModuleResult = dict(launch)
     left_out: list[str] = []
     for name, shorten in _STEPS:
+        if name not in short:
+            continue
         value = shorten(short)
         if value != short.get(name):
             short[name] = value
@@ -81,6 +85,12 @@ def _text(value: object) -> object:
     return value[:CHARACTERS] if isinstance(value, str) else value
 
 
+def _parameters(launch: ModuleResult) -> object:
+    """Of the point of a sweep's element, the first values."""
+    given = launch.get("parameters")
+    return {name: _text(given[name]) for name in list(given)[:PARAMETERS]} if isinstance(given, dict) else given
+
+
 def _lines(items: Sequence[ModuleResult]) -> object:
     return [{key: _text(value) for key, value in item.items()} for item in items]
 
@@ -94,6 +104,9 @@ _STEPS: tuple[tuple[str, Callable[[ModuleResult], object]], ...] = (
     ("nodes", lambda launch: list(launch.get("nodes") or [])[:NODES]),
     ("outcome", _verdict),
     ("drained", lambda launch: _lines(list(launch.get("drained") or [])[:1])),
+    ("values", lambda _launch: {}),
     ("message", _texts("message")),
     ("reason", _texts("reason")),
+    ("why", _texts("why")),
+    ("parameters", _parameters),
 )

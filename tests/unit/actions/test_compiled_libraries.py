@@ -14,7 +14,7 @@ from tests.repository import ROOT
 
 #: Imports as ansible-playbook does, and says which loader each module has.
 IMPORTS = """
-import json, sys
+import gc, json, sys
 if sys.argv[2] == "program":
     import ansible.cli
 from ansible.utils.collection_loader._collection_finder import _AnsibleCollectionFinder
@@ -24,27 +24,30 @@ import ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render
 import ansible_collections.rankzero.slurm.plugins.module_utils.report.listing
 name = "ansible_collections.rankzero.slurm.plugins."
 print(sys.meta_path == before)
+print(gc.get_freeze_count())
 print(json.dumps({key[len(name):]: [type(module.__spec__.loader).__name__, module.__spec__.cached]
                   for key, module in sys.modules.items() if key.startswith(name)}))
 """
 
 
-def imported(tmp_path: Path, way: str) -> tuple[str, dict[str, list[str]]]:
-    """Whether Python's finders stay as they were, and the loader and the compiled file of each module."""
+def imported(tmp_path: Path, way: str) -> tuple[str, int, dict[str, list[str]]]:
+    """Whether Python's finders stay as they were, how many objects its garbage collector leaves alone, and the loader
+    and the compiled file of each module.
+    """
     place = tmp_path / "ansible_collections" / "rankzero"
     place.mkdir(parents=True)
     (place / "slurm").symlink_to(ROOT)
     argv = [sys.executable, "-c", IMPORTS, str(tmp_path), way]
     environment = {"PYTHONPYCACHEPREFIX": str(tmp_path / "compiled"), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
     done = subprocess.run(argv, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path)
-    same, loaders = done.stdout.splitlines()
-    return same, json.loads(loaders)
+    same, frozen, loaders = done.stdout.splitlines()
+    return same, int(frozen), json.loads(loaders)
 
 
 def test_ansible_compiles_no_library(tmp_path: Path) -> None:
-    same, loaders = imported(tmp_path, "program")
+    same, frozen, loaders = imported(tmp_path, "program")
     own = {name for name, (loader, _cached) in loaders.items() if loader == "SourceFileLoader"}
-    assert same == "False"
+    assert same == "False" and frozen > 10_000, "what Ansible has imported is not looked through again"
     assert own >= {
         "plugin_utils.jobs.render",
         "plugin_utils.jobs",
@@ -57,5 +60,6 @@ def test_ansible_compiles_no_library(tmp_path: Path) -> None:
 
 def test_ansible_test_finds_nothing_changed(tmp_path: Path) -> None:
     """Its check of imports refuses a plugin that changes how Python imports."""
-    same, loaders = imported(tmp_path, "check")
-    assert same == "True" and all(loader != "SourceFileLoader" for loader, _cached in loaders.values())
+    same, frozen, loaders = imported(tmp_path, "check")
+    assert (same, frozen) == ("True", 0)
+    assert all(loader != "SourceFileLoader" for loader, _cached in loaders.values())

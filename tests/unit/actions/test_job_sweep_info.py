@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import functools
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +16,7 @@ from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.action import job_sweep_info
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import ACTION_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import FEW, MOST_BYTES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import retried
 from tests.unit.screen.test_sweep_table import result, row
 
@@ -111,3 +114,16 @@ def test_a_lost_connection_is_tried_again_and_then_says_how_to_attach(monkeypatc
 def test_what_the_module_refuses_is_the_tasks_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = {"failed": True, "msg": "sweep.metric: no artifact ..."}
     assert Bench(monkeypatch, looked("active"), refused, wait=True).run() == refused
+
+
+def test_the_result_of_many_elements_is_small_and_the_files_have_all(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    values = {f"value_{index}": "v" * 150 for index in range(64)}
+    answer = result([row(number, metric=1.5, values=values) for number in range(FEW + 5)], completed=True, success=True)
+    found = Bench(monkeypatch, answer, dest=str(tmp_path)).run()
+    assert all(len(json.dumps(element)) <= MOST_BYTES for element in found["elements"])
+    assert [element["left_out"] for element in found["elements"]] == [["values"]] * (FEW + 5)
+    assert [element["run_dir"] for element in found["elements"]] == [one["run_dir"] for one in answer["elements"]]
+    kept = json.loads(Path(found["files"]["json"]).read_text())
+    assert all(element["values"] == values for element in kept["elements"])

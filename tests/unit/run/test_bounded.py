@@ -74,3 +74,19 @@ def test_a_few_launches_are_returned_whole_and_small_reports_always() -> None:
     assert bounded(large) == large
     mixed = [report(number, values=2000 if number == 7 else 3) for number in range(FEW + 1)]
     assert [number for number, (a, b) in enumerate(zip(mixed, bounded(mixed))) if a != b] == [7]
+
+
+def test_elements_of_a_sweep_keep_what_names_them() -> None:
+    element = {
+        "number": 3,
+        "key": "k" * 64,
+        "parameters": {f"option_{index}": "v" * 500 for index in range(40)},
+        "launch_state": "submitted",
+        "why": "w" * 9000,
+        "job_id": "7_3",
+        "run_dir": "/state/runs/lr/k/1",
+    }
+    (*_others, found) = bounded([element] * (FEW + 1))
+    assert len(json.dumps(found)) <= MOST_BYTES and found["left_out"] == ["why", "parameters"]
+    assert {name for name in element if found[name] != element[name]} == {"why", "parameters"}
+    assert found["parameters"]["option_0"] == "v" * 200 and len(found["parameters"]) == 8
