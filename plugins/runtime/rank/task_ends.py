@@ -117,6 +117,6 @@ def _states(log: str) -> tuple[set[int], set[int]]:
     running: set[int] = set()
     for tasks, state in STATE.findall(log):
         for part in tasks.split(","):
-            first, _, last = part.partition("-")
+            first, _dash, last = part.partition("-")
             (running if state == "running" else ended).update(range(int(first), int(last or first) + 1))
     return ended, running
