@@ -4,7 +4,9 @@
 """Read the end of a job's steps from accounting: state, exit codes, and the most memory that a task used.
 
 Source: sacct(1). ExitCode is CODE:SIGNAL; DerivedExitCode is the highest exit code of any step. MaxRSS is sampled, so
-it misses memory that grew and was freed by a kill between two samples. Without accounting nothing is known here.
+it misses memory that grew and was freed by a kill between two samples. Without accounting nothing is known here. On a
+busy site the record of a job's start may arrive after that of its end: until then the row of the job has the name
+"allocation", and 2^64 MiB of requested memory.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ COLUMNS = (
 # From this fraction of the requested memory on, memory counts as used up.
 FULL = 0.9
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)(?:[cn])?")
+# What a row says in place of values that accounting does not know yet.
+_NO_NAME, _NO_SIZE = "allocation", 1 << 60
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
 
 
@@ -56,7 +60,7 @@ class StepEnd:
     @property
     def sentence(self) -> str:
         """State, signal or exit code, and the largest resident size with its node, for people."""
-        words = f"step {self.step} ({self.name}) {self.state}"
+        words = f"step {self.step}" + (f" ({self.name})" if self.name else "") + f" {self.state}"
         if self.signal and self.signal != 125:
             words += f", signal {self.signal}"
         elif self.exit_code:
@@ -83,9 +87,10 @@ def in_words(size: int) -> str:
 
 
 def size_of(text: str) -> int | None:
-    """Return the bytes in 305612K, 300M or 4Gn; None if nothing was sampled. A bare number is in bytes."""
+    """Return the bytes in 305612K, 300M or 4Gn; None if nothing was sampled or is known. A bare number is in bytes."""
     match = _SIZE.fullmatch(text.strip())
-    return round(float(match[1]) * 1024 ** _POWERS[match[2]]) if match and float(match[1]) else None
+    size = round(float(match[1]) * 1024 ** _POWERS[match[2]]) if match else 0
+    return size if 0 < size < _NO_SIZE else None
 
 
 def from_row(row: dict[str, str]) -> StepEnd:
@@ -95,7 +100,7 @@ def from_row(row: dict[str, str]) -> StepEnd:
     derived, _signal = parse.parse_exit(row["DerivedExitCode"])
     return StepEnd(
         step=row["JobID"],
-        name=row["JobName"],
+        name="" if row["JobName"] == _NO_NAME else row["JobName"],
         state=state,
         exit_code=exit_code,
         signal=signal,

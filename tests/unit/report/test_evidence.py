@@ -104,6 +104,14 @@ def test_sizes_of_slurm() -> None:
     assert step_usage.size_of("") is step_usage.size_of("0") is None
 
 
+def test_what_accounting_does_not_know_yet_is_not_told(tmp_path: Path) -> None:
+    """Rows of a job whose start has not arrived at slurmdbd, as Slurm 22.05 wrote them on a busy lab."""
+    rows = "7|FAILED|1:0|0:0|||18446744073709551614M|node01|allocation\n7.batch|FAILED|1:0||||||batch\n"
+    _found, facts = ended(tmp_path / "1", sacct(rows), state="FAILED", exit_code=1)
+    job, step = facts["accounting"]
+    assert (job["name"], job["asked"], step["name"], step["asked"]) == ("", None, "batch", None)
+
+
 def test_a_job_that_never_started_blames_the_state_root(tmp_path: Path) -> None:
     slurm = sacct("7|FAILED|0:53|0:0|||300M|node01|eats\n7.batch|CANCELLED|0:53||||node01||node01|batch\n")
     found, _facts = ended(tmp_path / "1", slurm, never_started=True, nodes=["node01"])
