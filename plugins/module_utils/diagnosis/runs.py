@@ -69,6 +69,8 @@ class Runs:
         # The first lines of the file, how many of them the newest run repeats in a row, and how many lines are its own.
         self._opening: list[str] = []
         self._repeated = self._own = 0
+        # A run that began with them has failed: then they are no last words of a script.
+        self._open_runs = False
         # The program that refused its arguments last.
         self._refused = ""
         self._ended = False
@@ -116,7 +118,7 @@ class Runs:
         if self._repeated < IN_A_ROW:
             known = self._opening[self._repeated : self._repeated + 1]
             self._repeated = self._repeated + 1 if known == [shape] else 0
-        elif shape not in self._opening:
+        elif self._open_runs or shape not in self._opening:
             self._own += 1
         elif shape == self._opening[0]:
             # Once more: no script ends twice.
@@ -187,6 +189,7 @@ class Runs:
             self._job, self._named = job, event.line
         # The event belongs to the run that began before it.
         if ends:
+            self._open_runs = self._open_runs or self._repeated >= IN_A_ROW
             self._ended, self._ended_at, self._since = True, event.time, 0
 
     def _raises_again(self, event: Event, stream: Stream) -> None:
@@ -222,6 +225,7 @@ class Runs:
         file_events.begun, file_events.inferred = number, inferred
         file_events.steps_before = file_events.progress
         self._ended = self._given_up = False
+        self._repeated = 0
         return True
 
 

@@ -251,6 +251,12 @@ def test_a_run_without_a_failure_is_one_where_it_begins_like_the_file(begins: st
     assert root(opening + raised("KeyError: 'a'") + begins + goes_on)[0] == family
 
 
+def test_lines_that_have_begun_a_failed_run_begin_the_next_one() -> None:
+    opening = "loading the lamp\nthe lamp is on\n" + "".join(f"room {word} is warm\n" for word in "abcde")
+    assert root(2 * (opening + top("KeyError: 'a'")) + opening)[0] == UNKNOWN
+    assert root(opening + top("KeyError: 'a'") + opening)[0] == "exception"
+
+
 def test_the_usage_of_another_program_begins_a_run() -> None:
     refused = "usage: {0} [-h] --lamps N\n{0}: error: argument --lamps: expected one argument\n"
     assert root(refused.format("fit.py") + refused.format("judge.py"))[1].startswith("judge.py: error")
