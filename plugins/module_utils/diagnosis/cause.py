@@ -285,35 +285,50 @@ def _root(events: Sequence[Event], skew: float) -> tuple[Event | None, str]:
     return (failed[0], "low") if failed else (None, "high")
 
 
+@dataclass
+class _Ends:
+    """What has ended the processes of one file so far, and what was known before that."""
+
+    explained: bool = False
+    raised: bool = False
+    exited: bool = False
+    step_gone: bool = False
+    watchdog: bool = False
+    interrupt: Event | None = None
+
+    def explains(self, event: Event) -> bool:
+        """Whether a process says this only because something else ends it."""
+        if not ECHO < event.strength < DECISIVE:
+            return False
+        aborted = self.watchdog and event.family == "crash" and bool(_ABORTS.search(event.text))
+        if aborted or event.strength == LIMIT:
+            return aborted
+        if self.step_gone and self.explained and (event.family != _CANCELLED or self.exited):
+            return True
+        first = self.interrupt
+        return first is not None and event.line - first.line <= INTERRUPTED and event.progress == first.progress
+
+    def note(self, event: Event) -> None:
+        """Take account of an event that counts."""
+        gone = bool(_STEP_GONE.search(event.text))
+        self.step_gone |= gone
+        self.exited |= "Exited with exit code" in event.text
+        self.explained |= not gone and event.strength > ECHO + 4
+        self.watchdog |= event.family == "collective_timeout"
+        if event.text.startswith("KeyboardInterrupt") and not self.raised and self.interrupt is None:
+            self.interrupt = event
+        self.raised |= event.strength >= RAISED
+
+
 def _without_ends(events: Sequence[Event]) -> list[Event]:
     """Drop what processes say while something else ends them: srun, Ctrl-C, or a watchdog, earlier in their file."""
     kept: list[Event] = []
-    explained: set[str] = set()
-    gone: set[str] = set()
-    exited: set[str] = set()
-    stopped: set[str] = set()
-    interrupted: dict[str, Event] = {}
+    ends: dict[str, _Ends] = {}
     for event in events:
-        file, before = event.file, interrupted.get(event.file)
-        late = file in gone and file in explained and ECHO < event.strength < DECISIVE and event.strength != LIMIT
-        late = late and (event.family != _CANCELLED or file in exited)
-        dying = before is not None and event.line - before.line <= INTERRUPTED and event.progress == before.progress
-        aborts = event.family == "crash" and file in stopped and bool(_ABORTS.search(event.text))
-        if late or aborts or (dying and ECHO < event.strength < DECISIVE and event.strength != LIMIT):
-            continue
-        kept.append(event)
-        if "Exited with exit code" in event.text:
-            exited.add(file)
-        if _STEP_GONE.search(event.text):
-            gone.add(file)
-        elif event.strength > ECHO + 4:
-            explained.add(file)
-        if event.family == "collective_timeout":
-            stopped.add(file)
-        if event.text.startswith("KeyboardInterrupt") and not any(
-            other.strength >= RAISED and other.file == file for other in kept
-        ):
-            interrupted.setdefault(file, event)
+        file = ends.setdefault(event.file, _Ends())
+        if not file.explains(event):
+            file.note(event)
+            kept.append(event)
     return kept
 
 
