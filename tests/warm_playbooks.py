@@ -98,6 +98,14 @@ def run(argv: Sequence[str], cwd: Path, env: Mapping[str, str], timeout: float =
     return process.wait(timeout), output
 
 
+def lives(pid: int | str) -> bool:
+    """Whether a process lives. One that nobody waits for may stay as a zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def _settings(env: Mapping[str, str]) -> dict[str, str]:
     """The environment as far as an import may depend on it."""
     return {name: value for name, value in env.items() if not name.startswith(READ_LATER)}

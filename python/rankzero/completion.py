@@ -35,7 +35,7 @@ end
 complete -c rankzero -a '(__rankzero_complete)'
 """
 #: The verbs whose argument names a launch.
-OF_LAUNCHES = ("attach", "logs", "why", "compare", "report", "sync", "cancel", "pull", "ls")
+OF_LAUNCHES = ("attach", "logs", "why", "compare", "report", "sync", "notify", "cancel", "pull", "ls")
 
 
 def script(shell: str) -> str:

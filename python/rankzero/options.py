@@ -25,6 +25,7 @@ VERBS: dict[str, str] = {
     "compare": "compare the results of launches",
     "report": "write a page about a launch, a comparison, a sweep, or all launches",
     "sync": "upload what wandb has logged offline, from the login node",
+    "notify": "send the messages about launches that are due, for a timer",
     "usage": "sum up the node-hours of launches, and what they went to",
     "cancel": "cancel the active job of a launch",
     "pull": "fetch the artifact or other outputs, verified",
@@ -184,6 +185,13 @@ def _sync(parser: Parser) -> None:
     parser.add_argument("--wandb", metavar="PATH", help="the program wandb on the cluster's login node")
     parser.add_argument("--api-key-file", metavar="PATH", help="a file on the login node with the API key")
     parser.add_argument("--check", action="store_true", help="upload nothing, show what would be uploaded")
+
+
+def _notify(parser: Parser) -> None:
+    _launch(parser, optional=True)
+    parser.add_argument("--metrics-file", metavar="FILE", help="also write numbers for node-exporter to this file")
+    parser.add_argument("--metrics-hours", type=int, metavar="N", help="count what ended in so many hours; default 24")
+    parser.add_argument("--check", action="store_true", help="send nothing, show what would be sent")
 
 
 def _usage(parser: Parser) -> None:

@@ -177,6 +177,12 @@ def _sync(given: Namespace) -> tuple[str, dict[str, Any]]:
     return "sync", {name: value for name, value in options.items() if value}
 
 
+def _notify(given: Namespace) -> tuple[str, dict[str, Any]]:
+    options = {"metrics_file": given.metrics_file, "metrics_hours": given.metrics_hours}
+    launch = selection(given.launch) if given.launch else {}
+    return "notify", {**launch, **{name: value for name, value in options.items() if value is not None}}
+
+
 def _usage(given: Namespace) -> tuple[str, dict[str, Any]]:
     by = {"by": given.by.split(",")} if given.by else {}
     options = {"launch_name": given.name, "since": given.since, "up_to": given.until, "csv": given.csv}
@@ -214,6 +220,7 @@ PLAYBOOKS: dict[str, Callable[[Namespace], tuple[str, dict[str, Any]]]] = {
     "compare": _compare,
     "report": _report,
     "sync": _sync,
+    "notify": _notify,
     "usage": _usage,
     "cancel": _cancel,
     "pull": _pull,

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.conftest import LabCluster
-from tests.cluster.launching import RESULT, Played, Site, node_folders, read_json
+from tests.cluster.launching import JOB, RESULT, Played, Site, node_folders, read_json
 from tests.cluster.watching import SECONDS, Bench, bench
+from tests.repository import ROOT
 
 __all__ = ["bench"]
 
@@ -185,3 +186,27 @@ def test_a_job_that_slurm_holds_and_a_node_that_it_has_drained_come_with_the_com
         lab.node(node, ["sh", "-c", f"! grep -q ' {daemon} ' /proc/self/mountinfo || umount {daemon}"])
         lab.head(["scontrol", "update", f"NodeName={node}", "State=RESUME"], check=False)
         site.close()
+
+
+def test_the_example_of_monitoring_launches_again_without_the_node_at_fault(
+    played: tuple[Site, Played], site: Site
+) -> None:
+    """What the rulebook runs. A GPU of the first node is broken. What is the fault of a program is not tried again."""
+    broken = 'echo "CUDA error: uncorrectable ECC error encountered" >&2; exit 1'
+    job = site.job(f'[ "${{RANKZERO_RUN_DIR##*/}}" = 1 ] || {{ {RESULT}; exit 0; }}\n{broken}')
+    failed = site.launch(site.write(job, f"jobs/{job['name']}.yml"))
+    assert site.ended(failed["job_id"]) == "FAILED"
+    (node,) = read_json(site.run_dir(failed) / "started.json")["nodes"]
+    example = {"playbook": str(ROOT / "examples" / "monitoring" / "relaunch.yml")}
+    place = {"failed_job": job["name"], "jobs_folder": str(site.folder / "jobs")}
+    tried = site.play(None, **example, **place, failed_run=failed["run_dir"])
+    assert tried.rc == 0, tried.output
+    again = tried.launch()
+    assert (again["generation"], again["key"]) == (2, failed["key"])
+    assert site.outcome(again)["success"] and read_json(site.run_dir(again) / "started.json")["nodes"] != [node]
+    (excluded,) = site.host_path(site.state_root).glob(f"clusters/*/nodes/{node}.json")
+    assert "ECC" in read_json(excluded)["reason"] or "GPU" in read_json(excluded)["reason"]
+    theirs, play = played
+    fault = play.launch("file")
+    left = theirs.play(None, **example, **place, failed_run=fault["run_dir"])
+    assert left.rc == 0 and not left.results(JOB), left.output

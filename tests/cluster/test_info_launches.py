@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.watching import Bench, bench
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import PARTS
+from tests.cluster.watching import SECONDS, Bench, bench
 from tests.repository import run
 
 __all__ = ["bench"]
@@ -115,3 +120,49 @@ def test_a_silent_slurm_changes_no_verdict(bench: Bench, module: str) -> None:
     found = bench.task(module, run_dir=run.path, through=bench.shell_with_silent_slurm())
     launch = found["launches"][0] if module == "job_info" else found
     assert (launch["completed"], launch["success"], launch["state"]) == (True, True, "COMPLETED")
+
+
+def test_usage_is_what_accounting_says_of_each_account(bench: Bench) -> None:
+    """Three launches of two accounts: one on two nodes, and one that is requeued."""
+    for account in ("physics", "biology"):
+        bench.lab.head(["sacctmgr", "--immediate", "--quiet", "add", "account", account], check=False)
+        bench.lab.head(["sacctmgr", "--immediate", "--quiet", "add", "user", "root", f"account={account}"], check=False)
+    runs = [
+        bench.submit("sleep 2; success", "--account=physics", "--nodes=2"),
+        bench.submit("[ $ATTEMPT = 1 ] || sleep 600; sleep 1; success", "--account=physics", "--requeue"),
+        bench.submit("sleep 1; success", "--account=biology"),
+    ]
+    bench.started(runs[1])
+    time.sleep(1)  # an allocation of no second is none
+    bench.lab.head(["scontrol", "requeue", runs[1].job_id])
+    jobs = ",".join(run.job_id for run in runs)
+    shown = ["sacct", "--noheader", "--allocations", "--duplicates", "--parsable2", f"--jobs={jobs}"]
+    words = [*shown, "--format=Account,ElapsedRaw,AllocTRES,State,End"]
+
+    def accounted() -> list[list[str]]:
+        return [line.split("|") for line in bench.lab.head(words).stdout.splitlines()]
+
+    def settled() -> bool:
+        rows = accounted()
+        return len(rows) == 4 and sum(row[3] == "COMPLETED" for row in rows) == 3 and "Unknown" not in str(rows)
+
+    bench.lab.wait_until(settled, SECONDS, "accounting knows all ends")
+    seconds: Counter[str] = Counter()
+    for account, elapsed, allocated, *_rest in accounted():
+        nodes = int(dict(part.split("=") for part in allocated.split(","))["node"])
+        seconds[account] += int(elapsed) * nodes
+    found = bench.task("usage_info", state_root=bench.state_root, by=["user", "account", "month"])
+    rows = {row["account"]: row for row in found["rows"]}
+    assert {(row["user"], row["launches"], row["estimated"]) for row in found["rows"]} == {
+        ("root", 2, 0),
+        ("root", 1, 0),
+    }
+    assert {account: row["node_hours"] for account, row in rows.items()} == pytest.approx(
+        {account: used / 3600 for account, used in seconds.items()}, rel=0.01
+    )
+    for row in found["rows"]:
+        parts = [row[part] for part in PARTS if row[part] is not None]
+        assert sum(parts) == pytest.approx(row["node_hours"])
+    assert [line["account"] for line in csv.DictReader(io.StringIO(found["csv"]))] == sorted(seconds)
+    later = bench.task("usage_info", state_root=bench.state_root, since="9999-01")
+    assert later["rows"] == [] and later["promised"]["node_hours"] == 0

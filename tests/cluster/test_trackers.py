@@ -43,8 +43,11 @@ if rank == 0:
     trackio.init(project="gpt", name=os.environ["RANKZERO_TRACKER_RUN"], resume="allow")
     wandb.init()
 def sent(step):
-    paths = glob.glob(os.environ["TRACKIO_DIR"] + "/*.db")
-    return paths and (step,) in sqlite3.connect(paths[0]).execute("select max(step) from metrics").fetchall()
+    try:
+        (path,) = glob.glob(os.environ["TRACKIO_DIR"] + "/*.db")
+        return sqlite3.connect(path).execute("select max(step) >= ? from metrics", [step]).fetchone()[0]
+    except (ValueError, sqlite3.Error):  # not there yet, or locked
+        return False
 print("resumed at step", start, "pid", os.getpid(), flush=True)
 for step in range(start, {STEPS}):
     if rank == 0:

@@ -10,6 +10,7 @@ import signal
 from pathlib import Path
 
 from tests.cluster.watching import SECONDS, Bench, bench
+from tests.warm_playbooks import lives
 
 __all__ = ["bench"]
 
@@ -153,19 +154,11 @@ def test_a_wait_ends_with_its_killed_playbook(bench: Bench) -> None:
     workers = Path(f"/proc/{playbook}/task/{playbook}/children").read_text().split()
     assert workers
     os.kill(playbook, signal.SIGKILL)
-    bench.lab.wait_until(lambda: not any(map(running, workers)), SECONDS, f"{workers} end with {playbook}")
+    bench.lab.wait_until(lambda: not any(map(lives, workers)), SECONDS, f"{workers} end with {playbook}")
     look = ["pgrep", "--full", run.path]
     bench.lab.wait_until(lambda: bench.lab.head(look, check=False).stdout == "", SECONDS, "the look on the host ends")
     assert bench.state(run) == "RUNNING"
     (run.here / "go").touch()
-
-
-def running(pid: str) -> bool:
-    """Whether a process lives. One that nobody waits for may stay as a zombie."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def test_slurmctld_that_goes_away_while_waiting(bench: Bench) -> None:

@@ -98,7 +98,13 @@ def test_the_page_of_a_launch_is_clicked_through(opened: Callable[..., webdriver
     assert [option.text for option in Select(quantity).options] == ["seconds of a step"]
     assert len(browser.find_elements(By.CSS_SELECTOR, ".heat")) == 5
     assert len(browser.find_elements(By.CSS_SELECTOR, ".cells i[title]")) > 50
-    assert len(browser.find_elements(By.CSS_SELECTOR, ".track i")) >= 7
+    rows = browser.find_elements(By.CSS_SELECTOR, "[data-chart=timeline] .bars > span:nth-child(3n+1)")
+    assert [row.text for row in rows] == [
+        "queued", "preflight", "staging", "set-up", "start-up", "training", "lost", "after the last step", "waits",
+        "first step", "requeue",
+    ]  # fmt: skip
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".track i")) == 12 + 3
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".track .mark")) == 3
 
 
 def test_throughput_by_rank_where_the_ranks_print_it(opened: Callable[..., webdriver.Chrome], root: Path) -> None:

@@ -91,7 +91,9 @@ def usage(slurm: Slurm, options: Parameters, *, clock: Callable[[], float] = tim
     for option in ("since", "until"):
         if options.get(option) and not _MONTH.fullmatch(str(options[option])):
             raise RankzeroError(f"{option}: {options[option]!r} is not a month; write YEAR-MONTH, such as 2026-03.")
-    used, untrusted = used_by(slurm, str(options["state_root"]), options.get("name"), clock=clock)
+    root = os.path.expanduser(str(options["state_root"]))
+    by_launch, untrusted = used_by(slurm, root, find_runs(root, name=options.get("name")), clock=clock)
+    used = by_launch.values()
     active = [launch for launch in used if launch.promised is not None]
     first, last = options.get("since") or "", options.get("until") or "9"
     groups = list(dict.fromkeys(options["by"]))
@@ -107,15 +109,15 @@ def usage(slurm: Slurm, options: Parameters, *, clock: Callable[[], float] = tim
 
 
 def used_by(
-    slurm: Slurm, state_root: str, name: str | None, *, clock: Callable[[], float] = time.time
-) -> tuple[list[Used], int]:
-    """What the launches of a state root used, and how many could not be trusted. Those that have ended are indexed."""
-    root = os.path.expanduser(state_root)
-    runs = find_runs(root, name=name)
+    slurm: Slurm, root: str, runs: Sequence[RunDirectory], *, clock: Callable[[], float] = time.time
+) -> tuple[dict[str, Used], int]:
+    """What launches of a state root used, by run directory, and how many could not be trusted.
+
+    Those that have ended are indexed.
+    """
     history = History.of(root, len(runs), FILE)
     known = [run for run in runs if history.has(run)]
-    used = [Used.read(history.launch(run)) for run in known]
-    ended = {run.path for run in known}
+    ended = {run.path: Used.read(history.launch(run)) for run in known}
     facts, bad = trusted_runs(run for run in runs if run.path not in ended)
     good = [run for run in runs if run.path in facts]
     answer = ask_slurm(slurm, good, read=facts)
@@ -131,7 +133,7 @@ def used_by(
         late = {launch.run_dir for launch in reports if (launch.finished_at or now) < now - LATEST_SECONDS}
         settled = {path: asdict(use) for path, use in fresh.items() if use.accounted or never or path in late}
         history.keep(reports, settled)
-    return used + list(fresh.values()), len(bad)
+    return {**ended, **fresh}, len(bad)
 
 
 def _owner(state_root: str) -> str:

@@ -83,6 +83,12 @@ LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {"launches": ["gpt", "1234"], "wandb": "/opt/bin/wandb", "api_key_file": "~/.key"},
         ["--check", "--diff"],
     ),
+    "notify": ("notify", {}, []),
+    "notify gpt/72ee2a70 --metrics-file /var/a.prom --metrics-hours 6 --check": (
+        "notify",
+        {"launch_name": "gpt", "key": "72ee2a70", "metrics_file": "/var/a.prom", "metrics_hours": 6},
+        ["--check", "--diff"],
+    ),
     "usage": ("usage", {}, []),
     "usage gpt --by name,month --since 2026-01 --csv a.csv": (
         "usage",

@@ -24,10 +24,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_list import job_info
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import PARTS, STEPS, UNKNOWN
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import used_by
 
 # The states of launches, all of which are always written: a series that is missing would look like an outage.
 STATES = ("pending", "running", "proven", "failed", "unknown")
-USES = ("proven", "repeated", "failed")
+# What the node-seconds of proven launches went to, and those of launches that failed.
+FAILED = "failed"
+USES = (*PARTS, FAILED)
 # The family of a failure that nobody has diagnosed yet.
 UNDIAGNOSED = "undiagnosed"
 # At most so many diagnoses are read, the newest ones.
@@ -48,7 +52,7 @@ GAUGES = (
     Gauge("rankzero_queue_seconds", "Time in the queue of the launches that started in the last {hours} hours."),
     Gauge("rankzero_queue_waiting_seconds", "The longest time that a pending launch has been waiting."),
     Gauge("rankzero_node_seconds", "Node-seconds of the launches that ended in the last {hours} hours, by their use."),
-    Gauge("rankzero_goodput_ratio", "The part of these node-seconds that the attempts with a proven result had."),
+    Gauge("rankzero_goodput_ratio", "The part of those that are known that steps of proven launches had."),
     Gauge("rankzero_restarts", "Further attempts of the launches that ended in the last {hours} hours."),
     Gauge("rankzero_failures", "Launches that failed in the last {hours} hours, by the family of the cause."),
     Gauge("rankzero_nodes_excluded", "Nodes that the next launches exclude."),
@@ -56,6 +60,14 @@ GAUGES = (
     Gauge("rankzero_window_seconds", "The window of the numbers about launches that have ended."),
     Gauge("rankzero_written_timestamp_seconds", "When these numbers were written."),
 )
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What is known of a launch that has ended: its node-seconds by part of the ledger, and the family of a failure."""
+
+    node_seconds: Mapping[str, float] = field(default_factory=dict)
+    family: str = ""
 
 
 @dataclass
@@ -72,12 +84,12 @@ class Numbers:
 def numbers(
     launches: Iterable[Parameters],
     excluded: Mapping[str, float],
-    families: Mapping[str, str],
+    ended: Mapping[str, Ended],
     window: float,
     now: float,
 ) -> Numbers:
-    """Count launches. `launches`: as job_info returns them; `excluded`: node -> end of its exclusion; `families`: run
-    directory -> family of the failure. `window`: seconds; `now`: epoch seconds.
+    """Count launches. `launches`: as job_info returns them; `excluded`: node -> end of its exclusion; `ended`: by run
+    directory, of launches that ended in the window. `window`: seconds; `now`: epoch seconds.
     """
     result, counts, use = Numbers(), Counter(dict.fromkeys(STATES, 0)), Counter(dict.fromkeys(USES, 0.0))
     failures: Counter[str] = Counter()
@@ -95,18 +107,20 @@ def numbers(
         if state in ("proven", "failed"):
             if now - _ended(launch) >= window:
                 continue
-            use.update(_node_seconds(launch))
+            known = ended.get(str(launch["run_dir"]), Ended())
+            use.update(known.node_seconds if state == "proven" else {FAILED: sum(known.node_seconds.values())})
             restarts += int(launch["attempt"])
         if state == "failed":
-            failures[families.get(str(launch["run_dir"]), UNDIAGNOSED)] += 1
+            failures[known.family or UNDIAGNOSED] += 1
         counts[state] += 1
     _write_times(result, queued, max(waiting))
     for state in STATES:
         result.add("rankzero_launches", counts[state], state=state)
     for name in USES:
         result.add("rankzero_node_seconds", use[name], use=name)
-    if sum(use.values()) > 0:
-        result.add("rankzero_goodput_ratio", use["proven"] / sum(use.values()))
+    told = sum(use.values()) - use[UNKNOWN]
+    if told > 0:
+        result.add("rankzero_goodput_ratio", use[STEPS] / told)
     for family, count in sorted(failures.items()):
         result.add("rankzero_failures", count, family=family)
     for node, until in sorted(excluded.items()):
@@ -153,20 +167,6 @@ def _ended(launch: Parameters) -> float:
     return float(launch["finished_at"] or max(times, default=0.0))
 
 
-def _node_seconds(launch: Parameters) -> dict[str, float]:
-    """What the nodes of an ended launch were used for. Of a proven one, only the newest attempt led to the result."""
-    seconds: Counter[str] = Counter()
-    for attempt in launch.get("attempts") or ():
-        begun, ended = attempt["started_at"], attempt["finished_at"]
-        if begun is None or ended is None:
-            continue
-        newest = attempt["attempt"] == launch["attempt"]
-        use = "failed" if not launch["success"] else "proven" if newest else "repeated"
-        count = len(attempt["nodes"] if attempt["nodes"] is not None else launch["nodes"])
-        seconds[use] += max(0.0, ended - begun) * count
-    return dict(seconds)
-
-
 def text(result: Numbers, user: str) -> str:
     """Return the gauges as text. `user`: a label of all of them, so that the files of several users fit together."""
     hours = result.values["rankzero_window_seconds"][0][1] / 3600
@@ -185,16 +185,21 @@ def _escaped(label: str) -> str:
     return plain.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def families_of(launches: Iterable[Parameters], window: float, now: float) -> dict[str, str]:
-    """Return run directory -> family of the failure, for the failures of the window that were diagnosed."""
-    failed = [each for each in launches if state_of(each) == "failed" and now - _ended(each) < window]
-    newest = sorted(failed, key=_ended, reverse=True)[:MOST_DIAGNOSES]
-    families = {}
-    for launch in newest:
-        family = _diagnosis(str(launch["run_dir"])).get("family")
-        if isinstance(family, str) and len(family) <= 64:
-            families[str(launch["run_dir"])] = family
-    return families
+def ended_in(slurm: Slurm, root: str, launches: Iterable[Parameters], window: float, now: float) -> dict[str, Ended]:
+    """Return run directory -> what is known of the launches that ended in the window."""
+    over = [launch for launch in launches if state_of(launch) in ("proven", "failed") and now - _ended(launch) < window]
+    used, _untrusted = used_by(slurm, root, [RunDirectory(str(launch["run_dir"])) for launch in over])
+    failed = [launch for launch in over if state_of(launch) == "failed"]
+    newest = {str(launch["run_dir"]) for launch in sorted(failed, key=_ended, reverse=True)[:MOST_DIAGNOSES]}
+    return {
+        path: Ended({part: 3600 * hours for part, hours in use.parts.items()}, _family(path) if path in newest else "")
+        for path, use in used.items()
+    }
+
+
+def _family(run_dir: str) -> str:
+    family = _diagnosis(run_dir).get("family")
+    return family if isinstance(family, str) and len(family) <= 64 else ""
 
 
 def _diagnosis(run_dir: str) -> JsonObject:
@@ -207,11 +212,12 @@ def _diagnosis(run_dir: str) -> JsonObject:
 def measure(slurm: Slurm, options: Parameters, check_mode: bool, now: float) -> str:
     """Count all launches of a state root and write the file. Returns its text. `options`: those of module job_notify.
 
-    Launches that have ended are read from the index; Slurm is asked once about the others. Raises RankzeroError.
+    Launches that have ended are read from the index; Slurm is asked once about the others, and accounting once about
+    those that ended in the window. Raises RankzeroError.
     """
     root, window = os.path.expanduser(options["state_root"]), 3600.0 * max(1, int(options["metrics_hours"]))
     launches = job_info(slurm, {"state_root": root})["launches"]
-    gauges = numbers(launches, exclusions(root, now), families_of(launches, window, now), window, now)
+    gauges = numbers(launches, exclusions(root, now), ended_in(slurm, root, launches, window, now), window, now)
     content = text(gauges, user_name(os.geteuid()).removeprefix("user "))
     if not check_mode:
         write(options["metrics_file"], content)
