@@ -35,6 +35,7 @@ KEY = r"[0-9a-f]{12}"
 # A row that remains, perhaps after its host: mark, step, text, and the time at the right edge.
 ROW = re.compile(rf"(?:\w+ +)? (?:ok|!!) (code|env|job \d+|preflight|step)(?= ) +(.+?)(?: {{2,}}({TIME}))?")
 HEAD = re.compile(r"(?:\w+ {2})?([\w-]+ {2}[0-9a-f]{8} {2}\d+ nodes? x .*?) {2,}[\w.]+")
+LEDGER = re.compile(r"[\d.]+ node-(?:minutes|hours): .*")
 PROVEN = re.compile(r"(?:\w+ +)?(Proven in .*)")
 
 
@@ -148,6 +149,19 @@ def test_rows_in_the_pages_are_those_of_today() -> None:
     assert {ROW.fullmatch(line)[1].split()[0] for _place, line in rows if ROW.fullmatch(line)} == set(forms())  # type: ignore[index]
     stale = [f"{place}: {line}: {why}" for place, line in lines if (why := wrong(line))]
     assert not stale, "record them again (see the top of this file):\n" + "\n".join(stale)
+
+
+def test_a_recorded_launch_ends_with_what_its_hours_went_to() -> None:
+    """The line before that of the logs. Just after a job's end, as among several clusters, it may not be known yet."""
+    without, seen = [], 0
+    for recording in blocks():
+        lines = recording.text.splitlines()
+        for number, line in enumerate(lines):
+            if re.fullmatch(r"logs runs/\S+", line):
+                seen += 1
+                if not LEDGER.fullmatch(lines[number - 1]):
+                    without.append(f"{recording.place}: {line}")
+    assert seen > 5 and not without, without
 
 
 @pytest.mark.parametrize(
