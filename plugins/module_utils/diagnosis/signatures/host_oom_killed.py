@@ -38,8 +38,9 @@ SIGNATURE = Signature(
         ),
         says(
             "(?:Memory cgroup o|O)ut of memory: Kill(?:ed)? process|Exceeded (?:job|step) memory limit|"
-            "slurmstepd.*(?:exceeded memory limit|memory limit exceeded)",
+            "slurmstepd.*(?:exceeded memory limit|memory limit exceeded)|^TERM_MEMLIMIT: ",
             "ut of memory: Kill",
+            "TERM_MEMLIMIT",
             "emory limit",
             strength=DECISIVE,
         ),
@@ -88,6 +89,7 @@ SIGNATURE = Signature(
         ),
         "numpy.core._exceptions._ArrayMemoryError: Unable to allocate 4 GiB for an array",
         "srun: error: n1: task 3: Out Of Memory",
+        "TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.",
         "[12.0] Memory cgroup out of memory: Killed process 4242 (python)",
     ),
 )

@@ -36,13 +36,13 @@ SIGNATURE = Signature(
         ),
         # torchrun tells which signal it got. It gets SIGTERM (15) from srun as well, after another rank has failed.
         says(
-            r"SignalException: Process \d+ got signal: (?:1|2)\b",
+            r"SignalException: Process \d+ got signal: (?:1|2|Signals\.SIG(?:HUP|INT))\b",
             "got signal: ",
             strength=LIMIT,
             remedy="A closed terminal (SIGHUP, 1) or Ctrl-C (SIGINT, 2) ended it: start it as a batch job.",
         ),
         says(
-            r"SignalException: Process \d+ got signal: 15\b|`Termination signal` is detected by",
+            r"SignalException: Process \d+ got signal: (?:15|Signals\.SIGTERM)\b|`Termination signal` is detected by",
             "got signal: ",
             "`Termination signal`",
             strength=ECHO + 4,
@@ -51,6 +51,8 @@ SIGNATURE = Signature(
         says(
             r"\*\*\* STEP \S+ ON \S+ CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*", "CANCELLED AT", strength=ECHO + 2
         ),
+        # LSF says so at the end of a job's output.
+        says("^TERM_(?:OWNER|ADMIN|PREEMPT|REQUEUE_OWNER): ", "TERM_", strength=LIMIT),
         raises(r"^KeyboardInterrupt\b", strength=WEAK + 1),
         says(
             r"srun: (?:interrupt|got SIGCONT|forcing job termination)|Job allocation \d+ has been revoked|"
@@ -81,6 +83,8 @@ SIGNATURE = Signature(
     examples=(
         "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***",
         "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
+        "torch.distributed.elastic.multiprocessing.api.SignalException: Process 7 got signal: 1",
+        "TERM_OWNER: job killed by owner.",
     ),
     retry=True,
 )
