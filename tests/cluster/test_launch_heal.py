@@ -32,6 +32,8 @@ for step in range(start, {STEPS}):
         open("saved.tmp", "w").write(str(step + 1))
         os.replace("saved.tmp", "saved")
     print(time.strftime("%F %T"), "step", step, flush=True)
+    # The times are whole seconds: the steps of each attempt take more than one.
+    time.sleep(0.3)
 if rank == "0":
     open("result.json.tmp", "w").write(json.dumps({{"steps": {STEPS}}}))
     os.replace("result.json.tmp", "result.json")
