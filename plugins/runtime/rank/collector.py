@@ -40,6 +40,8 @@ GATHER = 3.0
 HEAD, TAIL = 16 << 10, 1 << 20
 # The most samples of a kind that are brought, evenly spread over the attempt: two hours of one every 15 s.
 MOST_SAMPLES = 480
+# The most logs in a folder, as in rank.sh.
+FOLDER = 1000
 # Room for the logs that are not brought yet.
 ROOM_BYTES, ROOM_FILES = 64 << 20, 1000
 _LOG = re.compile(r"rank-(\d+)\.log")
@@ -195,6 +197,11 @@ def thinned(text):
     )
 
 
+def log_folder(logs, nodes, place):
+    """Where the file of a node is, which is at this place among so many: no folder has more than FOLDER of them."""
+    return logs if nodes <= FOLDER else os.path.join(logs, f"{place // FOLDER:03d}")
+
+
 def made(places, memory, node):
     """(the folder of this node, what holds it): on a disk that has room, under a name that is the same everywhere."""
     common = disk.Home(disk.COMMON)
@@ -226,8 +233,10 @@ def main():
     try:
         places = disk.candidates(arguments.local_dir, arguments.slurm_tmp)
         spool, homes = made(places, arguments.memory, node)
-        ranks = int(get("RANKZERO_RANKS_PER_NODE") or 1)
-        collector = Collector(spool, get("RANKZERO_LOGS"), get("RANKZERO_LOG_PER"), node, ranks)
+        ranks, nodes = int(get("RANKZERO_RANKS_PER_NODE") or 1), get("RANKZERO_NODELIST", "").count(",") + 1
+        logs = log_folder(get("RANKZERO_LOGS"), nodes, int(get("SLURM_NODEID") or 0))
+        os.makedirs(logs, exist_ok=True)
+        collector = Collector(spool, logs, get("RANKZERO_LOG_PER"), node, ranks)
         collector.print(f"[ready {node}]\n")
         while not end.reached(EVERY):
             with contextlib.suppress(OSError):

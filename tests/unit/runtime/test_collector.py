@@ -192,6 +192,17 @@ def test_a_rank_that_begins_late_gets_a_file_of_its_own(
     }
 
 
+def test_no_folder_has_more_than_a_thousand_logs_of_nodes(collector: ModuleType, tmp_path: Path) -> None:
+    assert [collector.log_folder("logs", 1000, place) for place in (0, 999)] == ["logs"] * 2
+    folders = [collector.log_folder(str(tmp_path), 2500, place) for place in (0, 999, 1000, 2499)]
+    assert [Path(folder).name for folder in folders] == ["000", "000", "001", "002"]
+    for place, folder in enumerate(folders):
+        Path(folder).mkdir(exist_ok=True)
+        (Path(folder) / names.of_node(f"n{place}", [2 * place + 1, 2 * place + 2])).touch()
+    logs = names.by_rank(names.log_names(Beneath(str(tmp_path)).names))
+    assert list(logs) == list(range(1, 9)) and logs[7] == "002/n3.ranks-7-8.log"
+
+
 def test_samples_are_brought_when_somebody_wants_them(collector: ModuleType, tmp_path: Path) -> None:
     collected = made(collector, tmp_path)
     lines = [f"2026-01-02T{second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}+0000,1.00,5,7,9\n"
