@@ -34,6 +34,8 @@ options:
     description:
       - Seconds that the outcome of an ended job may take to become visible on this host. Network file systems cache
         for a while that a file was missing.
+      - If the run directory is on a disk of this host and the job has left nothing there, its nodes write to another
+        folder. Then the wait ends after five seconds.
     type: int
     default: 40
   reconnect_timeout:
