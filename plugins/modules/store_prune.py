@@ -130,6 +130,11 @@ removed:
     owner:
       description: Its owner, with O(owners).
       type: str
+    left_out:
+      description: Names of the fields that are shortened. Of more than 20 items, each has at most 4 KiB.
+      returned: if values are missing
+      type: list
+      elements: str
   sample:
     - kind: code
       path: /scratch/ml/rankzero/code/4660fb173bb89b3a3387f6b5cb28415293712b7ac8caf77141aa9af0cec50730
@@ -154,6 +159,11 @@ kept:
     owner:
       description: Its owner, with O(owners).
       type: str
+    left_out:
+      description: Names of the fields that are shortened. Of more than 20 items, each has at most 4 KiB.
+      returned: if values are missing
+      type: list
+      elements: str
 lines:
   description: How much was removed of each kind and how many items are kept, as sentences; with O(owners) one for each.
   returned: success

@@ -32,11 +32,14 @@ KNOWN = {"params", "check_mode", "warn", "exit_json", "fail_json"}
 
 
 class Host:
-    """An action whose connection is a process of this machine with another home. `answers`: its exit codes."""
+    """An action whose connection is a process of this machine with another home. `answers`: its exit codes; `said`: the
+    errors of the last one.
+    """
 
     def __init__(self, home: Path) -> None:
         self.home = home
         self.answers: list[int] = []
+        self.said = ""
         self.executed: list[str] = []
         self._connection = SimpleNamespace(has_pipelining=True, become=None)
         self._task = SimpleNamespace(check_mode=False, async_val=0)
@@ -59,7 +62,8 @@ class Host:
             ["/bin/sh", "-c", command], input=in_data, capture_output=True, check=False, env=environment
         )
         self.answers.append(done.returncode)
-        return {"rc": done.returncode, "stdout": done.stdout.decode(), "stderr": done.stderr.decode()}
+        self.said = done.stderr.decode()
+        return {"rc": done.returncode, "stdout": done.stdout.decode(), "stderr": self.said}
 
     def call(self, **options: Any) -> dict[str, Any]:
         given = {"job": {}, "path": "~/job.sbatch", "x_script": TEXT, **options}
@@ -91,6 +95,14 @@ def test_the_code_is_sent_once_and_compiled_once(host: Host) -> None:
     assert host.compiled.read_bytes() == compiled
     assert host.copy.stat().st_mode & 0o777 == 0o700
     assert host.executed == []
+
+
+def test_what_is_imported_is_not_looked_through_for_garbage(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = "code=n['run'](c);import gc;sys.stderr.write(f'{gc.isenabled()} {gc.get_freeze_count()}');sys.exit(code)"
+    monkeypatch.setattr(modules, "_BOOT", modules._BOOT.replace("sys.exit(n['run'](c))", told))
+    host.call()
+    enabled, frozen = host.said.split()
+    assert enabled == "True" and int(frozen) > 1000
 
 
 def test_check_mode_reaches_the_module(host: Host) -> None:
