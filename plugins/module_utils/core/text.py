@@ -55,3 +55,8 @@ def last_lines(text: str, most: int = 8) -> str:
     """Return the last non-empty lines of a program's output, indented. They usually state the error."""
     lines = [line for line in text.splitlines() if line.strip()]
     return "\n".join(f"  {line}" for line in lines[-most:])
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """Return a number with this many significant digits, and without an exponent for large ones: `1230`, `0.0123`."""
+    return f"{float(f'{value:.{digits}g}'):.15g}"

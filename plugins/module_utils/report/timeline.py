@@ -71,7 +71,8 @@ def timeline(launch: LaunchReport, ledger: Ledger, prepared: Preparations) -> li
             phases.append(Phase(BETWEEN if phases else QUEUED, at, segment.began))
         phase = _phase(segment, ledger, nodes)
         if segment.part == SETUP and segment.attempt is not None:
-            phases += _prepared(phase, prepared.get(segment.attempt, ()))
+            for part in _prepared(phase, prepared.get(segment.attempt, ())):
+                phases = _with(phases, part)
         elif segment.part == IDLE and segment.began + SHORT > proven.get(segment.attempt or 0, segment.ended):
             phases.append(replace(phase, kind=AFTER_ARTIFACT))
         else:

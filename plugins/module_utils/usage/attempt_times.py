@@ -115,9 +115,11 @@ def _after(
     saved = max((save for save in saves if save > last), default=None)
     if saved is not None:
         yield CHECKPOINTS, saved
-    elif attempt.proven is not None and last < attempt.proven < ended:
+    if attempt.proven is not None and (saved or last) < attempt.proven < ended:
         # Until the artifact is complete, the program works.
         yield STEPS, attempt.proven
+    elif saved is not None:
+        pass
     elif not attempt.succeeded and limits.stalled(ended - last, usual):
         yield from ((STEPS, min(ended, last + usual)), (STALLS, ended))
     elif attempt.runs:

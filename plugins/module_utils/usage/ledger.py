@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, significant
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import (
     CHECKPOINTS,
@@ -77,7 +77,7 @@ class Ledger:
         if not self.node_seconds:
             return ""
         hours = self.node_seconds / 3600
-        amount = f"{hours:.3g} node-hours" if hours >= 1 else f"{hours * 60:.2g} node-minutes"
+        amount = f"{significant(hours)} node-hours" if hours >= 1 else f"{significant(hours * 60, 2)} node-minutes"
         shares = sorted(((self.share(part) or 0.0, part) for part in PARTS), key=lambda pair: -pair[0])
         shown = [f"{100 * share:.0f} % {WORDS.get(part, part)}" for share, part in shares if share >= 0.005]
         queue = f"; queue {duration(self.queue)}" if self.queue is not None and self.queue >= 1 else ""

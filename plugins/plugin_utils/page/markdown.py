@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, significant
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import state, title
 
 MOST_ROWS, MOST_LINES = 50, 30
@@ -88,7 +88,7 @@ def _named(launch: ModuleResult) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    return "-" if value is None else significant(value, 4)
 
 
 def _table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:

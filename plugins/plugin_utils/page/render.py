@@ -23,7 +23,7 @@ import jinja2
 from markupsafe import Markup
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, significant
 
 FOLDER = os.path.join(os.path.dirname(__file__), "files")
 # The page cannot be larger than about this (bytes); larger data loses the metrics that come last.
@@ -44,7 +44,7 @@ def html(result: ModuleResult) -> str:
     environment = jinja2.Environment(
         autoescape=True, loader=jinja2.FileSystemLoader(FOLDER), undefined=jinja2.StrictUndefined, trim_blocks=True
     )
-    environment.filters.update(duration=duration, moment=moment, state=state, web=web)
+    environment.filters.update(duration=duration, moment=moment, significant=significant, state=state, web=web)
     return environment.get_template("page.html.j2").render(
         found=result,
         differences=differences(result["launches"]) if result["kind"] == "compare" else [],
@@ -83,7 +83,7 @@ def measured(launches: Sequence[ModuleResult]) -> list[tuple[str, list[str]]]:
     for name, text in (("step_seconds", "median seconds of a step"), ("tokens_per_second", "median tokens per second")):
         medians = [_median(launch["metrics"].get(name)) for launch in launches]
         if any(median is not None for median in medians):
-            rows.append((text, ["" if median is None else f"{median:.4g}" for median in medians]))
+            rows.append((text, ["" if median is None else significant(median, 4) for median in medians]))
     return rows
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, significant
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import ends_by_rank, read_ends
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import attempts, evidence, rank_logs
 
@@ -31,7 +31,7 @@ def shown_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return significant(value, 4)
     return printable(value, 24)
 
 

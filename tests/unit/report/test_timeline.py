@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,19 +28,21 @@ def steps(first: int, at: float, count: int, saves: tuple[float, ...] = ()) -> S
     return StepTimes([(first + index, at + index, True) for index in range(count)], saves)
 
 
-def divided(*attempts: AttemptTimes) -> Ledger:
-    held = [Allocation("7", attempts[0].began, attempts[-1].ended, 2)]
+def divided(*attempts: AttemptTimes, held_from: float | None = None) -> Ledger:
+    held = [Allocation("7", held_from or attempts[0].began, attempts[-1].ended, 2)]
     return ledger(held, attempts, limits=LIMITS, submitted=attempts[0].began - 60)
 
 
-def kinds(*attempts: AttemptTimes, prepared: Any = ()) -> list[tuple[str, float, float]]:
+def kinds(
+    *attempts: AttemptTimes, prepared: Any = (), held_from: float | None = None
+) -> list[tuple[str, float, float]]:
     launch: Any = SimpleNamespace(
         attempts=[
             SimpleNamespace(attempt=row.attempt, node_list="", nodes=["a"], started_at=row.began) for row in attempts
         ],
         journal=[{"event": "submitted", "time": attempts[0].began - 60}],
     )
-    phases = timeline(launch, divided(*attempts), dict(prepared))
+    phases = timeline(launch, divided(*attempts, held_from=held_from), dict(prepared))
     assert [phase.began for phase in phases[1:]] == [phase.ended for phase in phases[:-1]]
     return [(phase.kind, phase.began, phase.ended) for phase in phases]
 
@@ -57,11 +60,22 @@ def test_checkpoints_stalls_and_the_time_after_the_artifact_are_phases() -> None
     ]  # fmt: skip
 
 
+def test_a_last_checkpoint_comes_before_the_artifact() -> None:
+    times = StepTimes(steps(0, 1020, 10).steps, saves=[1033.0])
+    found = kinds(attempt(0, 1000, 1060, times, proven=1040.0, succeeded=True))
+    assert found[-3:] == [("checkpoints", 1029, 1033), ("training", 1033, 1040), ("after the artifact", 1040, 1060)]
+
+
 def test_the_set_up_is_divided_by_what_was_done() -> None:
     one = attempt(0, 1000, 1100, steps(0, 1020, 10))
     both = {0: [("preflight", 1002.0, 1008.0), ("staging", 1004.0, 1006.0)]}
     assert [kind for kind, _began, _ended in kinds(one, prepared=both)][:6] == [
         "queued", "set-up", "preflight", "staging", "preflight", "set-up",
+    ]  # fmt: skip
+    # The batch script begins after the allocation: that is one set-up.
+    late = replace(attempt(0, 1003, 1100, steps(0, 1020, 10)), ranks=1010.0)
+    assert kinds(late, prepared={0: [("preflight", 1005.0, 1010.0)]}, held_from=1000.0)[1:3] == [
+        ("set-up", 1000, 1005), ("preflight", 1005, 1010),
     ]  # fmt: skip
     # Another clock: what lies outside is not shown, and nothing is counted twice.
     apart = {0: [("preflight", 900.0, 1004.0), ("staging", 5000.0, 6000.0)]}

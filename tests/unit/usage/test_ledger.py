@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import significant
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import Span
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_spans import AttemptSpan
@@ -207,3 +208,9 @@ def test_a_program_whose_logs_have_no_times_may_tell_them_in_its_metrics(tmp_pat
     assert [attempt.times.steps[0][0] for attempt in attempts] == [1, 2] and attempts[0].resumed == 2
     parts = made(*attempts).parts
     assert (parts["start-up"], parts["lost"]) == (5 + 5, 100 - 20 + 10) and parts["not known"] == 0
+
+
+def test_many_node_hours_are_written_out() -> None:
+    held = [Allocation("7", BEGAN, BEGAN + 3600 * 100, 64)]
+    assert made(allocations=held).sentence.startswith("6400 node-hours: 100 % not known")
+    assert [significant(value) for value in (1234567, 12.345, 0.012345, 0)] == ["1230000", "12.3", "0.0123", "0"]

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import significant
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import associations, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import (
     ClusterLimits,
@@ -144,20 +145,21 @@ def over_budget(ask: ResourceNeeds) -> Iterator[str]:
         return
     hours = ask.nodes * minutes / 60 * ask.attempts
     asked = {"node_hours": hours, "gpu_hours": hours * ask.gpus_per_node}
-    factors = f"{_count(ask.nodes, 'node')} x {minutes / 60:.4g} h"
+    factors = f"{_count(ask.nodes, 'node')} x {significant(minutes / 60, 4)} h"
     factors += f" x {ask.attempts} attempts" if ask.attempts > 1 else ""
     for option, most in ask.budget.items():
         name = option.removesuffix(A_MONTH)
         amount, unit = asked[name], _HOURS[name]
         gpus = f" x {ask.gpus_per_node} GPUs a node" if name == "gpu_hours" else ""
-        what = f"at most {amount:.4g} {unit} ({factors}{gpus})"
+        what, limit = f"at most {significant(amount, 4)} {unit} ({factors}{gpus})", significant(most, 6)
         if option == name and amount > most:
-            yield f"launch_cluster.budget.{option}: this launch asks for {what}, and {most:g} are allowed. {_CHEAPER}."
+            yield f"launch_cluster.budget.{option}: this launch asks for {what}, and {limit} are allowed. {_CHEAPER}."
         used = ask.used.get(name, 0.0)
         if option != name and amount + used > most:
+            left = significant(max(0.0, most - used), 4)
             yield (
-                f"launch_cluster.budget.{option}: this launch asks for {what}. Of {most:g} {unit} in this month, "
-                f"{used:.4g} are used or promised to launches that wait or run, and {max(0.0, most - used):.4g} are "
+                f"launch_cluster.budget.{option}: this launch asks for {what}. Of {limit} {unit} in this month, "
+                f"{significant(used, 4)} are used or promised to launches that wait or run, and {left} are "
                 f"left. {_CHEAPER}; rankzero usage shows what they went to."
             )
 
