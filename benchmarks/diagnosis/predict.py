@@ -30,6 +30,7 @@ CLASSES = {
     "cuda_device": "cuda_driver_or_ecc",
     "cuda_max_connections": "assertion_cuda_max_connections",
     "cuda_mismatch": "nccl_version_or_cuda_mismatch",
+    "device_assert": "python_exception_other",
     "disk_full": "disk_full_or_quota",
     "duplicate_gpu": "cuda_driver_or_ecc",
     "exception": "python_exception_other",

@@ -131,6 +131,7 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
     alike = (event for event in cause.followed if (event.family, event.strength) == (root.family, root.strength))
     same = [root, *alike]
     nodes = _unique(event.node for event in same)
+    blames = family.blames_node and not root.remedy
     return replace(
         diagnosis,
         what=filled(root.what or family.what, root),
@@ -141,7 +142,7 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
         chain=_chain(root, cause.followed, families),
         remedy=filled(_advice(cause.confidence, root, family), root),
         retry=family.retry,
-        blame=nodes[:1] if family.blames_node and len(nodes) == 1 and cause.confidence == "high" else [],
+        blame=nodes[:1] if blames and len(nodes) == 1 and cause.confidence == "high" else [],
     )
 
 

@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     CAUSE,
     DECISIVE,
     ECHO,
+    HINT,
     LIMIT,
     RAISED,
     WEAK,
@@ -59,6 +60,8 @@ INTERRUPTED = 40
 _PROGRAM = re.compile(
     r"(?:python|torchrun|srun|mpi|deepspeed|accelerate|uv$|apptainer|singularity|enroot|podman|docker)"
 )
+# How the shell and its tools begin what they complain of.
+_SHELL = re.compile(r"\S+: line \d+: (?! *\d)|(?:cp|mv|ln|rm|mkdir|touch|chmod|tar|tee|cat|ls|source|rsync|wget|sed): ")
 # This many steps after an exception mean that the program continued.
 WENT_ON = 8
 BARS = 30
@@ -129,7 +132,7 @@ def _mixed(root: Event, events: Sequence[Event]) -> bool:
 def _went_on(root: Event, events_of: Sequence[tuple[FileEvents, list[Event]]]) -> bool:
     """Whether its file goes on for long after it and shows no other event: something was not ended by it."""
     log, events = next((log, events) for log, events in events_of if log.file == root.file)
-    return log.lines - root.line > QUIET and not any(event.line > root.line for event in events)
+    return log.lines - max(event.line for event in events) > QUIET
 
 
 def _without_cause(logs: Sequence[FileEvents]) -> Cause:
@@ -161,20 +164,30 @@ def current(log: FileEvents) -> list[Event]:
         if event.strength <= WEAK and 0 < log.last_step < event.line and not last_failure > event.line:
             # Messages of a script's cleanup after the very last step.
             continue
-        if event.family == "script_error" and event.strength < RAISED and _script_went_on(event, log, last_failure):
+        if _of_a_script(event) and _script_went_on(event, log, last_failure):
+            continue
+        if event.strength == HINT and not failed:
             continue
         if not _lived_through(event, log, events, last_failure):
             kept.append(event)
     return kept
 
 
+def _of_a_script(event: Event) -> bool:
+    """Whether a command of the batch script complained, not the program."""
+    of_shell = event.strength < RAISED and event.family in ("file_missing", "permission_denied")
+    return (event.family == "script_error" and event.strength < RAISED) or (of_shell and bool(_SHELL.match(event.text)))
+
+
 def _script_went_on(event: Event, log: FileEvents, last_failure: int) -> bool:
     """Whether a batch script that could not run a command ran the program all the same, before it or after it."""
     if event.progress and not last_failure:
         return True
-    command = dict(event.captured).get("command", "")
+    known = dict(event.captured)
+    command = known.get("command") or known.get("path") or ""
     long_after = log.lines - event.line > QUIET and not _PROGRAM.match(command)
-    return log.progress > event.progress or log.bars > event.bars or long_after
+    ran = log.ran > event.line and not last_failure
+    return log.progress > event.progress or log.bars > event.bars or long_after or ran
 
 
 def _of_newest_run(log: FileEvents) -> list[Event]:
@@ -218,12 +231,21 @@ def _lived_through(event: Event, log: FileEvents, events: Sequence[Event], last_
     ended_well = at_the_end or (log.done > event.line and not last_failure > event.line)
     if ECHO < event.strength < CARRIER and (lived_on or (ended_well and event.family not in _ENDS)):
         return True
+    ends_later = log.finished and max(log.done, log.last_step) > event.line
+    if event.caught and event.strength <= CAUSE and ends_later and not complained and _no_end(events, event):
+        return True
     # Buffered output of earlier steps may appear after an exception: steps alone are no proof.
     later = any(other.progress - event.progress >= WENT_ON and other.strength >= WEAK for other in events)
     # A progress bar is not buffered: the program continued, or the next run in the same file did.
     ended = any(other.family == LAUNCHER and other.line > event.line for other in events)
     bars = log.bars - event.bars >= BARS and not log.ranks and not ended
     return event.strength <= CAUSE and ((lived_on and (later or ended_well)) or bars)
+
+
+def _no_end(events: Sequence[Event], after: Event) -> bool:
+    """Whether nothing ended the program after an exception that it caught."""
+    later = (event for event in events if event.line > after.line)
+    return not any(event.top or event.family in (LAUNCHER, *_ENDS) or event.strength > CAUSE for event in later)
 
 
 def in_chains(events: Sequence[Event]) -> list[Event]:

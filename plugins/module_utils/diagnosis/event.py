@@ -33,7 +33,8 @@ class Event:
     `chars`: the length of their lines.
 
     `after`: how the exception follows the one before it on its stream: empty, `during` or `direct`.
-    `top`: an exception whose traceback begins with the program itself, which therefore ended.
+    `top`: an exception whose traceback begins with the program itself, which therefore ended; `caught`: one that begins
+    in a function, which caught and logged it.
     `what`, `remedy`: those of the wording or of the event, where it has its own; otherwise those of its family.
     """
 
@@ -54,6 +55,7 @@ class Event:
     what: str = ""
     remedy: str = ""
     top: bool = False
+    caught: bool = False
 
     @property
     def stream(self) -> tuple[str, int | None, str | None]:
@@ -69,7 +71,8 @@ class FileEvents:
     the last message of a normal end; `last_step`: the line with `step N/N`, unless a later line shows a smaller step;
     `requeued`: Slurm requeued the job, and no step was logged since; `step_line`: the line of the last step;
     `chars`: the length of all lines with steps; `begun`: the line where the newest run begins; `inferred`: nothing but
-    the text shows that it begins there; `steps_before`: the steps of the runs before it.
+    the text shows that it begins there; `steps_before`: the steps of the runs before it; `ran`: the
+    line of the last warning of a Python package.
     """
 
     file: str
@@ -88,6 +91,7 @@ class FileEvents:
     begun: int = 0
     inferred: bool = False
     steps_before: int = 0
+    ran: int = 0
 
     @property
     def finished(self) -> bool:

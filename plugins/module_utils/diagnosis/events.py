@@ -28,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     ANYWHERE,
     CAUSE,
     ECHO,
+    HINT,
     MEANT,
     RAISED,
     WEAK,
@@ -46,15 +47,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams i
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
 
-# Explains a failure only where nothing else does: a complaint that names its own fallback.
-HINT = ECHO + 1
 FRAMES_KEPT = 4000
 # Where an event's own line has no time, this many lines before it are searched for one.
 RECENT = 40
 # So many lines are searched for fixed strings together first.
 TOGETHER = 128
-# The log ends within a traceback.
+# The log ends within a traceback, or with a complaint; its C++ code aborts the program.
 CUT = ECHO + 5
+FATAL = WEAK + 3
 
 
 def _one_of(words: tuple[str, ...], text: str) -> bool:
@@ -143,7 +143,7 @@ class Reader:
             if kept.add(replace(event, run=events.runs)):
                 stream.recent, stream.since = [*stream.recent, len(events.events) - 1], 0
         kept.settle()
-        events.events += self._cut_short(heard, streams.values(), events)
+        events.events += self._cut_short(heard, streams.values(), events) or self._of_glog(heard, events)
         if nan.lines >= NAN_LINES and nan.first is not None:
             # A loss that is no number and stays so until the end.
             where = replace(nan.first, file=file, progress=events.progress)
@@ -175,6 +175,17 @@ class Reader:
         inside = phrases.FRAME.match(line.text) or line.text[:1] in " \t" or phrases.HEADER.search(line.text)
         return [self._made(line, file_events, _Meaning(UNEXPLAINED, CUT))] if inside else []
 
+    def _of_glog(self, heard: Sequence[Line], file_events: FileEvents) -> list[Event]:
+        """What C++ code logs as it aborts the program, or as an error in the last line of a log without any event."""
+        matches = [(line, phrases.GLOG.match(line.text)) for line in heard]
+        levels = [(line, match["level"]) for line, match in matches if match]
+        fatal = next((line for line, level in levels if level == "F"), None)
+        if fatal:
+            return [self._made(fatal, file_events, _Meaning(UNEXPLAINED, FATAL))]
+        nothing = not file_events.progress and not any(event.run == file_events.runs for event in file_events.events)
+        ends = nothing and bool(levels) and levels[-1][0] is heard[-1] and not phrases.NOISE.search(heard[-1].text)
+        return [self._made(heard[-1], file_events, _Meaning(LAUNCHER, CUT))] if ends else []
+
     def _recovered(self, line: Line, stream: Stream, file_events: FileEvents) -> None:
         """Weaken a complaint to a symptom if its writer reports at once that it recovers."""
         # Lines of the next traceback do not count: several ranks may report an error in a row.
@@ -193,7 +204,8 @@ class Reader:
         text = line.text
         if "CANCELLED AT" in text and phrases.REQUEUED.search(text):
             file_events.requeued = True
-        if phrases.RECENT_CALL in text and phrases.HEADER.search(text):
+        # A traceback within a quoted text is no header: its lines do not follow.
+        if phrases.RECENT_CALL in text and phrases.HEADER.search(text) and phrases.ESCAPED not in text:
             carried(text, stream, file_events)
             stream.headers = stream.headers + 1 if stream.open_traceback and not stream.headless else 1
             stream.opened(line.number, quoted=not text.startswith("Traceback"))
@@ -229,6 +241,8 @@ class Reader:
             if "Init COMPLETE" in text:
                 outlived(text, file_events)
             return None
+        if "-packages/" in text and "Warning: " in text:
+            file_events.ran = line.number
         if ("rain" in text or "exit" in text) and phrases.DONE.search(text):
             file_events.done = line.number
         if _one_of(phrases.PROGRESS_WORDS, text) and phrases.PROGRESS.search(text):
@@ -285,12 +299,14 @@ class Reader:
             hit = match.regex.search(text)
             passed = hit and (match.frames is None or match.frames.search(frames))
             if hit and passed and (not best or match.strength > best.strength):
-                best = _Meaning(signature.family, match.strength, hit.groupdict(), match.remedy)
+                place = {"place": phrases.place(frames)} if "{place}" in signature.what else {}
+                best = _Meaning(signature.family, match.strength, {**hit.groupdict(), **place}, match.remedy)
         if best is None:
             if not within:
                 return None
             meant = phrases.meant(text, frames)
-            best = _Meaning(meant, MEANT) if meant else _Meaning(UNEXPLAINED, RAISED)
+            place = {"place": phrases.place(frames)} if meant == "shape_or_divisibility" else {}
+            best = _Meaning(meant, MEANT, place) if meant else _Meaning(UNEXPLAINED, RAISED)
         strength = min(best.strength, CARRIER) if phrases.CARRIERS.search(text) else best.strength
         if within and stream.lived_with and best.strength <= CAUSE:
             strength = WEAK
@@ -298,7 +314,7 @@ class Reader:
             strength = min(strength, CARRIER - 1)
         stream.raised = len(file_events.events)
         made = self._made(replace(line, text=text), file_events, best._replace(strength=strength), after)
-        return replace(made, top=within and stream.is_program)
+        return replace(made, top=within and stream.is_program, caught=within and stream.is_caught)
 
     def _wording(self, line: Line, file_events: FileEvents) -> Event | None:
         text = line.text

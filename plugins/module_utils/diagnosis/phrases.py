@@ -10,6 +10,7 @@ import re
 TRACEBACK = "Traceback (most recent call last)"
 # Any traceback's first line, also one that a launcher quotes; a line of its frames.
 RECENT_CALL = "(most recent call last)"
+ESCAPED = "(most recent call last):\\n"
 HEADER = re.compile(r"[Tt]raceback\b[^()]{0,80}\(most recent call last\)")
 FRAME = re.compile(r"(\s+)File \"")
 # A frame as only tracebacks have it: the file and the function; without a function the file is no valid Python.
@@ -33,7 +34,8 @@ WARNING = re.compile(r"\w*Warning\b")
 ECHOES = re.compile(
     r"ChildFailedError|RendezvousConnectionError|DistNetworkError: (?:Connection was likely|failed to recv)"
     r"|got 0 bytes"
-    r"|TCPStore|(?:recv|send)(?:Value|Bytes|Vector)|HeartbeatMonitor|sigkill_handler|Force Terminated|exitcode: -15"
+    r"|TCPStore|(?:recv|send)(?:Value|Bytes|Vector)|HeartbeatMonitor|sigkill_handler(?!.*[Rr]eceived SIG)"
+    r"|Force Terminated|exitcode: -15"
     r"|SignalException|Root Cause \(first observed failure\)|ProcessExitedException|ProcessRaisedException"
     r"|failed \(exitcode: -?\d+\) local_rank|Container failed !!!|status failed cmd \["
     r"|ABORT!!! Out of all \d+ trainers"
@@ -42,7 +44,7 @@ ECHOES = re.compile(
     r"|exits with return code|Sending process \d+ closing signal|BrokenPipeError|ConnectionResetError"
     r"|CalledProcessError: Command .*(?:python|torchrun|srun|deepspeed|mpirun)|died with <Signals|SystemExit"
     r"|the rank (?:of the )?first process to fail|Primary job +terminated normally|mpirun (?:detected|noticed)"
-    r"|EOFError$|raise_error|UnboundLocalError: .*(?:sock|conn)"
+    r"|data reader raises an exception|EOFError$|raise_error|UnboundLocalError: .*(?:sock|conn)"
     r"|Process group watchdog thread terminated(?!.*operation timeout)"
     r"|(?:[Tt]raining|[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram|[Pp]rocess|"
     r"[Tt]ask)\b.{0,40} (?:failed|crashed|exited)"
@@ -60,6 +62,7 @@ CARRIERS = re.compile(
     r"|\d+ root error\(s\) found"
     r"|RemoteTraceback|_RemoteError|See (?:the )?(?:root cause|stack trace|traceback) above|"
     r"(?:Engine core|Worker) \w+ failed"
+    r"|failed to import on the worker"
     r"|One or more background workers are no longer alive|InstantiationException|Error in call to target"
 )
 ECHO_NEEDLES = (
@@ -98,9 +101,13 @@ NOISE = re.compile(
     r"|NCCL WARN .*(?:TUNER|Tuner|PROFILER|SHARP|CollNet)"
 )
 # A line that its writer marks as a warning or less: a symptom on it proves nothing.
-NO_ERROR = re.compile(r"^\[?[WI](?:\d{3,4})? |\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*\bERROR\b)|^\w{0,12}[Ww]arning: ")
+NO_ERROR = re.compile(
+    r"^\[?[WI](?:\d{3,4})? |\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*(?:\bERROR\b|[Rr]eceived SIG))|^\w{0,12}[Ww]arning: "
+)
 # A warning of PyTorch's C++ code: the program goes on, or an exception follows that says more.
 WARNED = re.compile(r"\[W\d{0,4} ?\S*\.cpp:|\[?(?:[\d:.,/ T-]{8,30}[\]| ]*)?\[?(?:INFO|DEBUG)\b")
+# What glog and absl write of an error, and before they abort the program.
+GLOG = re.compile(r"(?:[\d:. -]{19,30}: )?(?P<level>[EF])(?:\d{4,8} \d\d:\d\d:\d\d| \S+\.(?:cc|cpp|cu|h):\d+\] )")
 # What a program prints of a failure without an exception: a box, a level, a sentence.
 COMPLAINT = re.compile(
     r"\W*(?:[EF]\d{4} \d\d:|\[?(?:ERROR|FATAL|CRITICAL|[Ee]rror|[Ff]atal)\b|terminate called|Abort|Assertion)|"
@@ -217,6 +224,16 @@ def meant(text: str, frames: str) -> str:
         if words.search(text) and (through is None or through.search(frames)):
             return family
     return ""
+
+
+_PLACE = re.compile(r'File "([^"]+)", line (\d+)')
+
+
+def place(frames: str) -> str:
+    """`file:line` of the innermost frame outside of installed packages, else of the innermost one."""
+    called = _PLACE.findall(frames)
+    own = [(file, line) for file, line in called if not re.search(r"-packages|[\\/]lib[\\/]python|^<", file)]
+    return next((f"{file}:{line}" for file, line in reversed(own or called)), "")
 
 
 _CARETS = re.compile(r"[\^~]{2,} ?")

@@ -39,6 +39,13 @@ _BANNER = re.compile(
     r"Setting OMP_NUM_THREADS environment variable for each process|\[runner\.py:\d+:main\] cmd = |"
     r"\[launch\.py:\d+:main\] WORLD INFO DICT|^Submitted batch job \d+$"
 )
+# Paddle's processes connect once. It names no rank, and each has a log of its own.
+_CONNECTS = re.compile(
+    r"I\d{4} [\d:.]+ +\d+ (?:gen_comm_id_helper\.cc:\d+\] Server listening|"
+    r"tcp_utils\.cc:\d+\] (?:The server starts|Success)|nccl_context\.cc:\d+\] init nccl)"
+)
+# A batch script names its job at its start.
+_JOB_LINE = re.compile(r"(?:SLURM_JOB_?ID|(?:Slurm |SLURM )?[Jj][Oo][Bb][ _]?I[Dd])(?: is)?\s*[:= ]\s*(\d{2,})\b")
 # A progress bar of steps before its first one.
 _FIRST_BAR = re.compile(r"(?:(?:[Ee]poch|[Tt]rain|[Ss]tep|[Ii]ter)[^|%]{0,40})?\s*0%\|[^|]*\| *0/")
 # The number of a step and of its epoch. A run counts as started again where both are as at its first step.
@@ -56,7 +63,7 @@ _PROCESSES = re.compile(
     r"distributed_c10d\.py|parallel/distributed\.py|fsdp|distributed/elastic|multiprocessing/(?:process|spawn|pool)|"
     r"concurrent/futures/process|/ray/|deepspeed/(?:launcher|comm)|mpi4py|horovod"
 )
-_JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d+)|StepId=(\d+)|job step (\d+)")
+_JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d+)|StepId=(\d+)|job step (\d+)|/job0*(\d+)/slurm_script")
 
 
 class Runs:
@@ -78,7 +85,8 @@ class Runs:
         self._last: tuple[int, int] | None = None
         self._ended_at: float | None = None
         self._since = 0
-        self._job = ""
+        self._job = self._announced = ""
+        self._connected_in = -1
         self._named = 0
         # The program whose exception ended the run, and that exception.
         self._raised = ("", "")
@@ -91,8 +99,17 @@ class Runs:
     def begins(self, line: Line) -> bool:
         """Whether a run begins at this line; it is then counted."""
         text = line.text
-        if phrases.BEGIN.match(text):
+        if phrases.BEGIN.match(text) or (text[0] in "SJj" and self._is_of_another_job(text)):
             return self._begin(line.number, inferred=False)
+        connects = text[0] == "I" and bool(_CONNECTS.match(text))
+        if connects:
+            # The first one may be of a rank that was slower than the one that failed.
+            again = self._connected_in >= 0
+            begins = self._ended and self._begin(line.number, inferred=not again)
+            if again and self._connected_in < self._events.runs:
+                self._events.inferred = False
+            self._connected_in = self._events.runs
+            return begins
         if self._events.runs and self._events.inferred:
             self._confirm(line)
         elif len(self._opening) < FIRST and not self._events.runs:
@@ -124,6 +141,12 @@ class Runs:
             # Once more: no script ends twice.
             self._own = OWN
         self._events.inferred = self._own < OWN
+
+    def _is_of_another_job(self, text: str) -> bool:
+        """Whether a batch script names a job at its start, and earlier lines of the file are of another one."""
+        named = _JOB_LINE.match(text)
+        before, self._announced = self._announced, named[1] if named else self._announced
+        return bool(named and before and named[1] != before)
 
     def _is_refused_by_another(self, text: str) -> bool:
         """Whether a program shows its usage after another program refused its arguments and ended."""

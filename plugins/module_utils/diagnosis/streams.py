@@ -26,7 +26,11 @@ TEXT_KEPT = 2000
 
 def carried(text: str, stream: Stream, file_events: FileEvents) -> None:
     """Weaken an exception whose message goes on with the traceback of another one: it only carries that one."""
-    goes_on = stream.since <= 2 and not stream.after and not text.startswith(("Traceback", "\u256d", "\u2570"))
+    goes_on = (
+        stream.since <= 2
+        and not stream.after
+        and not text.startswith(("Traceback", "C++ Traceback", "\u256d", "\u2570"))
+    )
     if 0 <= stream.raised < len(file_events.events) and goes_on:
         event = file_events.events[stream.raised]
         file_events.events[stream.raised] = replace(event, strength=min(event.strength, CARRIER))
@@ -88,6 +92,11 @@ class Stream:
     def is_program(self) -> bool:
         """Whether the outermost frame is that of the program: not of a thread, a launcher or a child's start."""
         return self.top and not (self.thread or self.quoted or self.script.startswith("<string"))
+
+    @property
+    def is_caught(self) -> bool:
+        """Whether the traceback begins in a function: it was caught there and logged."""
+        return bool(self.script) and not (self.top or self.thread or self.quoted or self.script.startswith("<string"))
 
     def frame(self, text: str, line: int) -> None:
         """A frame of a traceback. Outside of one it begins one whose header is missing or has other words."""

@@ -8,11 +8,13 @@ The logs are written for the test, in words of their own.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause
-from tests.unit.diagnosis.test_appended import bars, top
-from tests.unit.diagnosis.test_cause import STEPS, WATCHDOG, raised, read, root
+from tests.unit.diagnosis.test_appended import bars, diagnosed, top
+from tests.unit.diagnosis.test_cause import CHILD, STEPS, WATCHDOG, raised, read, root
 
 SCRIPT = "/var/spool/slurmd/job7/slurm_script: line {0}: {1}: command not found\n"
 CANCELLED = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
@@ -129,3 +131,98 @@ def test_a_list_of_errors_names_its_first_one() -> None:
         "file_missing",
         "  (0) Not found:  shards/0007.bin; No such file or directory",
     )
+
+
+@pytest.mark.parametrize(
+    "died",
+    [
+        "RuntimeError: CUDA error: device-side assert triggered",
+        "torch.AcceleratorError: CUDA error: device-side assert triggered at line 7",
+        "OSError: (External) CUDA error(710), device-side assert triggered.",
+    ],
+)
+def test_an_index_out_of_range_in_a_kernel_is_no_broken_gpu(tmp_path: Path, died: str) -> None:
+    found = diagnosed(tmp_path, raised(died, "node07: "))
+    assert (found.family, found.confidence, found.blame, found.retry) == ("device_assert", "high", [], False)
+    assert "CUDA_LAUNCH_BLOCKING" in found.remedy and "exclude" not in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("died", "blame"),
+    [
+        ("RuntimeError: CUDA error: uncorrectable NVLink error", ["node07"]),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", []),
+        ("RuntimeError: CUDA error: invalid device ordinal", []),
+    ],
+)
+def test_only_a_broken_gpu_blames_its_node(tmp_path: Path, died: str, blame: list[str]) -> None:
+    found = diagnosed(tmp_path, raised(died, "node07: "))
+    assert (found.family, found.blame) == ("cuda_device", blame)
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "parallel"),
+    [
+        ("RuntimeError: stack expects each tensor to be equal size, but got [7] at entry 0 and [9]", "stack(b)", False),
+        ("ValueError: operands could not be broadcast together with shapes (3,) (4,)", "a + b", False),
+        ("RuntimeError: shape '[7, 9, 5]' is invalid for input of size 64", "x.view(7, 9, 5)", False),
+        ("RuntimeError: shape '[7, 9, 5]' is invalid for input of size 64", "x.view(7, self.heads, 5)", True),
+        ("ValueError: 30 heads are not divisible by 4", "check()", True),
+        ("AssertionError: world size (8) is not divisible by 3", "check()", True),
+    ],
+)
+def test_sizes_concern_the_parallelism_only_where_they_speak_of_it(
+    tmp_path: Path, message: str, code: str, parallel: bool
+) -> None:
+    rows = (
+        f'  File "fit.py", line 31, in go\n    {code}\n  File "/x/site-packages/torch/f.py", line 2, in f\n    {code}\n'
+    )
+    found = diagnosed(tmp_path, f"Traceback (most recent call last):\n{rows}{message}\n")
+    assert (found.family, "parallelism" in found.remedy) == ("shape_or_divisibility", parallel)
+    assert "fit.py:31" in found.what
+
+
+@pytest.mark.parametrize(
+    ("message", "family"),
+    [
+        ("lightning.MisconfigurationException: `val_step` must be defined to use `Trainer.validate`", "exception"),
+        ("NotImplementedError: the mode `drift` of this sampler", "exception"),
+        (
+            "RuntimeError: Expected to mark a variable ready only once. DDP does not support such uses in default.",
+            "unused_parameters",
+        ),
+        ("absl.flags._exceptions.UnrecognizedFlagError: Unknown command line flag 'hue'", "usage"),
+    ],
+)
+def test_only_a_parser_refuses_arguments(message: str, family: str) -> None:
+    assert root(top(message))[0] == family
+
+
+def test_a_complaint_with_a_fallback_needs_a_failure() -> None:
+    chdir = "3: slurmstepd: error: couldn't chdir to `/work/me': No such file or directory: going to /tmp instead\n"
+    assert root(chdir * 9 + "3: rank 3 of 8 is ready\n")[0] == cause.UNKNOWN
+    assert root(chdir * 9 + CHILD)[0] == "file_missing"
+    assert cause.find_cause([read(chdir)], failed=True).family == "file_missing"
+
+
+@pytest.mark.parametrize(
+    "complaint",
+    [
+        "/var/spool/slurmd/job9/slurm_script: line 4: activate: No such file or directory\n",
+        "mkdir: cannot create directory '/opt/out': Permission denied\n",
+    ],
+)
+def test_a_helper_that_a_script_lacked_is_no_cause_if_the_program_ran(complaint: str) -> None:
+    warning = "/opt/env/lib/python3.9/site-packages/hue/f.py:7: UserWarning: hue is deprecated\n"
+    assert root(complaint)[0] in ("file_missing", "permission_denied")
+    assert root(complaint + warning)[0] == cause.UNKNOWN
+    assert root(complaint + STEPS + "Training completed\n")[0] == cause.HEALTHY
+    assert root(complaint + warning + top("KeyError: 'a'"))[1] == "KeyError: 'a'"
+
+
+def test_a_compiler_explains_why_its_program_is_missing() -> None:
+    missing = "run.sh: line 9: ./lattice: No such file or directory\n"
+    made = "make: *** [lattice] Error 2\n"
+    for first in ("lattice.cu:31:9: error: expected a ';'\n", "nvlink fatal   : no candidate for sm_20\n"):
+        assert root(first + made + missing) == ("build", first.strip())
+    assert root(made + missing) == ("build", made.strip())

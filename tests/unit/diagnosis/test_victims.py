@@ -99,3 +99,87 @@ def test_all_messages_of_a_line_with_carriage_returns_are_read() -> None:
     ]
     assert [line.text for line in lines.parse_lines(7, f"{BAR}\r{BAR}".encode())] == [BAR]
     assert [line.text for line in lines.parse_lines(7, f"{BAR} loss: 2.1".encode())] == [f"{BAR} loss: 2.1"]
+
+
+PADDLE_ENDS = (
+    "\n--------------------------------------\nC++ Traceback (most recent call last):\n"
+    "--------------------------------------\n0   a::b(char const*)\n\nError Message Summary:\n"
+    "FatalError: `{0}` is detected by the operating system.\n  [SignalInfo: *** received by PID 7 ***]\n"
+)
+ENDED_BY_RANK = "srun: error: n1: task 3: Exited with exit code 1\n"
+CONNECTS = "I1219 0{0}:51:12.4 30{0} gen_comm_id_helper.cc:205] Server listening on: 127.0.0.1:51379 successful.\n"
+
+
+@pytest.mark.parametrize("signal", ["Process abort signal", "Segmentation fault"])
+def test_what_paddle_prints_last_is_no_cause_after_an_exception(signal: str) -> None:
+    assert root(raised("LookupError: no such lamp") + PADDLE_ENDS.format(signal))[1] == "LookupError: no such lamp"
+    assert root(PADDLE_ENDS.format(signal))[0] == "crash"
+    reader = "Exception in thread Thread-1:\n" + raised("LookupError: no such lamp")
+    killed = raised("SystemError: (Fatal) Blocking queue is killed because the data reader raises an exception.")
+    assert root(reader + killed + PADDLE_ENDS.format(signal))[1] == "LookupError: no such lamp"
+
+
+def test_paddle_connects_once_in_each_run() -> None:
+    first, second = CONNECTS.format(1), CONNECTS.format(2)
+    failed = first + raised("LookupError: no such lamp")
+    assert root(failed + second + "the lamp is on\n")[0] == cause.UNKNOWN
+    assert root(failed + second + raised("KeyError: 'a'"))[1] == "KeyError: 'a'"
+    # Without a connection before it, it may be that of a slower rank.
+    assert root(raised("LookupError: no such lamp") + second)[1] == "LookupError: no such lamp"
+
+
+def test_a_script_that_names_another_job_begins_a_run() -> None:
+    named = "SLURM_JOB_ID={0}\n"
+    failed = named.format(41) + raised("LookupError: no such lamp")
+    assert root(failed + named.format(42) + "the lamp is on\n")[0] == cause.UNKNOWN
+    assert root(failed + named.format(41) + "the lamp is on\n")[1] == "LookupError: no such lamp"
+
+
+@pytest.mark.parametrize(
+    ("line", "family"),
+    [
+        ("E1125 11:43:59.0 42 pybind.cc:15] Invalid CUDAPlace(3), must inside [0, 2)", "cuda_device"),
+        ("F1125 11:43:59.0 42 queue.cc:15] Check failed: size > 0\n*** stack ***\n  @ 0x1 f()", "exception"),
+        ("2026-01-01 10:00:00.1: F x/y/layout.cc:7] Check failed: rank == 2", "exception"),
+        ("E1125 11:43:59.0 42 lamp.cc:15] no lamp answers", "launcher"),
+        ("2026-01-01 10:00:00.1: E x/coordination_service.cc:7] task:0 is in ERROR: heartbeat timeout.", "peer_lost"),
+        (
+            "[rank1]:[E101 ProcessGroupNCCL.cpp:9] its watchdog got stuck for 4\n80 seconds without",
+            "collective_timeout",
+        ),
+        ("An MPI communication peer process has unexpectedly disconnected.  This", "peer_lost"),
+        ("[INFO] [launch.py:9:sigkill_handler] Main process received SIGINT, exiting", "preempted_or_cancelled"),
+        ("the hub received SIGTERM, shutting down", "preempted_or_cancelled"),
+    ],
+)
+def test_a_line_that_is_no_exception_explains_the_end(line: str, family: str) -> None:
+    assert root(f"the lamp is on\n{line}\n")[0] == family
+
+
+def test_an_error_that_c_code_logs_is_no_failure_of_a_run_that_goes_on() -> None:
+    logged = "E1125 11:43:59.0 42 lamp.cc:15] no lamp answers\n"
+    assert root(logged + "the lamp is on\n")[0] == cause.UNKNOWN
+    assert root(logged + STEPS)[0] == cause.HEALTHY
+    assert root(STEPS + logged)[0] == cause.HEALTHY
+
+
+def test_an_actor_that_cannot_be_imported_is_explained_by_its_import() -> None:
+    outer = raised("RuntimeError: The actor with name Lamp failed to import on the worker. It may lack libraries:")
+    inner = raised("ImportError: /x/lamp_cuda.so: undefined symbol: _ZN3c10")
+    assert root(outer + "\n" + inner)[1].startswith("ImportError")
+
+
+def test_what_a_worker_catches_and_logs_is_no_failure_of_a_run_that_ends_normally() -> None:
+    caught = "ERROR: sample 7 is skipped\n" + raised("LookupError: no such lamp")
+    assert root(caught + "Training completed\n")[0] == cause.HEALTHY
+    assert root(caught + "Training completed\n" + ENDED_BY_RANK)[1] == "LookupError: no such lamp"
+    assert root(caught)[1] == "LookupError: no such lamp"
+    uncaught = caught.replace("in step", "in <module>")
+    assert root(uncaught + "Training completed\n")[1] == "LookupError: no such lamp"
+
+
+def test_a_traceback_within_a_quoted_text_belongs_to_its_exception() -> None:
+    quoted = (
+        r"KeyError: 'worker 1 caught it:\nTraceback (most recent call last):\n  File \"a.py\", line 3\nKeyError: 7'"
+    )
+    assert root(raised(quoted))[1] == quoted

@@ -240,7 +240,7 @@ exception/usage/abi_conflict | AttributeError: 'Namespace' object has no attribu
 usage | ValueError: You have to specify either input_ids or inputs_embeds
 usage | deepspeed.runtime.config_utils.DeepSpeedConfigError: x
 usage | ValueError: Please correct the following DeepSpeed config values that mismatch TrainingArguments values:
-usage | lightning.pytorch.utilities.exceptions.MisconfigurationException: `Trainer(devices=2)` value is not a valid input
+exception | lightning.pytorch.utilities.exceptions.MisconfigurationException: `Trainer(devices=2)` value is not a valid input
 usage/exception | RuntimeError: Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of torch.nn.Module.to() when moving module from meta to a different device.
 usage | RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method
 usage | AssertionError: You must specify --micro-batch-size
@@ -251,7 +251,7 @@ exception | RuntimeError: Expected all tensors to be on the same device, but fou
 exception | RuntimeError: Input type (float) and bias type (c10::Half) should be the same
 exception | RuntimeError: expected mat1 and mat2 to have the same dtype, but got: float != c10::BFloat16
 exception | RuntimeError: one of the variables needed for gradient computation has been modified by an inplace operation: [torch.cuda.FloatTensor [4]], which is output 0 of ReluBackward0, is at version 2; expected version 1 instead.
-exception | RuntimeError: Expected to mark a variable ready only once. This error is caused by one of the following reasons: 1) Use of a module parameter outside the `forward` function.
+unused_parameters | RuntimeError: Expected to mark a variable ready only once. This error is caused by one of the following reasons: 1) Use of a module parameter outside the `forward` function.
 exception | TypeError: iteration over a 0-d tensor
 exception | IndexError: list index out of range
 exception | IndexError: index out of range in self
@@ -425,7 +425,7 @@ exception | RuntimeError: Found dtype BFloat16 but expected Float
 exception/usage/abi_conflict | AttributeError: 'Namespace' object has no attribute 'local_rank'
 cuda_device | RuntimeError: Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that might have already set an error? Error 802: system not yet initialized
 cuda_device | RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling `cublasCreate(handle)`
-cuda_device | RuntimeError: CUDA error: device-side assert triggered
+device_assert | RuntimeError: CUDA error: device-side assert triggered
 cuda_device | RuntimeError: Attempting to deserialize object on CUDA device 7 but torch.cuda.device_count() is 1. Please use torch.load with map_location to map your storages to an existing device.
 cuda_device | AssertionError: CUDA is not available
 cuda_device | pynvml.NVMLError_DriverNotLoaded: Driver Not Loaded
@@ -502,7 +502,6 @@ script_error | /home/me/venv/bin/activate: No such file or directory
 file_missing | python3: can't open file '/x/train.py': [Errno 2] No such file or directory
 file_missing | cp: cannot stat '/data/x.tar': No such file or directory
 file_missing | tar: /data/x.tar: Cannot open: No such file or directory
-file_missing | slurmstepd: error: couldn't chdir to `/data/x': No such file or directory: going to /tmp instead
 file_missing | Error: Path '/data/x' does not exist.
 usage | train.py: error: the following arguments are required: --data
 usage | torchrun: error: argument --nproc-per-node/--nproc_per_node: expected one argument
@@ -557,6 +556,7 @@ launcher | ERROR: Training failed with exit code 1
 """
 
 HEALTHY = r"""
+slurmstepd: error: couldn't chdir to `/data/x': No such file or directory: going to /tmp instead
 Epoch 1: 100%|####| 10/10 [00:01<00:00, 9.9it/s, train_error=0.2, val_error=0.3]#Training done
 step 1 loss: nan (overflow, skipping step)#step 2 loss: 2.0#step 3 loss: 1.9#done
 [deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 4294967296, reducing to 2147483648#step 2 loss: 2.0#step 3 loss: 1.9

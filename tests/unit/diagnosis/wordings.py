@@ -149,7 +149,7 @@ RAISED: list[tuple[str, str]] = [
             "ice 1000"
         ),
     ),
-    ("cuda_device", "RuntimeError: CUDA error: device-side assert triggered"),
+    ("device_assert", "RuntimeError: CUDA error: device-side assert triggered"),
     ("cuda_device", "RuntimeError: CUDA error: uncorrectable ECC error encountered"),
     (
         "cuda_device",

@@ -65,6 +65,18 @@ SIGNATURE = Signature(
             "open requirements",
             "ERROR: ",
         ),
+        # A compiler or make that the batch script runs.
+        says(
+            r"^\S+\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|f|f90)[:(]\d+[:),\d]* (?:fatal )?error: (?!\()|"
+            r"^(?:\w+ )?fatal +: |^\S*(?:gcc|g\+\+|clang|nvcc|ld|cc1\w*|ptxas)(?: \w+)? *: (?:fatal )?error|"
+            r": undefined reference to ",
+            " error: ",
+            " fatal ",
+            ": error",
+            "undefined reference",
+            strength=WEAK + 6,
+        ),
+        says(r"^g?make(?:\[\d+\])?: \*\*\* ", "make: ***", "]: ***", strength=WEAK + 5),
         # A carrier: the output of the command it ran is more specific.
         raises(r"CalledProcessError.*(?:pip|ninja|nvcc|cmake|gcc|g\+\+)", strength=RAISED + 1),
         says("^ERROR: pip's dependency resolver does not", "ERROR: pip's", strength=WEAK),

@@ -52,6 +52,15 @@ SIGNATURE = Signature(
             "wait timeout after",
             strength=WEAK + 3,
         ),
+        # A terminal may have wrapped this line anywhere.
+        says(
+            r"[Ww]atchdog (?:thread )?got stuck|got stuck for \d+|making progress in monitoring|"
+            "Heartbeat monitor timed out",
+            "got stuck",
+            "making progress in monitoring",
+            "Heartbeat monitor",
+            strength=WEAK + 1,
+        ),
         says("Detected mismatch between collectives", "Detected mismatch between collectives"),
         raises(r"monitoredBarrier", strength=CAUSE),
         # The others ask rank 0 for NCCL's id when they first communicate: rank 0 ended before, or is busy elsewhere.

@@ -27,8 +27,7 @@ SIGNATURE = Signature(
     matches=(
         says(
             r"Fatal Python error: (?P<kind>(?!Aborted)\w[\w ]*)|\*\*\* Process received signal|"
-            "Caught signal (?:11|7) |`(?:Segmentation fault|Bus error|Erroneous arithmetic operation)` is detected by",
-            "is detected by the operating",
+            "Caught signal (?:11|7) ",
             "Fatal Python error",
             "Process received signal",
             "Caught signal",
@@ -48,6 +47,12 @@ SIGNATURE = Signature(
             "status 135",
             "code 132",
             "status 132",
+            strength=WEAK + 5,
+        ),
+        # Paddle prints it last, also where an exception ends the process.
+        says(
+            "`(?:Segmentation fault|Bus error|Erroneous arithmetic operation)` is detected by",
+            "` is detected by",
             strength=WEAK + 5,
         ),
         says(
@@ -72,9 +77,11 @@ SIGNATURE = Signature(
             strength=WEAK + 4,
         ),
         says(
+            r"`Process abort signal` is detected by|"
             r"(?:^|: |\d )Aborted\b|Fatal Python error: Aborted|exitcode: -6\)|\(SIGABRT\) received|"
             r"exit code 134\b",
             "Aborted",
+            "` is detected by",
             "exitcode: -6",
             "(SIGABRT)",
             "code 134",

@@ -7,10 +7,20 @@ from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
+    RAISED,
     WEAK,
     Signature,
     raises,
     says,
+)
+
+_FEWER = (
+    "The rank asks for a GPU that it does not see: compare `resources.gpus_per_node` with the processes that the "
+    "program starts on a node, and set no `CUDA_VISIBLE_DEVICES` in `env`."
+)
+_KERNEL = (
+    "Mostly a kernel reads outside of its memory: `env.CUDA_LAUNCH_BLOCKING: 1` shows which operation. Only if one "
+    "node alone fails so again, exclude it: `resources.exclude`."
 )
 
 SIGNATURE = Signature(
@@ -38,31 +48,43 @@ SIGNATURE = Signature(
         ),
         says(
             r"CUDA error\((?:7\d\d|46|100|999)\), |"
-            "CUDA error: (?:unknown error|invalid device ordinal|an illegal (?:memory access|"
-            "instruction)|unspecified launch failure|device-side assert|misaligned address|"
-            "initialization error|no CUDA-capable device|all CUDA-capable devices are busy|"
+            "CUDA error: (?:unknown error|"
+            "initialization error|all CUDA-capable devices are busy|"
             "system not yet initialized|hardware stack error|mapping of buffer|invalid device function|"
             "device kernel image is invalid|driver shutting down|uncorrectable)|"
-            r"Cuda failure (?:\d+ )?\'(?!out of memory|driver shutting)|"
-            r"CU(?:BLAS|DNN)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)",
-            "_STATUS_",
+            r"Cuda failure (?:\d+ )?\'(?!out of memory|driver shutting)",
             "CUDA error",
             "Cuda failure",
         ),
+        says(
+            r"CUDA error: (?:an illegal (?:memory access|instruction)|unspecified launch failure|misaligned address)|"
+            r"CU(?:BLAS|DNN)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)",
+            "_STATUS_",
+            "CUDA error",
+            strength=RAISED + 3,
+            remedy=_KERNEL,
+        ),
+        says(
+            r"CUDA error: (?:invalid device ordinal|no CUDA-capable device)|Invalid CUDAPlace\(",
+            "CUDA error",
+            "CUDAPlace(",
+            remedy=_FEWER,
+        ),
+        raises(r"invalid device ordinal|But your machine only has", strength=CAUSE + 2, remedy=_FEWER),
         raises(
             "No CUDA GPUs are available|No CUDA runtime is found|Found no NVIDIA driver|"
-            "Unexpected error from cudaGetDeviceCount|no NVIDIA GPU|CUDA_ERROR_(?!OUT_OF)|"
-            "CUDA-capable device|invalid device ordinal|Cannot (?:access|find) (?:accelerator|GPU)|"
+            "Unexpected error from cudaGetDeviceCount|no NVIDIA GPU|CUDA_ERROR_(?!OUT_OF|ASSERT)|"
+            "CUDA-capable device|Cannot (?:access|find) (?:accelerator|GPU)|"
             "Unable to initialize backend '(?:cuda|gpu|rocm)'(?!.*DEADLINE)|HIP error|"
             "cuda is not available|CUDA is not available"
         ),
         raises(
             r"CUDA unknown error|on a CUDA device but torch\.cuda\.is_available\(\) is False|"
             r"Invalid device id|[Nn]o supported gpu backend|"
-            r"(?:No|no) visible (?:GPU|CUDA|cuda|gpu)|But your machine only has|"
+            r"(?:No|no) visible (?:GPU|CUDA|cuda|gpu)|"
             r"no ROCm-capable device|cannot find any torch accelerator|You need a GPU|"
             r"[Nn]o (?:GPU|CUDA)s? (?:device )?(?:found|available|detected)|GPUs? (?:is|"
-            r"are) (?:not available|required)|device-side assert|cudaError\w+|"
+            r"are) (?:not available|required)|cudaError(?!Assert)\w+|"
             r"[Ee]xpected (?:a )?['\"]?cuda['\"]? device|requires? (?:a )?(?:CUDA|GPU)\b(?! .*capab)|"
             r"support bf16/gpu|cudaSetDevice|"
             r"CUDA (?:failure|exception|initiali[sz]ation)|NVML.*(?:not found|Uninitialized|Unknown)|NVMLError",

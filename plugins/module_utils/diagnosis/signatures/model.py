@@ -20,6 +20,7 @@ LIMIT = 25  # a limit or a person ended the job
 RAISED = 20  # any exception that ended a traceback
 MEANT = RAISED + 1  # an exception that vague words assign to a family
 WEAK = 10  # a symptom: the cause only if nothing better is found
+HINT = 1  # a complaint that names its own fallback: explains a failure only where nothing else does
 ECHO = 0  # always follows from something else
 
 # Where a pattern may match: on any line, or only on the last line of an exception.
@@ -31,7 +32,8 @@ EXCEPTION = "exception"
 class Match:
     """One wording. `needles`: fixed strings; each matching line contains at least one.
 
-    `remedy`: what helps against this wording, where that is not the remedy of its family.
+    `remedy`: what helps against this wording, where that is not the remedy of its family; such a wording blames no
+    node.
     """
 
     regex: re.Pattern[str]

@@ -23,13 +23,18 @@ SIGNATURE = Signature(
         says(
             "Connection closed by peer|Connection closed by remote peer|ncclRemoteError|"
             "remote process exited or there was a network error|Connection reset by peer|Broken pipe|"
-            r"failed to (?:recv|send), got \d+ bytes",
+            r"failed to (?:recv|send), got \d+ bytes|peer process has unexpectedly disconnected|"
+            # The coordination service of JAX and TensorFlow.
+            r"coordination[ _]service.*heartbeat|heartbeat timeout.*remote task|"
+            r"[Tt]asks? \S+ (?:stopped sending|missed) heartbeat",
             "Connection closed by",
             "ncclRemoteError",
             "remote process exited",
             "Connection reset by peer",
             "Broken pipe",
             "got 0 bytes",
+            "unexpectedly disconnected",
+            "heartbeat",
             strength=ECHO + 4,
         ),
     ),

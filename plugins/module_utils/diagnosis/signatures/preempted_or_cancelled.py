@@ -14,6 +14,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     says,
 )
 
+_GOT = r"\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:signal )?(?:Signals\.)?"
+_STOPS = r"\b.{0,40}\b(?:exit|terminat|shut|stop)"
+
 SIGNATURE = Signature(
     family="preempted_or_cancelled",
     what="the job was preempted or cancelled",
@@ -68,6 +71,14 @@ SIGNATURE = Signature(
             "scancel: Terminating",
             strength=WEAK + 1,
         ),
+        # A launcher or a server says so before it ends.
+        says(
+            rf"{_GOT}SIGINT{_STOPS}",
+            "SIGINT",
+            strength=WEAK + 1,
+        ),
+        # srun sends SIGTERM as well, after another rank has failed.
+        says(rf"{_GOT}SIGTERM{_STOPS}", "SIGTERM", strength=ECHO + 4),
         # The shell reports a program that somebody ended.
         says(
             r"^\S+: line \d+: +\d+ (?:Terminated|Hangup|Interrupt)\b",

@@ -10,22 +10,27 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     raises,
 )
 
-SIGNATURE = Signature(
-    family="shape_or_divisibility",
-    what="sizes do not fit",
-    remedy=(
-        "World size = tensor x pipeline x context x data; heads and layers divide too: check "
-        "`parallelism.*`, `parallelism.attention_heads`, `resources.nodes` x `resources.gpus_per_node`, "
-        "batch sizes in `command`."
-    ),
-    look="Compare the sizes in that line with the configuration: batch, heads, vocabulary, and the number of ranks.",
-    matches=(
-        raises(
+_PARALLELISM = (
+    "World size = tensor x pipeline x context x data; heads and layers divide too: check "
+    "`parallelism.*`, `parallelism.attention_heads`, `resources.nodes` x `resources.gpus_per_node`, "
+    "batch sizes in `command`."
+)
+# What a message or the failing line of code is about, where sizes depend on how the ranks divide the work.
+_DIVIDED = (
+    r"(?:world|node)[ _-]?size|WORLD_SIZE|\bmesh\b|\w*heads\b|query_groups|partition|[Pp]arallel|\bshard|"
+    r"\b[tpdce]p(?:_size|_degree)?\b|micro_?batch|train_batch|global[_ ](?:train[_ ])?batch|"
+    r"[Nn]umber of (?:GPUs|ranks|devices|processes|layers)|total number of ranks|"
+    r"Check batch related parameters|Mesh should"
+)
+
+_SIZES = "|".join(
+    (
+        (
             "(?:is|are) not divisible by|must be (?:evenly )?(?:divisible by|a multiple of)|"
             "should be (?:divisible by|a multiple of)|not (?:evenly )?divis|is not a multiple of|"
             "has to be divisible|needs to be divisible"
         ),
-        raises(
+        (
             r"shapes? (?:mismatch|cannot be multiplied|\S+ (?:and|is) .*(?:invalid|incompatible|"
             "not aligned))|mat1 and mat2 (?!.*dtype)|must match (?:the (?:existing )?size|except)|"
             "[Ee]xpanded size of the tensor|size of tensor a|Sizes of tensors must match|"
@@ -35,13 +40,13 @@ SIGNATURE = Signature(
             "inconsistent tensor (?:size|shape)|could not (?:be )?broadcast|Incompatible shapes|"
             "dimension mismatch|[Ii]ncorrect number of dimensions"
         ),
-        raises(
+        (
             r"world[ _]size \(?\d+\)?.*(?:not|must|!=|divis)|(?:micro_batch|train_batch|"
             r"global[_ ]batch)\S* .*(?:not equal|divis|is not|!=)|[Nn]umber of (?:devices|GPUs|ranks|"
             r"processes)\b.*(?:must|should|does not|divis|not match)|Mesh should not be bigger|"
             "total number of ranks"
         ),
-        raises(
+        (
             r"Given groups=\d+, weight of size|to have \d+ channels, but got|expected (?:\d+D|"
             r"\S*dimensional) .*(?:input|tensor).*but got|"
             r"(?:expected|got) input with shape|split_with_sizes expects|which does not broadcast with|EinopsError|"
@@ -59,10 +64,30 @@ SIGNATURE = Signature(
             r"calculated padded input size|\bWORLD_SIZE\b.*(?:!=|must)|(?:!=|"
             r"must equal) *(?:WORLD_SIZE|world[_ ]size)"
         ),
-        raises(
+        (
             r"Kernel size can't be greater|[Ee]xpected \d+-?[Dd](?:imensional)?\b.*(?:but got|got)|inhomogeneous shape|"
             r"Shapes must be equal|incompatible shapes|must be equal rank"
         ),
+    )
+)
+
+SIGNATURE = Signature(
+    family="shape_or_divisibility",
+    what="sizes do not fit: {place}",
+    remedy=(
+        "The shapes of the data or of the model differ there. The message names the sizes: the items of a batch (pad "
+        "or crop them to one size), a batch of another length, or a layer made for other sizes."
+    ),
+    look="Compare the sizes in that line with those of the data and of the model's configuration.",
+    matches=(
+        raises(rf"^(?=.*(?:{_DIVIDED}))(?:.*(?:{_SIZES}))", remedy=_PARALLELISM),
+        # The source line of the innermost frame.
+        raises(
+            _SIZES,
+            frames=rf"(?:{_DIVIDED})[^\n]*\n(?:[\s^~]*\n)?\Z",
+            remedy=_PARALLELISM,
+        ),
+        raises(_SIZES),
     ),
     examples=(
         "AssertionError: 30 is not divisible by 4",

@@ -17,7 +17,15 @@ SIGNATURE = Signature(
     look="See which parameters the loss of that step does not depend on.",
     matches=(
         raises(
-            "Expected to have finished reduction in the prior iteration|parameters that were not used in producing loss"
+            "Expected to have finished reduction in the prior iteration|parameters that were not used in producing "
+            "loss|outputs derived from the module parameters must participate"
+        ),
+        raises(
+            "Expected to mark a variable ready only once",
+            remedy=(
+                "A parameter gets its gradient twice in one backward pass: with activation checkpointing use "
+                "`use_reentrant=False`, or DDP's `static_graph=True`; do not use a module outside of `forward`."
+            ),
         ),
     ),
     examples=("RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.",),
