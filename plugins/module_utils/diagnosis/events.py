@@ -91,6 +91,8 @@ class Reader:
             [*(needle for _family, match in self._anywhere for needle in match.needles), *phrases.ECHO_NEEDLES]
         )
         self._near: Sequence[str] = ()
+        # Where the newest step is in its line.
+        self._step_at = 0
 
     def read(self, file: str, lines: Iterable[Line]) -> FileEvents:
         """The events of one file. `lines` may contain GAP where a part of the file was not read."""
@@ -125,7 +127,7 @@ class Reader:
                 stream = streams[line.stream] = Stream()
             steps = events.progress
             event = self._event(line, stream, events)
-            if events.progress > steps and runs.stepped(line):
+            if events.progress > steps and runs.stepped(line, self._step_at):
                 kept.counts.clear()
             stream.last_text = line.text
             if events.done == line.number:
@@ -245,12 +247,14 @@ class Reader:
             file_events.ran = line.number
         if ("rain" in text or "exit" in text) and phrases.DONE.search(text):
             file_events.done = line.number
-        if _one_of(phrases.PROGRESS_WORDS, text) and phrases.PROGRESS.search(text):
+        progress = phrases.progress(text) if _one_of(phrases.PROGRESS_WORDS, text) else None
+        if progress:
+            self._step_at = progress.start()
             file_events.progress += 1
             file_events.step_line = line.number
             file_events.chars += len(text)
             file_events.bars += bool(STEP_BAR.match(text))
-            step = phrases.LAST_STEP.search(text)
+            step = phrases.LAST_STEP.search(text, progress.start())
             if step:
                 file_events.last_step = line.number if step[1] == step[2] else 0
             if file_events.requeued:

@@ -139,20 +139,26 @@ RECOVERY_LINES = 3
 IGNORED_WORDS = ("ignored", "atexit", "Exception in", "never retrieved", "Logging error")
 # srun names the node and the rank that its message is about.
 TASK = re.compile(r"srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)")
-PROGRESS = re.compile(
+_STEPS = re.compile(
     r"\b(?:iter(?:ation)?|step|global_step|epoch|Training step|batch)\b[^\w\n]{0,4}\d+.*"
     r"(?:loss|ms|time|it/s|tps|lr|tflop)"
-    r"|'loss': |\[ *\d+/\d+\] +eta: \d|^(?!\W*(?:Load|Download|Fetch|Resolv|Generating|"
-    r"Running tokenizer|Tokeniz|Map\b|Filter|Extract|Sanity))"
-    r"[^|%]{0,200}?(?<!\d)(?!0%\|[^|]*\| *0/)\d+%\|.*(?:it/s|s/it)|[Ll]oss\b[^\w\n]{1,4}-?\d",
+    r"|'loss': |\[ *\d+/\d+\] +eta: \d|[Ll]oss\b[^\w\n]{1,4}-?\d"
 )
+_BAR = re.compile(
+    r"^(?!\W*(?:Load|Download|Fetch|Resolv|Generating|"
+    r"Running tokenizer|Tokeniz|Map\b|Filter|Extract|Sanity))"
+    r"[^|%]{0,200}?(?<!\d)(?!0%\|[^|]*\| *0/)\d+%\|.*(?:it/s|s/it)"
+)
+PROGRESS = f"{_STEPS.pattern}|{_BAR.pattern}"
 # The last of all requested steps: as good as a message of a normal end.
 LAST_STEP = re.compile(r"\b(?:iter(?:ation)?|(?:global_)?step)\b\W{0,4}(\d+) ?/ ?(\d+)\b")
 # Fixed strings: each such line contains one of them. They are checked first, as the regular expression is slow.
 PROGRESS_WORDS = ("eta: ", "loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
 # Failures that may share a line with a step: a message that was appended to a progress bar.
 BESIDE_PROGRESS = ("rror", "CANCEL", "illed", "xcept", "ailed", "emory", "nan", "NaN", "space left", "topp")
-NAN_LOSS = re.compile(
+# Begins with a fixed string, and is searched first.
+_LOSS_NAN = re.compile(r"loss['\"]?\s*[:=|]?\s*['\"]?[Nn]a[Nn]")
+_NAN_LOSS = re.compile(
     r"(?<![\w-])(?:(?:train|training|lm|total|avg|mean|step)[ _/])?loss['\"]?\s*[:=|]?\s*['\"]?[Nn]a[Nn]\b"
 )
 LOSS = re.compile(r"\bloss['\"]?\s*[:=|]?\s*['\"]?-?\d")
@@ -216,6 +222,16 @@ _MEANINGS = (
         ),
     ),
 )
+
+
+def progress(text: str) -> re.Match[str] | None:
+    """The step that a line logs, or its progress bar of steps; None without one."""
+    return _STEPS.search(text) or (_BAR.match(text) if "%|" in text else None)
+
+
+def is_nan_loss(text: str) -> bool:
+    """Whether a line logs a loss that is no number."""
+    return bool(_LOSS_NAN.search(text) and _NAN_LOSS.search(text))
 
 
 def meant(text: str, frames: str) -> str:

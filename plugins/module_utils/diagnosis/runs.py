@@ -31,7 +31,7 @@ ONCE = 400
 IN_A_ROW, FIRST, OWN, LONG = 2, 40, 5, 60
 # Tracebacks, exceptions, steps and frames of a box appear in the middle of a run as well.
 _OF_A_RUN = re.compile(
-    rf"\W*\s|{phrases.HEADER.pattern}|{phrases.DURING}|{phrases.DIRECT}|{phrases.EXCEPTION.pattern}|.*(?:{phrases.PROGRESS.pattern})"
+    rf"\W*\s|{phrases.HEADER.pattern}|{phrases.DURING}|{phrases.DIRECT}|{phrases.EXCEPTION.pattern}|.*(?:{phrases.PROGRESS})"
 )
 _NUMBERS = re.compile(r"[\d\s]+")
 # torchrun and DeepSpeed print these once a node, before their ranks start.
@@ -154,9 +154,12 @@ class Runs:
         other = bool(self._refused) and words[0] == "usage:" and len(words) > 1 and words[1] != self._refused
         return other and not self._events.ranks
 
-    def stepped(self, line: Line) -> bool:
-        """Whether a run begins at this line with a step: after an end, the steps are counted from the start again."""
-        step = _STEP.search(line.text)
+    def stepped(self, line: Line, start: int) -> bool:
+        """Whether a run begins at this line with a step: after an end, the steps are counted from the start again.
+
+        `start`: where the step is in the text.
+        """
+        step = _STEP.search(line.text, start)
         if not step:
             return False
         epoch = _EPOCH.search(line.text) if "poch" in line.text or "POCH" in line.text else None

@@ -142,7 +142,7 @@ class Nan:
 
     def see(self, line: Line, run: int) -> None:
         """Take account of a line."""
-        if ("nan" in line.text or "NaN" in line.text) and phrases.NAN_LOSS.search(line.text):
+        if ("nan" in line.text or "NaN" in line.text) and phrases.is_nan_loss(line.text):
             if not self.lines:
                 text = line.text[:TEXT_KEPT]
                 self.first = Event(
