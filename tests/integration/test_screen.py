@@ -144,7 +144,7 @@ def test_a_failure_is_told_once_and_v_shows_all(tmp_path: Path) -> None:
     assert whole.stdout.count("wall time") == 1, "the card, which is not repeated in the JSON of the failed task"
 
 
-def test_a_check_shows_no_step_that_was_not_carried_out(tmp_path: Path) -> None:
+def test_a_check_shows_what_a_step_would_do(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").write_text("print(1)\n")
     publish = {
@@ -154,7 +154,8 @@ def test_a_check_shows_no_step_that_was_not_carried_out(tmp_path: Path) -> None:
     argv = playbook(tmp_path, PROVEN, publish)
     checked, done = piped([*argv, "--check"], tmp_path), piped(argv, tmp_path)
     assert checked.returncode == done.returncode == 0, checked.stdout + done.stdout
-    assert " ok code " not in checked.stdout and " ok code " in done.stdout, checked.stdout + done.stdout
+    assert "would be built" in checked.stdout and " sent" not in checked.stdout, checked.stdout
+    assert "would be built" not in done.stdout and " sent" in done.stdout, done.stdout
 
 
 def test_several_hosts_in_a_pipe(tmp_path: Path) -> None:

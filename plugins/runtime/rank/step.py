@@ -18,6 +18,9 @@ from rank import task_ends
 # inside another job until TERM, and from there until KILL.
 AFTER_ARTIFACT, AFTER_CANCEL, AFTER_TERM = 5, 30, 60
 POLL_SECONDS = 0.25
+# Slurm signals the ranks and this script one after the other. Where TERM has ended the ranks, this script's own signal
+# says whether the job is cancelled; so long it may take.
+TERM_EXIT, TERM_SECONDS = 143, 1.0
 
 
 def act_on_signals(job: Job) -> None:
@@ -119,6 +122,10 @@ def run(job: Job, words: Sequence[str]) -> None:
         task_ends.explain(job)
     traps.no_artifact()
     signals.landed = False
+    if step.ended_by == PROGRAM and step.exit_code == TERM_EXIT:
+        until = processes.after(TERM_SECONDS)
+        while not signals.terminated and not processes.due(until):
+            processes.pause(POLL_SECONDS)
     act_on_signals(job)
     if not job.get("RANKZERO_SPARES") or step.ended_by != PROGRAM or step.exit_code == 0:
         traps.no_more()

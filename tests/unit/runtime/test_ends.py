@@ -81,6 +81,21 @@ def test_a_signal_goes_on_to_the_ranks(site: Site, number: signal.Signals) -> No
     assert "saved" in (job.run / "logs/0/rank-0000.log").read_text(encoding="utf-8")
 
 
+def test_a_signal_that_comes_after_the_ranks_have_ended_of_it_is_a_cancellation(site: Site) -> None:
+    """Slurm signals the ranks and the batch script one after the other."""
+    # The parent of srun, which has ended by then.
+    conductor = "conductor=$(ps -o ppid= -p $PPID)"
+    job = site.job(shell(f"{conductor}; (sleep 0.4; kill -TERM $conductor) & kill -TERM $$"))
+    assert job.finish() == 143, job.log()
+    assert job.outcome()["ended_by"] == "signal"
+
+
+def test_ranks_that_end_of_a_signal_alone_have_failed(site: Site) -> None:
+    job = site.job(shell("kill -TERM $$"))
+    assert job.finish() == 143, job.log()
+    assert job.outcome()["ended_by"] == "program"
+
+
 def test_a_signal_after_the_artifact_takes_nothing_back(site: Site) -> None:
     line = (
         "trap 'touch \"$RANKZERO_RUN_DIR/told\"' TERM; echo '{\"loss\": 1.0}' > result.json; "
