@@ -226,3 +226,16 @@ def test_a_compiler_explains_why_its_program_is_missing() -> None:
     for first in ("lattice.cu:31:9: error: expected a ';'\n", "nvlink fatal   : no candidate for sm_20\n"):
         assert root(first + made + missing) == ("build", first.strip())
     assert root(made + missing) == ("build", made.strip())
+
+
+@pytest.mark.parametrize(
+    ("last", "family"),
+    [
+        ("12/40 [==>....] - left: 0:31 - loss: 0.5120 - secs: 1.75Killed", "host_oom_killed"),
+        ("*** SIGTERM received at time=1700000000 on cpu 3 ***", "preempted_or_cancelled"),
+    ],
+)
+def test_a_signal_at_the_end_is_no_normal_end(last: str, family: str) -> None:
+    work = "".join(f"round {number} done, accuracy 0.{number}\n" for number in range(10, 30))
+    assert found(f"{work}{last}\n")[0] == family
+    assert found(f"{work}the one who Killed the process said so\n")[0] != family

@@ -63,7 +63,8 @@ SIGNATURE = Signature(
             "status 137",
             strength=WEAK + 6,
         ),
-        says(r"^(?:\S+: line \d+: +\d+ )?Killed\b(?! by)", "Killed", strength=WEAK + 5),
+        # The shell writes it behind a progress line that has no end yet.
+        says(r"^(?:\S+: line \d+: +\d+ )?Killed\b(?! by)|[\d\])%]Killed$", "Killed", strength=WEAK + 5),
         says(
             r"oom-kill:constraint=|killed by SIGKILL by OOM killer|exceeded memory limit",
             "oom-kill:",

@@ -45,9 +45,11 @@ SIGNATURE = Signature(
             remedy="A closed terminal (SIGHUP, 1) or Ctrl-C (SIGINT, 2) ended it: start it as a batch job.",
         ),
         says(
-            r"SignalException: Process \d+ got signal: (?:15|Signals\.SIGTERM)\b|`Termination signal` is detected by",
+            r"SignalException: Process \d+ got signal: (?:15|Signals\.SIGTERM)\b|`Termination signal` is detected by|"
+            r"\*\*\* SIGTERM received at time=",
             "got signal: ",
             "`Termination signal`",
+            "*** SIGTERM",
             strength=ECHO + 4,
         ),
         # srun itself ends a step when one of its tasks fails.
