@@ -53,7 +53,7 @@ options:
     choices: [auto, realistic, simple]
     default: auto
   nodes:
-    description: Number of nodes, 1 to 64.
+    description: Number of nodes, 1 to 80.
     type: int
     default: 8
   profile:

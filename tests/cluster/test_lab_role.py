@@ -109,9 +109,9 @@ def test_states(options: dict[str, object]) -> None:
 
 
 def test_wrong_options_are_all_named(options: dict[str, object]) -> None:
-    done = playbook(**{**options, "lab_cluster_nodes": 65, "lab_cluster_gpus": 17, "lab_cluster_slurm_conf": ["x"]})
+    done = playbook(**{**options, "lab_cluster_nodes": 81, "lab_cluster_gpus": 17, "lab_cluster_slurm_conf": ["x"]})
     assert done.returncode != 0
-    for words in ("nodes: 65 is not allowed; allowed are 1 to 64", "gpus: 17 is not allowed", "slurm_conf: 'x'"):
+    for words in ("nodes: 81 is not allowed; allowed are 1 to 80", "gpus: 17 is not allowed", "slurm_conf: 'x'"):
         assert words in done.stdout
 
 

@@ -27,7 +27,7 @@ PARTITION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
 WAYS = ("realistic", "simple")
 ACCOUNTING = ("slurmdbd", "none")
 PROFILES = ("friendly", "site")
-MOST_NODES = 64  # one machine runs them all; addresses and ports are planned for this many
+MOST_NODES = 80  # one machine runs them all; addresses and ports are planned for this many
 SOCKET_LIMIT = 100  # a unix socket's path must fit into 108 bytes; the rest is room for variants of the file name
 
 

@@ -35,7 +35,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
         name="Lab 1",
         directory="a/b c",
         way="real",
-        nodes=65,
+        nodes=81,
         cpus=0,
         memory=1,
         gpus=17,
@@ -55,7 +55,7 @@ def test_all_mistakes_are_reported_at_once() -> None:
         "partitions", "partitions.max_time", "partitions", "partitions",
         "slurm_conf", "slurm_conf", "binds", "binds", "binds",
     ]  # fmt: skip
-    assert "nodes: 65 is not allowed; allowed are 1 to 64" in caught.value.message
+    assert "nodes: 81 is not allowed; allowed are 1 to 80" in caught.value.message
 
 
 def test_the_realistic_way_needs_root() -> None:
