@@ -51,6 +51,12 @@ def short_list(names: Sequence[str], most: int = 4) -> str:
     return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
 
 
+def node_list(nodes: Sequence[str], most: int = 8) -> str:
+    """Return the names of a few nodes for one line, then how many more there are."""
+    more = f" and {len(nodes) - most} more" if len(nodes) > most else ""
+    return " ".join(nodes[:most]) + more
+
+
 def last_lines(text: str, most: int = 8) -> str:
     """Return the last non-empty lines of a program's output, indented. They usually state the error."""
     lines = [line for line in text.splitlines() if line.strip()]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, significant
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, node_list, significant
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import ends_by_rank, read_ends
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import attempts, evidence, rank_logs
 
@@ -58,7 +58,7 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
     attempt = result.get("attempt")
     rows: list[tuple[str, str]] = [
         ("job", job + (f", attempt {attempt}" if attempt else "") + f", {result.get('state') or 'state unknown'}"),
-        ("nodes", f"{len(nodes)}: {' '.join(nodes)}" if isinstance(nodes, list) else str(nodes)),
+        ("nodes", f"{len(nodes)}: {node_list(nodes)}" if isinstance(nodes, list) else str(nodes)),
         ("wall time", duration(result.get("wall_time"))),
         ("hours", hours_of(result)),
     ]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, node_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import seconds_text
@@ -34,8 +34,6 @@ if TYPE_CHECKING:  # at runtime, a wait does not need the planner, and a launch 
 KEY_DIGITS = 8
 # The names of steps on the screen.
 STEPS = {"environment": "env", "packages": "packages", "image": "image", "code": "code", "dataset": "dataset"}
-# At most this many nodes are named.
-MOST_NODES = 8
 
 
 def head(host: str, plan: Plan) -> Row:
@@ -274,9 +272,3 @@ def short(number: float) -> str:
             return f"{number:.1f}{unit}" if unit and number < 10 else f"{number:.0f}{unit}"
         number /= 1000
     return f"{number:.3g}G"
-
-
-def node_list(nodes: Sequence[str]) -> str:
-    """The names of nodes for one line."""
-    more = f" and {len(nodes) - MOST_NODES} more" if len(nodes) > MOST_NODES else ""
-    return " ".join(nodes[:MOST_NODES]) + more

@@ -44,6 +44,12 @@ def test_the_card_of_a_proven_launch(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ]
 
 
+def test_the_card_of_many_nodes_names_a_few() -> None:
+    nodes = [f"node{number:03d}" for number in range(1000)]
+    (line,) = [line for line in card(LAUNCH, {**RESULT, "nodes": nodes}, {}) if line.startswith("  nodes ")]
+    assert line.startswith("  nodes     1000: node000 node001 ") and line.endswith(" and 992 more") and len(line) < 100
+
+
 def test_the_card_explains_the_variables_where_that_was_asked() -> None:
     lines = card({**LAUNCH, "explain": ["A  1  because", "B  2  so"]}, RESULT, {})
     assert lines[-2:] == ["  variables A  1  because", "            B  2  so"]
