@@ -228,7 +228,9 @@ class AttackLab:
         whose = ["(", "-user", VICTIM.name, "-o", "-user", ATTACKER.name, ")"]
         take = ["find", "/tmp", "/var/tmp", "-mindepth", "1", "-maxdepth", "1", *whose, "-exec", "rm", "-rf", "{}", "+"]
         for node in self.lab.nodes:
-            self.lab.node(node, take)
+            # A process that the cancellation ends may still write there.
+            what = f"the users' files are gone from {node}"
+            self.lab.wait_until(lambda node=node: not self.lab.node(node, take, check=False).returncode, 30, what)
 
     def _connection(self, user: User, umask: int) -> dict[str, Any]:
         """Variables with which Ansible's local connection is that user on the head, as the inventory of a site lab has
