@@ -6,10 +6,10 @@
 
 usage: score.py LABELS.jsonl LOGS_DIR [PREDICTIONS.jsonl]        without predictions: predict.py is run first
 
-A label: {"id", "class", "also_acceptable", "root_lineno", "group"}, one JSON object per line; class `healthy` has no
-root line. The root line is correct if it is the labelled one or has the same text except for prefixes, digits and
-spaces, because other ranks print the same error. A group is a set of logs of the same origin: the scores by group show
-whether the patterns were only fitted to known logs.
+A label: {"id", "class", "also_acceptable", "root_lineno", "also_lines", "group"}, one JSON object per line; class
+`healthy` has no root line. The root line is correct if it is one of the labelled ones or has the same text except for
+prefixes, digits and spaces, because other ranks print the same error. A group is a set of logs of the same origin: the
+scores by group show whether the patterns were only fitted to known logs.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def score(labels: list[dict[str, Any]], predictions: dict[str, dict[str, Any]], 
         got = predictions.get(label["id"], {"class": "missing", "root_lineno": None})
         group = groups[str(label.get("group", "all"))]
         if label["class"] == HEALTHY:
-            alarm = got["class"] != HEALTHY
+            alarm = int(got["class"] != HEALTHY)
             count.update(healthy=1, false_alarm=alarm)
             group.update(healthy=1, false_alarm=alarm)
             if alarm:
@@ -59,7 +59,8 @@ def score(labels: list[dict[str, Any]], predictions: dict[str, dict[str, Any]], 
         with open(os.path.join(folder, f"{label['id']}.log"), errors="replace", newline="\n", encoding="utf-8") as log:
             lines = log.read().split("\n")
         right = got["class"] in [label["class"], *(label.get("also_acceptable") or [])]
-        line = same_line(lines, got["root_lineno"], label["root_lineno"])
+        roots = [label["root_lineno"], *(label.get("also_lines") or [])]
+        line = any(same_line(lines, got["root_lineno"], root) for root in roots)
         confusion[label["class"], label["class"] if right else got["class"]] += 1
         for counts in (count, group):
             counts.update({"cases": 1, "class": int(right), "line": int(line)})

@@ -29,6 +29,8 @@ def test_the_score_counts_classes_lines_and_false_alarms(tmp_path: Path) -> None
         {"id": "a", "class": "cuda_oom", "also_acceptable": ["data_error"], "root_lineno": 2, "group": "g1"},
         {"id": "b", "class": "cuda_oom", "root_lineno": 2, "group": "g2"},
         {"id": "c", "class": "healthy", "root_lineno": None, "group": "g2"},
+        {"id": "d", "class": "nan_loss", "root_lineno": 2, "also_lines": [4], "group": "g3"},
+        {"id": "e", "class": "healthy", "root_lineno": None, "group": "g3"},
     ]
     for label in labels:
         (tmp_path / f"{label['id']}.log").write_text(LOG)
@@ -36,15 +38,19 @@ def test_the_score_counts_classes_lines_and_false_alarms(tmp_path: Path) -> None
         "a": {"class": "data_error", "root_lineno": 3},
         "b": {"class": "nan_loss", "root_lineno": 1},
         "c": {"class": "cuda_oom", "root_lineno": 1},
+        "d": {"class": "nan_loss", "root_lineno": 4},
+        "e": {"class": "healthy", "root_lineno": None},
     }
     found = score.score(labels, said, str(tmp_path))
-    assert found["count"] == {"cases": 2, "class": 1, "line": 1, "healthy": 1, "false_alarm": 1}
+    assert found["count"] == {"cases": 3, "class": 2, "line": 2, "healthy": 2, "false_alarm": 1}
     assert len(found["misses"]) == 2
     assert score.table(found["confusion"])[1:] == [
         "cuda_oom      2      1  nan_loss 1",
-        "healthy       1      0  cuda_oom 1",
+        "healthy       2      1  cuda_oom 1",
+        "nan_loss      1      1",
     ]
     assert score.summary("g1", found["groups"]["g1"]) == "g1: class 1/1 (100%); root line 1/1 (100%)"
+    assert score.summary("g3", found["groups"]["g3"]).endswith("false alarms 0/1 (0%)")
 
 
 def test_odd_files_are_predicted_too(
