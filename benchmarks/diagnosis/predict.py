@@ -21,7 +21,6 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 #: Our families -> the label set's classes, where the names differ.
 CLASSES = {
     "abi_conflict": "module_conflict",
-    "unknown": "healthy",
     "build": "uv_or_pip_build_failure",
     "cache_not_shared": "file_not_found_or_not_shared",
     "checkpoint": "checkpoint_corrupt_or_mismatch",
@@ -68,7 +67,8 @@ def main() -> None:
         cause = find_cause(scanned.logs)
         line = cause.root.line if cause.root else None
         name = os.path.basename(path)[: -len(".log")]
-        print(json.dumps({"id": name, "class": CLASSES.get(cause.family, cause.family), "root_lineno": line}))
+        family = CLASSES.get(cause.family, cause.family)
+        print(json.dumps({"id": name, "class": family, "root_lineno": line, "confidence": cause.confidence}))
 
 
 if __name__ == "__main__":

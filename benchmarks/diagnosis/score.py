@@ -2,14 +2,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How good is the diagnosis on a labelled folder? Accuracy, a confusion table, false alarms, each by group.
+"""How good is the diagnosis on a labelled folder? Accuracy, a confusion table, false alarms, confidence, by group.
 
 usage: score.py LABELS.jsonl LOGS_DIR [PREDICTIONS.jsonl]        without predictions: predict.py is run first
 
 A label: {"id", "class", "also_acceptable", "root_lineno", "also_lines", "group"}, one JSON object per line; class
-`healthy` has no root line. The root line is correct if it is one of the labelled ones or has the same text except for
-prefixes, digits and spaces, because other ranks print the same error. A group is a set of logs of the same origin: the
-scores by group show whether the patterns were only fitted to known logs.
+`healthy` has no root line. Class `unknown` is the verdict that these logs show no cause: never a false alarm, and right
+for a failure whose label allows it. The root line is correct if it is one of the labelled ones or has the same text
+except for prefixes, digits and spaces, because other ranks print the same error. A group is a set of logs of the same
+origin: the scores by group show whether the patterns were only fitted to known logs.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from collections import Counter, defaultdict
 from typing import Any
 
 HEALTHY = "healthy"
+UNKNOWN = "unknown"
+CONFIDENCES = ("high", "medium", "low")
 _PREFIX = re.compile(r"^(?:\s*\[?(?:[\w.\-]+|\d+)\]?:\s*)?(?:\s*\[(?:rank|default)\d+\]:\s*)*")
 
 
@@ -40,7 +43,11 @@ def same_line(lines: list[str], number: int | None, wanted: int) -> bool:
 
 
 def score(labels: list[dict[str, Any]], predictions: dict[str, dict[str, Any]], folder: str) -> dict[str, Any]:
-    """Counts: cases, class, line, healthy, false_alarm; the same by group; the confusion table; the misses as text."""
+    """Counts, the same by group, the confusion table, and the misses as text.
+
+    Counts: cases, class, line, called_healthy, no_cause, healthy, false_alarm, and for each confidence `named` and
+    `right`: the causes that were named, and those of the right class.
+    """
     count: Counter[str] = Counter()
     groups: dict[str, Counter[str]] = defaultdict(Counter)
     confusion: Counter[tuple[str, str]] = Counter()
@@ -48,10 +55,12 @@ def score(labels: list[dict[str, Any]], predictions: dict[str, dict[str, Any]], 
     for label in labels:
         got = predictions.get(label["id"], {"class": "missing", "root_lineno": None})
         group = groups[str(label.get("group", "all"))]
+        named = got["class"] not in (HEALTHY, UNKNOWN)
+        confidence = got.get("confidence", "")
         if label["class"] == HEALTHY:
-            alarm = int(got["class"] != HEALTHY)
-            count.update(healthy=1, false_alarm=alarm)
-            group.update(healthy=1, false_alarm=alarm)
+            alarm = int(named)
+            for counts in (count, group):
+                counts.update({"healthy": 1, "false_alarm": alarm, f"{confidence} named": alarm})
             if alarm:
                 misses.append(f"{label['id']}: false alarm {got['class']}, line {got['root_lineno']}")
             confusion[HEALTHY, got["class"]] += 1
@@ -64,7 +73,9 @@ def score(labels: list[dict[str, Any]], predictions: dict[str, dict[str, Any]], 
         confusion[label["class"], label["class"] if right else got["class"]] += 1
         for counts in (count, group):
             counts.update({"cases": 1, "class": int(right), "line": int(line)})
-        if not (right and line):
+            counts.update(called_healthy=int(got["class"] == HEALTHY), no_cause=int(got["class"] == UNKNOWN))
+            counts.update({f"{confidence} named": int(named), f"{confidence} right": int(named and right)})
+        if not (right and (line or not named)):
             wanted = f"{label['class']} line {label['root_lineno']}"
             misses.append(f"{label['id']}: {wanted}, said {got['class']} line {got['root_lineno']}")
     return {"count": count, "groups": groups, "confusion": confusion, "misses": misses}
@@ -88,9 +99,11 @@ def summary(name: str, count: Counter[str]) -> str:
     if cases:
         parts.append(f"class {count['class']}/{cases} ({count['class'] / cases:.0%})")
         parts.append(f"root line {count['line']}/{cases} ({count['line'] / cases:.0%})")
+        parts.append(f"called healthy {count['called_healthy']}, without a cause {count['no_cause']}")
     if healthy:
         parts.append(f"false alarms {count['false_alarm']}/{healthy} ({count['false_alarm'] / healthy:.0%})")
-    return f"{name}: {'; '.join(parts)}"
+    shares = (f"{level} {count[f'{level} right']}/{count[f'{level} named']}" for level in CONFIDENCES)
+    return f"{name}: {'; '.join(parts)}; right at confidence {', '.join(shares)}"
 
 
 def main() -> None:

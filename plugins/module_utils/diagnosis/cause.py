@@ -67,6 +67,8 @@ WENT_ON = 8
 BARS = 30
 # What a process writes to a file is held back up to this many bytes, and may appear after its exception.
 BUFFERED = 16 << 10
+# A process that a signal ends loses what it held back: more than this many bytes are of other processes.
+UNBUFFERED = 4 << 10
 # The clocks of two nodes may differ by SKEW seconds. From strength KNOWN on, the wording of an exception is known.
 SKEW = 300.0
 KNOWN = LIMIT
@@ -203,16 +205,24 @@ def _of_newest_run(log: FileEvents) -> list[Event]:
     if events and events[0].family in _OF_A_CUT_FILE:
         # The full disk of the run before left a file behind that is cut short.
         events = [event for event in log.events if event.family == "disk_full" and event.run == log.runs - 1] + events
-    ended = [event for event in events if event.family in (LAUNCHER, *_ENDS) or event.strength >= RAISED]
+    ended = [event for event in events if event.family in (LAUNCHER, _CANCELLED, *_ENDS) or event.strength >= RAISED]
     if ended and not log.finished and _ran_on(ended[-1], log):
         return [event for event in events if event.line > ended[-1].line]
     return events
 
 
 def _ran_on(event: Event, log: FileEvents) -> bool:
-    """Whether the program logged steps from the event until the end of the file: more than one buffer a rank holds."""
+    """Whether the program logged steps from the event until the end of the file: more than one buffer a rank holds.
+
+    Or whether the file goes on after the exception of its only process, so that another program wrote the rest.
+    """
+    ends = (event.top and event.family not in _ENDS) or (event.family == _CANCELLED and event.strength < WEAK)
+    alone = ends and event is log.events[-1] and not log.ranks
+    if alone and not any(other.family == LAUNCHER or other.text == event.text for other in log.events[:-1]):
+        held_back = BUFFERED if event.top else UNBUFFERED
+        return log.ran > event.line or log.printed - event.printed > held_back
     steps = log.progress - event.progress + log.bars - event.bars
-    if steps >= WENT_ON and log.chars - event.chars >= BUFFERED * max(1, len(log.ranks)) and log.to_the_end:
+    if steps >= WENT_ON and log.printed - event.printed >= BUFFERED * max(1, len(log.ranks)) and log.to_the_end:
         return True
     if event.family == "usage" and event.strength == CAUSE and not log.ranks:
         # A program that refuses its arguments ends: a long log after that is of another one.
@@ -254,7 +264,7 @@ def in_chains(events: Sequence[Event]) -> list[Event]:
     This is the first of a direct chain, else the first whose wording is known, else the last.
     """
     kept: list[Event] = []
-    last: dict[tuple[str, int | None, str | None], int] = {}
+    last: dict[tuple[str, int | None, str | None, str], int] = {}
     for event in events:
         before = last.get(event.stream)
         if event.after and before is not None and kept[before].strength < RAISED >= event.strength:

@@ -30,11 +30,12 @@ HANG = "hang"
 @dataclass(frozen=True)
 class Event:
     """One line that may matter. `time`: seconds, comparable within a file; `progress`: steps logged before it;
-    `chars`: the length of their lines.
+    `printed`: the length of the text before it, without tracebacks.
 
     `after`: how the exception follows the one before it on its stream: empty, `during` or `direct`.
     `top`: an exception whose traceback begins with the program itself, which therefore ended; `caught`: one that begins
     in a function, which caught and logged it.
+    `process`: its number, where a prefix of the line has it.
     `what`, `remedy`: those of the wording or of the event, where it has its own; otherwise those of its family.
     """
 
@@ -50,17 +51,18 @@ class Event:
     bars: int = 0
     after: str = ""
     run: int = 0
-    chars: int = 0
+    printed: int = 0
     captured: tuple[tuple[str, str], ...] = ()
     what: str = ""
     remedy: str = ""
     top: bool = False
     caught: bool = False
+    process: str = ""
 
     @property
-    def stream(self) -> tuple[str, int | None, str | None]:
-        """The stream of the line: (file, rank, node). In a log of all ranks, each rank is one stream."""
-        return self.file, self.rank, self.node
+    def stream(self) -> tuple[str, int | None, str | None, str]:
+        """The stream of the line. In a log of all ranks, each rank or process is one stream."""
+        return self.file, self.rank, self.node, self.process
 
 
 @dataclass
@@ -70,9 +72,9 @@ class FileEvents:
     `progress`: the number of logged steps; `bars`: steps on a progress bar, which is not buffered; `done`: the line of
     the last message of a normal end; `last_step`: the line with `step N/N`, unless a later line shows a smaller step;
     `requeued`: Slurm requeued the job, and no step was logged since; `step_line`: the line of the last step;
-    `chars`: the length of all lines with steps; `begun`: the line where the newest run begins; `inferred`: nothing but
-    the text shows that it begins there; `steps_before`: the steps of the runs before it; `ran`: the
-    line of the last warning of a Python package.
+    `printed`: the length of all text outside of tracebacks; `begun`: the line where the newest run begins; `inferred`:
+    nothing but the text shows that it begins there; `steps_before`: the steps of the runs before it; `ran`: the line of
+    the last warning of Python.
     """
 
     file: str
@@ -87,7 +89,7 @@ class FileEvents:
     ranks: set[int] = field(default_factory=set)
     last: str = ""
     step_line: int = 0
-    chars: int = 0
+    printed: int = 0
     begun: int = 0
     inferred: bool = False
     steps_before: int = 0

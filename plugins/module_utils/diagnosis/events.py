@@ -27,6 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.runs impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     ANYWHERE,
     CAUSE,
+    DECISIVE,
     ECHO,
     HINT,
     MEANT,
@@ -55,6 +56,8 @@ TOGETHER = 128
 # The log ends within a traceback, or with a complaint; its C++ code aborts the program.
 CUT = ECHO + 5
 FATAL = WEAK + 3
+# A traceback that a logger writes at one of these levels did not end the program.
+_MINOR = ("WARNING", "INFO", "DEBUG")
 
 
 def _one_of(words: tuple[str, ...], text: str) -> bool:
@@ -97,7 +100,7 @@ class Reader:
     def read(self, file: str, lines: Iterable[Line]) -> FileEvents:
         """The events of one file. `lines` may contain GAP where a part of the file was not read."""
         events = FileEvents(file)
-        streams: dict[tuple[int | None, str | None], Stream] = {}
+        streams: dict[tuple[int | None, str | None, str], Stream] = {}
         heard: deque[Line] = deque(maxlen=RECENT)
         nan = Nan()
         runs = Runs(events)
@@ -111,11 +114,7 @@ class Reader:
             if line.rank is not None:
                 events.ranks.add(line.rank)
             if line.steps:
-                events.bars, events.chars, events.step_line = (
-                    events.bars + line.steps,
-                    events.chars + line.length,
-                    line.number,
-                )
+                events.bars, events.step_line = events.bars + line.steps, line.number
             if not line.text:
                 continue
             heard.append(line)
@@ -125,6 +124,7 @@ class Reader:
             stream = streams.get(line.stream)
             if stream is None:
                 stream = streams[line.stream] = Stream()
+            events.printed += 0 if stream.open_traceback else max(len(line.text), line.length)
             steps = events.progress
             event = self._event(line, stream, events)
             if events.progress > steps and runs.stepped(line, self._step_at):
@@ -243,7 +243,7 @@ class Reader:
             if "Init COMPLETE" in text:
                 outlived(text, file_events)
             return None
-        if "-packages/" in text and "Warning: " in text:
+        if "Warning: " in text and phrases.PYTHON_WARNS.match(text):
             file_events.ran = line.number
         if ("rain" in text or "exit" in text) and phrases.DONE.search(text):
             file_events.done = line.number
@@ -252,7 +252,6 @@ class Reader:
             self._step_at = progress.start()
             file_events.progress += 1
             file_events.step_line = line.number
-            file_events.chars += len(text)
             file_events.bars += bool(STEP_BAR.match(text))
             step = phrases.LAST_STEP.search(text, progress.start())
             if step:
@@ -312,8 +311,8 @@ class Reader:
             place = {"place": phrases.place(frames)} if meant == "shape_or_divisibility" else {}
             best = _Meaning(meant, MEANT, place) if meant else _Meaning(UNEXPLAINED, RAISED)
         strength = min(best.strength, CARRIER) if phrases.CARRIERS.search(text) else best.strength
-        if within and stream.lived_with and best.strength <= CAUSE:
-            strength = WEAK
+        if within and (stream.lived_with or line.level in _MINOR) and best.strength < DECISIVE:
+            strength = HINT if line.level in _MINOR else WEAK
         if within and stream.thread:
             strength = min(strength, CARRIER - 1)
         stream.raised = len(file_events.events)
@@ -370,9 +369,10 @@ class Reader:
             time=time_of(line.stamp or line.text),
             progress=file_events.progress,
             bars=file_events.bars,
-            chars=file_events.chars,
+            printed=file_events.printed,
             after=after,
             run=file_events.runs,
+            process=line.process,
             captured=tuple((name, value) for name, value in groups.items() if value),
             remedy=remedy,
         )

@@ -29,7 +29,9 @@ _PREFIX = re.compile(
     r"""\s*(?:
       \[(?:rank|default|Rank\ )(?P<rank>\d{1,7})\]:\ ?            # torch; torchrun --redirects
     | \[\d+,(?P<mpi>\d{1,7})\](?:<std(?:out|err)>)?:?\ ?          # mpirun --tag-output
-    | \((?:[\w.]+\ )?pid=\d+(?:,\ ip=(?P<ip>[\d.]+))?\)\ ?        # ray
+    | \((?:[^()\n]{1,60}\ )?pid=(?P<pid>\d+)(?:,\ ip=(?P<ip>[\d.]+))?\)\ ?  # ray, vLLM
+    | (?P<level>[A-Z]{4,8})\ (?:\d{4}-)?\d\d-\d\d\ \d\d:\d\d:\d\d\ \[\w+\.py:\d+\]\ # vLLM
+        (?=Traceback|\ \ |[\w.]+(?:Error|Exception)\b)
     | (?P<task>\d{1,7}):\ ?(?=\D|$)                               # srun --label, mpirun
     | (?P<stamp>(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\ ?[+-]\d\d:?\d\d)?
                   |[A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d)
@@ -56,6 +58,7 @@ _EXCEPTION_NAME = re.compile(r"(?:[Ee]rror|Exception|Warning|Interrupt|Exit)\d*$
 class Line:
     """One line. `text` has no prefixes and no colours; `rank`, `node` and `stamp` come from the prefixes.
 
+    `process`: the number of the process, where a prefix has it; `level`: that of a traceback that a logger wrote.
     `steps`, `length`: of the progress bars that the line also contains, their number and their total length.
     """
 
@@ -66,11 +69,13 @@ class Line:
     stamp: str = ""
     steps: int = 0
     length: int = 0
+    process: str = ""
+    level: str = ""
 
     @property
-    def stream(self) -> tuple[int | None, str | None]:
+    def stream(self) -> tuple[int | None, str | None, str]:
         """The stream of the line. Lines of one stream belong together, even with other lines between them."""
-        return self.rank, self.node
+        return self.rank, self.node, self.process
 
 
 def parse_lines(number: int, raw: bytes) -> list[Line]:
@@ -114,7 +119,7 @@ def _message(number: int, text: str) -> Line:
     text = text.replace("\x00", "")
     rank: int | None = None
     node: str | None = None
-    stamp = ""
+    stamp = process = level = ""
     position = 0
     for _prefix in range(4):
         prefix = _PREFIX.match(text, position)
@@ -128,7 +133,9 @@ def _message(number: int, text: str) -> Line:
         rank = int(number_of) if number_of else rank
         node = name or prefix["ip"] or node
         stamp = prefix["stamp"] or stamp
-    return Line(number, text[position:].rstrip(), rank, node, stamp)
+        process = prefix["pid"] or process
+        level = prefix["level"] or level
+    return Line(number, text[position:].rstrip(), rank, node, stamp, process=process, level=level)
 
 
 # Marks a part of a file that was not read.

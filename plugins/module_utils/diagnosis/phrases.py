@@ -104,6 +104,8 @@ NOISE = re.compile(
 NO_ERROR = re.compile(
     r"^\[?[WI](?:\d{3,4})? |\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*(?:\bERROR\b|[Rr]eceived SIG))|^\w{0,12}[Ww]arning: "
 )
+# What Python prints of a warning while a program runs, not as it ends.
+PYTHON_WARNS = re.compile(r"(?!.*resource_tracker).*\.py:\d+: \w*Warning: ")
 # A warning of PyTorch's C++ code: the program goes on, or an exception follows that says more.
 WARNED = re.compile(r"\[W\d{0,4} ?\S*\.cpp:|\[?(?:[\d:.,/ T-]{8,30}[\]| ]*)?\[?(?:INFO|DEBUG)\b")
 # What glog and absl write of an error, and before they abort the program.

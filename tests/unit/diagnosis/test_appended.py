@@ -260,3 +260,22 @@ def test_lines_that_have_begun_a_failed_run_begin_the_next_one() -> None:
 def test_the_usage_of_another_program_begins_a_run() -> None:
     refused = "usage: {0} [-h] --lamps N\n{0}: error: argument --lamps: expected one argument\n"
     assert root(refused.format("fit.py") + refused.format("judge.py"))[1].startswith("judge.py: error")
+
+
+def test_a_file_that_goes_on_after_the_exception_of_its_only_process_holds_another_run() -> None:
+    failed = top("KeyError: 'shard'")
+    warning = "/e/lamp.py:30: UserWarning: the lamp is old\n"
+    # What the process held back is no proof, nor what Python prints as it ends.
+    assert root(failed + "a lamp\n" * 300)[0] == "exception"
+    assert root(f"{failed}/e/multiprocessing/resource_tracker.py:2: UserWarning: 1 leaked\n")[0] == "exception"
+    assert root(failed + "a lamp\n" * 3000)[0] == root(failed + warning)[0] == UNKNOWN
+    # Other processes go on for a while.
+    assert root(failed + failed + warning)[0] == "exception"
+    assert root(GAVE_UP + failed + warning)[0] == "exception"
+    assert root(f"[rank1]: a lamp\n{failed}{warning}")[0] == "exception"
+
+
+def test_a_signal_ended_nothing_where_the_file_goes_on() -> None:
+    signal = "*** SIGTERM received at time=1772795153 on cpu 9 ***\n"
+    assert root(signal + "a frame\n" * 30)[0] == "preempted_or_cancelled"
+    assert root(signal + "the next trial\n" * 400)[0] == UNKNOWN

@@ -31,26 +31,37 @@ def test_the_score_counts_classes_lines_and_false_alarms(tmp_path: Path) -> None
         {"id": "c", "class": "healthy", "root_lineno": None, "group": "g2"},
         {"id": "d", "class": "nan_loss", "root_lineno": 2, "also_lines": [4], "group": "g3"},
         {"id": "e", "class": "healthy", "root_lineno": None, "group": "g3"},
+        {"id": "f", "class": "node_failure", "also_acceptable": ["unknown"], "root_lineno": 1, "group": "g4"},
+        {"id": "g", "class": "node_failure", "root_lineno": 1, "group": "g4"},
+        {"id": "h", "class": "healthy", "root_lineno": None, "group": "g4"},
     ]
     for label in labels:
         (tmp_path / f"{label['id']}.log").write_text(LOG)
     said = {
-        "a": {"class": "data_error", "root_lineno": 3},
-        "b": {"class": "nan_loss", "root_lineno": 1},
-        "c": {"class": "cuda_oom", "root_lineno": 1},
-        "d": {"class": "nan_loss", "root_lineno": 4},
-        "e": {"class": "healthy", "root_lineno": None},
+        "a": {"class": "data_error", "root_lineno": 3, "confidence": "high"},
+        "b": {"class": "nan_loss", "root_lineno": 1, "confidence": "high"},
+        "c": {"class": "cuda_oom", "root_lineno": 1, "confidence": "low"},
+        "d": {"class": "nan_loss", "root_lineno": 4, "confidence": "medium"},
+        "e": {"class": "healthy", "root_lineno": None, "confidence": "high"},
+        "f": {"class": "unknown", "root_lineno": None, "confidence": "low"},
+        "g": {"class": "healthy", "root_lineno": None, "confidence": "medium"},
+        "h": {"class": "unknown", "root_lineno": None, "confidence": "low"},
     }
     found = score.score(labels, said, str(tmp_path))
-    assert found["count"] == {"cases": 3, "class": 2, "line": 2, "healthy": 2, "false_alarm": 1}
-    assert len(found["misses"]) == 2
+    count = found["count"]
+    assert (count["cases"], count["class"], count["line"]) == (5, 3, 2)
+    assert (count["healthy"], count["false_alarm"]) == (3, 1)
+    assert (count["called_healthy"], count["no_cause"]) == (1, 1)
+    assert score.summary("all", count).endswith("high 1/2, medium 1/1, low 0/1")
+    assert len(found["misses"]) == 3
     assert score.table(found["confusion"])[1:] == [
-        "cuda_oom      2      1  nan_loss 1",
-        "healthy       2      1  cuda_oom 1",
-        "nan_loss      1      1",
+        "cuda_oom          2      1  nan_loss 1",
+        "healthy           3      1  cuda_oom 1, unknown 1",
+        "nan_loss          1      1",
+        "node_failure      2      1  healthy 1",
     ]
-    assert score.summary("g1", found["groups"]["g1"]) == "g1: class 1/1 (100%); root line 1/1 (100%)"
-    assert score.summary("g3", found["groups"]["g3"]).endswith("false alarms 0/1 (0%)")
+    assert score.summary("g1", found["groups"]["g1"]).startswith("g1: class 1/1 (100%); root line 1/1 (100%)")
+    assert "false alarms 0/1 (0%)" in score.summary("g3", found["groups"]["g3"])
 
 
 def test_odd_files_are_predicted_too(
@@ -67,6 +78,6 @@ def test_odd_files_are_predicted_too(
     said = {
         one["id"]: (one["class"], one["root_lineno"]) for one in map(json.loads, capsys.readouterr().out.splitlines())
     }
-    healthy = ("healthy", None)
-    odd = {"empty": healthy, "bytes": healthy, "folder": healthy, "gone": healthy}
+    unknown = ("unknown", None)
+    odd = {"empty": unknown, "bytes": unknown, "folder": unknown, "gone": unknown}
     assert said == {**odd, "oom": ("cuda_oom", 2)}

@@ -222,3 +222,20 @@ def test_the_counters_of_a_step_are_no_recovery(place: str) -> None:
     log = f"{step}{raised(OOM)}" if place == "before" else f"{raised(OOM)}{step}"
     found = cause.find_cause([read(log)])
     assert (found.family, found.confidence) == ("cuda_oom", "high")
+
+
+def test_each_process_of_ray_has_tracebacks_of_its_own() -> None:
+    """The traceback that another process writes next is not the one that an exception carries."""
+    other = "".join(f"(Worker pid=7) {line}\n" for line in raised("RuntimeError: b").splitlines())
+    header = f"(Worker pid=7) the worker failed: {other.removeprefix('(Worker pid=7) ')}"
+    assert root(raised("KeyError: 'a'") + header)[1] == "KeyError: 'a'"
+    mixed = [line for pair in zip(raised("KeyError: 'a'").splitlines(), other.splitlines()) for line in pair]
+    assert root("\n".join(mixed) + "\n")[1] == "KeyError: 'a'"
+
+
+@pytest.mark.parametrize(("level", "family"), [("ERROR", "exception"), ("WARNING", cause.UNKNOWN)])
+def test_a_traceback_that_a_logger_writes_counts_by_its_level(level: str, family: str) -> None:
+    prefix = f"(Core_0 pid=11) {level} 06-25 16:32:09 [core.py:408] "
+    logged = "".join(f"{prefix}{line}\n" for line in raised("KeyError: 'a'").splitlines())
+    assert root(f"{logged}(Core_0 pid=11) INFO 06-25 16:32:19 [core.py:72] ready\n")[0] == family
+    assert cause.find_cause([read(logged)], failed=True).family == "exception"

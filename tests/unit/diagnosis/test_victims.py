@@ -183,3 +183,35 @@ def test_a_traceback_within_a_quoted_text_belongs_to_its_exception() -> None:
         r"KeyError: 'worker 1 caught it:\nTraceback (most recent call last):\n  File \"a.py\", line 3\nKeyError: 7'"
     )
     assert root(raised(quoted))[1] == quoted
+
+
+def test_what_a_process_raises_because_of_a_signal_is_the_signal() -> None:
+    worker = "RuntimeError: DataLoader worker (pid 27) is killed by signal: Terminated. "
+    frame = "/e/torch/utils/data/_utils/signal_handling.py"
+    assert root(f"[rank: 2] Received SIGTERM: 15\n{raised(worker, frame=frame)}")[0] == "preempted_or_cancelled"
+    assert root(raised("lightning.pytorch.utilities.exceptions.SIGTERMException"))[0] == "preempted_or_cancelled"
+    assert root(raised("KeyError: 'a'") + raised(worker, frame=frame))[1] == "KeyError: 'a'"
+
+
+def test_a_cancelled_job_is_not_blamed_on_a_module_that_is_unknown() -> None:
+    unknown = "Lmod has detected the following error: The following module(s) are unknown:\n"
+    cancelled = "[2026-03-17T20:29:32.229] error: *** JOB 8 ON n1 CANCELLED AT 2026-03-17T20:29:32"
+    assert root(f"{unknown}Starting\n{cancelled} DUE to SIGNAL Terminated ***\n")[0] == "preempted_or_cancelled"
+    assert root(unknown)[0] == "script_error"
+
+
+def test_the_reasons_that_ray_lists_are_none() -> None:
+    lists = (
+        "There are some potential root causes. (1) The process is killed by SIGKILL by OOM killer. (2) Another one.\n"
+    )
+    assert root(lists + raised("KeyError: 'a'"))[1] == "KeyError: 'a'"
+    assert root("(raylet) worker 7 was killed by SIGKILL by OOM killer\n")[0] == "host_oom_killed"
+
+
+@pytest.mark.parametrize(
+    ("signal", "family"), [("9 (Killed)", "host_oom_killed"), ("11 (Segmentation fault)", "crash")]
+)
+def test_mpirun_tells_the_signal(signal: str, family: str) -> None:
+    noticed = f"mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal {signal}.\n"
+    assert root(noticed)[0] == family
+    assert root(raised("KeyError: 'a'") + noticed)[1] == "KeyError: 'a'"

@@ -89,8 +89,10 @@ SIGNATURE = Signature(
         ),
         says(
             r"\*\*\* SIG(?:SEGV|BUS|ILL|FPE) |terminat\w+ (?:with|by) signal SIG(?:SEGV|BUS|ILL|FPE)|"
-            r"died with <Signals\.SIG(?:SEGV|BUS|ILL|FPE)|corrupted double-linked list|code (?:= )?-(?:11|7|4|8)\b",
+            r"died with <Signals\.SIG(?:SEGV|BUS|ILL|FPE)|corrupted double-linked list|code (?:= )?-(?:11|7|4|8)\b|"
+            r"exited on signal (?:11|7|4|8)\b",
             "*** SIG",
+            "exited on signal",
             "signal SIG",
             "Signals.SIG",
             "corrupted double-linked",

@@ -37,7 +37,7 @@ SIGNATURE = Signature(
         raises(
             # What is wrong with the arguments of a function is a mistake in the program.
             r"(?:KeyError|IndexError|ValueError|TypeError(?!: \w+\(\))|AttributeError|StopIteration|RuntimeError|"
-            r"AssertionError)\b",
+            r"AssertionError)\b(?!: DataLoader worker)",
             frames=r"(?:site|dist)-packages/datasets/|arrow_dataset|torch/utils/data|"
             r"_utils/(?:fetch|collate|worker)|in __getitem__|in \w*collate\w*$|in map\b|_map_single",
             strength=RAISED + 1,

@@ -66,7 +66,8 @@ SIGNATURE = Signature(
         # The shell writes it behind a progress line that has no end yet.
         says(r"^(?:\S+: line \d+: +\d+ )?Killed\b(?! by)|[\d\])%]Killed$", "Killed", strength=WEAK + 5),
         says(
-            r"oom-kill:constraint=|killed by SIGKILL by OOM killer|exceeded memory limit",
+            # Ray lists reasons that are possible.
+            r"oom-kill:constraint=|^(?!.*potential root cause).*killed by SIGKILL by OOM killer|exceeded memory limit",
             "oom-kill:",
             "by OOM killer",
             "exceeded memory limit",
@@ -75,8 +76,10 @@ SIGNATURE = Signature(
         raises("due to the node running low on memory", strength=CAUSE + 2),
         raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal: Killed", strength=CAUSE - 3),
         says(
-            r"terminat\w+ (?:with|by) signal SIGKILL|died with <Signals\.SIGKILL|code (?:= )?-9\b",
+            r"terminat\w+ (?:with|by) signal SIGKILL|died with <Signals\.SIGKILL|code (?:= )?-9\b|"
+            r"exited on signal 9\b",
             "signal SIGKILL",
+            "on signal 9",
             "Signals.SIGKILL",
             "code -9",
             "code = -9",

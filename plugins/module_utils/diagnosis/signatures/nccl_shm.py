@@ -33,7 +33,11 @@ SIGNATURE = Signature(
             "torch_",
             strength=CAUSE + 2,
         ),
-        raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal(?!: Killed)", strength=CAUSE - 3),
+        raises(
+            r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal"
+            "(?!: (?:Killed|Terminated|Hangup|Interrupt))",
+            strength=CAUSE - 3,
+        ),
         # More than what the frames of a data loader prove.
         raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) exited unexpectedly", strength=RAISED + 2),
         raises("received 0 items of ancdata|Too many open files", strength=RAISED),

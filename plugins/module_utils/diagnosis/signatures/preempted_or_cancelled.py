@@ -35,7 +35,7 @@ SIGNATURE = Signature(
             strength=LIMIT,
         ),
         says(
-            r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*", "CANCELLED AT", strength=WEAK + 2
+            r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*", "CANCELLED AT", strength=WEAK + 4
         ),
         # torchrun tells which signal it got. It gets SIGTERM (15) from srun as well, after another rank has failed.
         says(
@@ -58,7 +58,12 @@ SIGNATURE = Signature(
         ),
         # LSF says so at the end of a job's output.
         says("^TERM_(?:OWNER|ADMIN|PREEMPT|REQUEUE_OWNER): ", "TERM_", strength=LIMIT),
-        raises(r"^KeyboardInterrupt\b", strength=WEAK + 1),
+        raises(
+            r"^KeyboardInterrupt\b|\bSIGTERMException\b|"
+            r"DataLoader worker .* is killed by signal: (?:Terminated|Hangup|Interrupt)",
+            strength=WEAK + 1,
+        ),
+        says(r"^\[rank: \d+\] Received SIGTERM: 15", "Received SIGTERM", strength=ECHO + 4),
         says(
             r"srun: (?:interrupt|got SIGCONT|forcing job termination)|Job allocation \d+ has been revoked|"
             "received a keyboard interrupt|Ctrl.?C received|Detected KeyboardInterrupt|[Kk]eyboard interruption|"
