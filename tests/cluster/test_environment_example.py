@@ -58,8 +58,9 @@ def test_the_example_trains_and_proves_it(lab: LabCluster, example: Path, launch
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"step \d+/60 loss \d\.\d+ tokens/s \d+", done.stdout)
     # Its log has a time with each step, so the card knows what the time went to.
-    (hours,) = re.findall(r"^ *hours +(.*)", done.stdout, re.MULTILINE)
-    assert "% steps" in hours and "% start-up" in hours and "running" not in hours
+    (kept,) = example.glob("runs/first-run/*/1/ledger.json")
+    hours = json.loads(kept.read_text(encoding="utf-8"))["ledger"]["sentence"]
+    assert "% steps" in hours and "% start-up" in hours and "running" not in hours and hours in done.stdout
 
     (path,) = (lab.shared / "example" / "state_root" / "runs" / "first-run").glob("*/1/work/result.json")
     result = json.loads(path.read_text(encoding="utf-8"))
