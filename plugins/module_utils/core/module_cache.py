@@ -322,6 +322,8 @@ def run(call: dict[str, Any]) -> int:
         __import__(name)
         gc.freeze()
         gc.enable()
+        # Nor is most of what a module makes in its few seconds: thousands of launches are looked through less often.
+        gc.set_threshold(50_000)
         sys.modules[name].main()
         return 0
     except SystemExit as error:
