@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
+    CANCELLED,
     LAUNCHER,
     QUIET,
-    TEARDOWN,
     Event,
     FileEvents,
 )
@@ -24,21 +24,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     CAUSE,
     DECISIVE,
     ECHO,
-    HINT,
     LIMIT,
     RAISED,
     WEAK,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import CARRIER
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.survival import lasting
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import YEAR
 
-_CANCELLED, _KILLED = "preempted_or_cancelled", "host_oom_killed"
+_KILLED = "host_oom_killed"
 HEALTHY = "healthy"
 UNKNOWN = "unknown"
 # The families without a root.
 NO_FAILURE = (HEALTHY, UNKNOWN)
-# The messages of a launcher that gives up.
-_FINAL = re.compile(r"srun: error: |ChildFailedError|Force Terminated|mpirun (?:detected|noticed)")
 # A rank ended otherwise than by a kill, or the launcher began to end the others.
 _STEP_ENDED = re.compile(
     r"Terminating StepId|Job step aborted|CANCELLED AT|"
@@ -56,29 +53,11 @@ _STEP_GONE = re.compile(r"Terminating StepId|Job step aborted|\*\*\* STEP .*CANC
 _ABORTS = re.compile(r"[Aa]bort|terminate called|SIGABRT|exitcode: -6")
 # Up to so many lines after Ctrl-C a program says what it ends with.
 INTERRUPTED = 40
-# What a batch script needs to start the program; without any other command it goes on.
-_PROGRAM = re.compile(
-    r"(?:python|torchrun|srun|mpi|deepspeed|accelerate|uv$|apptainer|singularity|enroot|podman|docker)"
-)
-# How the shell and its tools begin what they complain of.
-_SHELL = re.compile(r"\S+: line \d+: (?! *\d)|(?:cp|mv|ln|rm|mkdir|touch|chmod|tar|tee|cat|ls|source|rsync|wget|sed): ")
-# This many steps after an exception mean that the program continued.
-WENT_ON = 8
-BARS = 30
-# What a process writes to a file is held back up to this many bytes, and may appear after its exception.
-BUFFERED = 16 << 10
-# A process that a signal ends loses what it held back: more than this many bytes are of other processes.
-UNBUFFERED = 4 << 10
 # The clocks of two nodes may differ by SKEW seconds. From strength KNOWN on, the wording of an exception is known.
 SKEW = 300.0
 KNOWN = LIMIT
-_OF_A_CUT_FILE = ("data_error", "checkpoint")
 # From this many different causes on, a file contains more than one run.
 MANY = 3
-# Lines after a program refused its arguments that are of another program.
-REFUSED = 400
-# These end a process, even if a wrapper logs a normal end afterwards.
-_ENDS = ("crash", "host_oom_killed")
 
 
 @dataclass(frozen=True)
@@ -96,7 +75,7 @@ class Cause:
 
 def find_cause(logs: Sequence[FileEvents], *, failed: bool = False) -> Cause:
     """The cause of the newest run in these logs. `failed`: it is known that it failed, so nothing is called healthy."""
-    cause = _cause([(log, in_chains(current(log))) for log in logs])
+    cause = _cause([(log, in_chains(lasting(log))) for log in logs])
     if cause.root is None and failed:
         # What the program seems to have survived, it did not.
         cause = _cause([(log, in_chains([event for event in log.events if event.run == log.runs])) for log in logs])
@@ -150,112 +129,6 @@ def _clock(events: Sequence[Event]) -> Callable[[Event], float]:
     """A sort key by time. Log times carry no year: around New Year, January counts as later than December."""
     first = max((event.time or 0.0 for event in events), default=0.0) - YEAR / 2
     return lambda event: (event.time or 0.0) + (YEAR if (event.time or 0.0) < first else 0.0)
-
-
-def current(log: FileEvents) -> list[Event]:
-    """The events of a log's newest run, without those that the program survived."""
-    events = _of_newest_run(log)
-    failed = [event for event in events if event.family == LAUNCHER or event.strength >= LIMIT]
-    last_failure = max((event.line for event in failed), default=0)
-    kept = []
-    for event in events:
-        after_the_end = 0 < log.done < event.line <= log.done + TEARDOWN
-        # An exception of the program itself ends it: what finished before was a part of its work.
-        if event.strength < LIMIT and after_the_end and not last_failure > event.line and not event.top:
-            continue
-        if event.strength <= WEAK and 0 < log.last_step < event.line and not last_failure > event.line:
-            # Messages of a script's cleanup after the very last step.
-            continue
-        if _of_a_script(event) and _script_went_on(event, log, last_failure):
-            continue
-        if event.strength == HINT and not failed:
-            continue
-        if not _lived_through(event, log, events, last_failure):
-            kept.append(event)
-    return kept
-
-
-def _of_a_script(event: Event) -> bool:
-    """Whether a command of the batch script complained, not the program."""
-    of_shell = event.strength < RAISED and event.family in ("file_missing", "permission_denied")
-    return (event.family == "script_error" and event.strength < RAISED) or (of_shell and bool(_SHELL.match(event.text)))
-
-
-def _script_went_on(event: Event, log: FileEvents, last_failure: int) -> bool:
-    """Whether a batch script that could not run a command ran the program all the same, before it or after it."""
-    if event.progress and not last_failure:
-        return True
-    known = dict(event.captured)
-    command = known.get("command") or known.get("path") or ""
-    long_after = log.lines - event.line > QUIET and not _PROGRAM.match(command)
-    ran = log.ran > event.line and not last_failure
-    return log.progress > event.progress or log.bars > event.bars or long_after or ran
-
-
-def _of_newest_run(log: FileEvents) -> list[Event]:
-    """The events of the newest run. A run that only seems to begin, without a step or a cause, is no run of its own.
-
-    Nor is one that shows nothing but that a launcher gave up: then ranks of the same run logged later.
-    """
-    events = [event for event in log.events if event.run == log.runs]
-    nothing = log.progress == log.steps_before and not log.finished
-    nothing = nothing or any(event.family == LAUNCHER for event in events)
-    if log.inferred and nothing and not any(event.strength >= WEAK for event in events):
-        return [event for event in log.events if event.run >= log.runs - 1]
-    if events and events[0].family in _OF_A_CUT_FILE:
-        # The full disk of the run before left a file behind that is cut short.
-        events = [event for event in log.events if event.family == "disk_full" and event.run == log.runs - 1] + events
-    ended = [event for event in events if event.family in (LAUNCHER, _CANCELLED, *_ENDS) or event.strength >= RAISED]
-    if ended and not log.finished and _ran_on(ended[-1], log):
-        return [event for event in events if event.line > ended[-1].line]
-    return events
-
-
-def _ran_on(event: Event, log: FileEvents) -> bool:
-    """Whether the program logged steps from the event until the end of the file: more than one buffer a rank holds.
-
-    Or whether the file goes on after the exception of its only process, so that another program wrote the rest.
-    """
-    ends = (event.top and event.family not in _ENDS) or (event.family == _CANCELLED and event.strength < WEAK)
-    alone = ends and event is log.events[-1] and not log.ranks
-    if alone and not any(other.family == LAUNCHER or other.text == event.text for other in log.events[:-1]):
-        held_back = BUFFERED if event.top else UNBUFFERED
-        return log.ran > event.line or log.printed - event.printed > held_back
-    steps = log.progress - event.progress + log.bars - event.bars
-    if steps >= WENT_ON and log.printed - event.printed >= BUFFERED * max(1, len(log.ranks)) and log.to_the_end:
-        return True
-    if event.family == "usage" and event.strength == CAUSE and not log.ranks:
-        # A program that refuses its arguments ends: a long log after that is of another one.
-        return log.lines - event.line > REFUSED
-    # A progress bar is not buffered.
-    later = log.bars - event.bars >= WENT_ON and not log.ranks and event.family != LAUNCHER
-    return later and log.lines - log.step_line <= TEARDOWN
-
-
-def _lived_through(event: Event, log: FileEvents, events: Sequence[Event], last_failure: int) -> bool:
-    """Whether the program continued after an event without a failure: many steps, or a normal end."""
-    lived_on = log.progress - event.progress >= WENT_ON
-    # It made the last of all steps, and no launcher reported a rank: torchrun itself may have restarted them.
-    complained = any(other.line > event.line and _FINAL.search(other.text) for other in events)
-    at_the_end = log.last_step > event.line and not complained
-    ended_well = at_the_end or (log.done > event.line and not last_failure > event.line)
-    if ECHO < event.strength < CARRIER and (lived_on or (ended_well and event.family not in _ENDS)):
-        return True
-    ends_later = log.finished and max(log.done, log.last_step) > event.line
-    if event.caught and event.strength <= CAUSE and ends_later and not complained and _no_end(events, event):
-        return True
-    # Buffered output of earlier steps may appear after an exception: steps alone are no proof.
-    later = any(other.progress - event.progress >= WENT_ON and other.strength >= WEAK for other in events)
-    # A progress bar is not buffered: the program continued, or the next run in the same file did.
-    ended = any(other.family == LAUNCHER and other.line > event.line for other in events)
-    bars = log.bars - event.bars >= BARS and not log.ranks and not ended
-    return event.strength <= CAUSE and ((lived_on and (later or ended_well)) or bars)
-
-
-def _no_end(events: Sequence[Event], after: Event) -> bool:
-    """Whether nothing ended the program after an exception that it caught."""
-    later = (event for event in events if event.line > after.line)
-    return not any(event.top or event.family in (LAUNCHER, *_ENDS) or event.strength > CAUSE for event in later)
 
 
 def in_chains(events: Sequence[Event]) -> list[Event]:
@@ -335,7 +208,7 @@ class _Ends:
         aborted = self.watchdog and event.family == "crash" and bool(_ABORTS.search(event.text))
         if aborted or event.strength == LIMIT:
             return aborted
-        if self.step_gone and self.explained and (event.family != _CANCELLED or self.exited):
+        if self.step_gone and self.explained and (event.family != CANCELLED or self.exited):
             return True
         first = self.interrupt
         return first is not None and event.line - first.line <= INTERRUPTED and event.progress == first.progress
@@ -373,7 +246,7 @@ def _without_names(symptoms: list[Event]) -> list[Event]:
 
 def _without_victims(symptoms: list[Event], events: Sequence[Event]) -> list[Event]:
     """Drop kills that followed the end of the step: the launcher killed these ranks, not the kernel."""
-    if symptoms and symptoms[0].family == _CANCELLED:
+    if symptoms and symptoms[0].family == CANCELLED:
         return [event for event in symptoms if event.family != _KILLED]
     ended: set[str] = set()
     victims = set()

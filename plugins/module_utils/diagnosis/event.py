@@ -15,6 +15,7 @@ TEARDOWN = 120
 
 UNEXPLAINED = "exception"
 LAUNCHER = "launcher"
+CANCELLED = "preempted_or_cancelled"
 # Only the job reports these: it refused to start its ranks, or they ended normally without a valid artifact.
 SETUP = "setup"
 ARTIFACT = "artifact"
@@ -74,7 +75,7 @@ class FileEvents:
     `requeued`: Slurm requeued the job, and no step was logged since; `step_line`: the line of the last step;
     `printed`: the length of all text outside of tracebacks; `begun`: the line where the newest run begins; `inferred`:
     nothing but the text shows that it begins there; `steps_before`: the steps of the runs before it; `ran`: the line of
-    the last warning of Python.
+    the last warning of Python; `several`: the text shows that several processes write it.
     """
 
     file: str
@@ -94,6 +95,7 @@ class FileEvents:
     inferred: bool = False
     steps_before: int = 0
     ran: int = 0
+    several: bool = False
 
     @property
     def finished(self) -> bool:

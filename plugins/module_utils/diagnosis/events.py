@@ -113,6 +113,10 @@ class Reader:
             events.lines = line.number
             if line.rank is not None:
                 events.ranks.add(line.rank)
+            if line.process or (
+                ("ank" in line.text or "orld" in line.text) and not events.several and phrases.SEVERAL.search(line.text)
+            ):
+                events.several = True
             if line.steps:
                 events.bars, events.step_line = events.bars + line.steps, line.number
             if not line.text:
@@ -189,15 +193,17 @@ class Reader:
         return [self._made(heard[-1], file_events, _Meaning(LAUNCHER, CUT))] if ends else []
 
     def _recovered(self, line: Line, stream: Stream, file_events: FileEvents) -> None:
-        """Weaken a complaint to a symptom if its writer reports at once that it recovers."""
+        """Weaken a complaint to a hint if its writer reports at once that it recovers."""
         # Lines of the next traceback do not count: several ranks may report an error in a row.
         if not stream.recent or stream.open_traceback:
             return
-        recovers = phrases.RECOVERS.search(line.text)
+        recovers = phrases.recovers(line.text)
         for place in stream.recent if recovers else ():
             event = file_events.events[place]
-            if WEAK < event.strength <= CAUSE:
-                file_events.events[place] = replace(event, strength=WEAK)
+            if HINT < event.strength <= CAUSE:
+                file_events.events[place] = replace(event, strength=HINT)
+                # It is not about the next one.
+                stream.last_text = ""
         stream.since += 1
         if recovers or stream.since >= phrases.RECOVERY_LINES:
             stream.recent = []
@@ -213,7 +219,8 @@ class Reader:
             stream.opened(line.number, quoted=not text.startswith("Traceback"))
             stream.thread = stream.threads > 0 or (stream.thread and bool(stream.after))
             stream.threads = max(0, stream.threads - 1)
-            stream.lived_with = bool(phrases.RECOVERS.search(stream.last_text))
+            stream.lived_with = phrases.recovers(stream.last_text)
+            stream.warned = "WARNING" in stream.last_text[:160]
             return None
         if text[0] in " \t|\u2502\u256d\u2570":
             frame = phrases.FRAME.match(text)
@@ -245,7 +252,7 @@ class Reader:
             return None
         if "Warning: " in text and phrases.PYTHON_WARNS.match(text):
             file_events.ran = line.number
-        if ("rain" in text or "exit" in text) and phrases.DONE.search(text):
+        if ("rain" in text or "exit" in text or "successfully" in text) and phrases.DONE.search(text):
             file_events.done = line.number
         progress = phrases.progress(text) if _one_of(phrases.PROGRESS_WORDS, text) else None
         if progress:
@@ -311,8 +318,10 @@ class Reader:
             place = {"place": phrases.place(frames)} if meant == "shape_or_divisibility" else {}
             best = _Meaning(meant, MEANT, place) if meant else _Meaning(UNEXPLAINED, RAISED)
         strength = min(best.strength, CARRIER) if phrases.CARRIERS.search(text) else best.strength
-        if within and (stream.lived_with or line.level in _MINOR) and best.strength < DECISIVE:
-            strength = HINT if line.level in _MINOR else WEAK
+        if within and best.strength < DECISIVE and (stream.lived_with or (stream.warned and stream.is_caught)):
+            strength = WEAK
+        if within and best.strength < DECISIVE and line.level in _MINOR:
+            strength = HINT
         if within and stream.thread:
             strength = min(strength, CARRIER - 1)
         stream.raised = len(file_events.events)

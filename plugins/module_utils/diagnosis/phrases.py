@@ -42,11 +42,13 @@ ECHOES = re.compile(
     r"|srun: (?:error: .*(?:Exited with exit code|Terminated|Killed)|Job step aborted|Force)|Terminating StepId"
     r"|CANCELLED AT \S+ DUE TO TASK FAILURE"
     r"|exits with return code|Sending process \d+ closing signal|BrokenPipeError|ConnectionResetError"
-    r"|CalledProcessError: Command .*(?:python|torchrun|srun|deepspeed|mpirun)|died with <Signals|SystemExit"
+    r"|CalledProcessError: Command .*(?:python|torchrun|srun|deepspeed|mpirun)|died with <Signals"
+    r"|SystemExit|\bCancelledError\b|Horovod has been shut down|NCCL communicator was aborted on rank \d+\.?$"
     r"|the rank (?:of the )?first process to fail|Primary job +terminated normally|mpirun (?:detected|noticed)"
+    r"|BAD TERMINATION OF ONE OF YOUR|KILLED BY SIGNAL: \d|APPLICATION TERMINATED WITH THE EXIT STRING"
     r"|data reader raises an exception|EOFError$|raise_error|UnboundLocalError: .*(?:sock|conn)"
     r"|Process group watchdog thread terminated(?!.*operation timeout)"
-    r"|(?:[Tt]raining|[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram|[Pp]rocess|"
+    r"|(?:[Tt]raining|Command execution|[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram|[Pp]rocess|"
     r"[Tt]ask)\b.{0,40} (?:failed|crashed|exited)"
     r" with (?:a )?(?:non-?zero )?(?:exit |return )?(?:code|status)[: =]+(?!0\b)\d"
 )
@@ -56,7 +58,8 @@ LAUNCHERS = re.compile(r"torch/distributed/(?:run|launch|elastic)|accelerate/com
 CARRIERS = re.compile(
     r"Caught \w+ in (?:DataLoader worker|pin memory thread|replica)|PapermillExecutionError|"
     r"JaxStackTraceBeforeTransformation"
-    # NCCL's reason follows on the lines below it.
+    # The message, or NCCL's reason, follows on the lines below it.
+    r"|^\w*(?:Error|Exception):$"
     r"|NCCL error in: \S+, (?:invalid usage|invalid argument|internal error|unhandled)"
     # TensorFlow lists what failed on the lines below it.
     r"|\d+ root error\(s\) found"
@@ -74,11 +77,16 @@ ECHO_NEEDLES = (
     "srun: error: ",
     "exits with return code",
     "Exited with exit code",
+    "died with <Signals",
     "SignalException",
     "Terminating StepId",
     "Root Cause (first",
     "mpirun noticed",
     "mpirun detected",
+    "BAD TERMINATION OF",
+    "KILLED BY SIGNAL",
+    "THE EXIT STRING",
+    "Horovod has been",
     "Job step aborted",
     "DUE TO TASK FAILURE",
     "Force Terminated",
@@ -100,6 +108,8 @@ NOISE = re.compile(
     r"|NCCL WARN (?:Error: corrupted comm|RAS)|\bras/\w+\.cc:\d+ NCCL WARN"
     r"|NCCL WARN .*(?:TUNER|Tuner|PROFILER|SHARP|CollNet)"
 )
+# Text of a program with several processes.
+SEVERAL = re.compile(r"\b[Rr]ank\W{0,3}[1-9]|[Ww]orld[_ ][Ss]ize\W{1,4}(?:[2-9]|1\d)")
 # A line that its writer marks as a warning or less: a symptom on it proves nothing.
 NO_ERROR = re.compile(
     r"^\[?[WI](?:\d{3,4})? |\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*(?:\bERROR\b|[Rr]eceived SIG))|^\w{0,12}[Ww]arning: "
@@ -123,14 +133,16 @@ IGNORED = re.compile(
 # What Python prints before the traceback of a thread.
 IN_A_THREAD = "Exception in thread "
 # Follows a complaint at once where the program handles it.
-RECOVERS = re.compile(
-    # "Please try again" is advice to a person.
+_RECOVERS = re.compile(
     r"\b(?:re-?trying\b|will re-?try\b|(?:will try|trying) again|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)"
     r"|continu(?:e|ing) without|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)\b|fall(?:ing|s)? ?back (?:to|on)"
+    r"|trial \d+ failed\b|\d+ fits failed\b"
     r"|(?:not (?:found|available|installed)|unavailable|missing)\b.{0,40}\busing"
-    r"|using (?:the )?(?:default|cpu) instead)",
+    r"|using (?:the )?(?:default|cpu) instead)|^skipping [a-z]",
     re.IGNORECASE,
 )
+# What a person may do.
+_ADVISES = re.compile(r"\b(?:please|you (?:can|may|should|could)|to (?:start|continue|enable) )", re.IGNORECASE)
 # The same within the complaint itself: its writer goes on.
 FALLBACK = re.compile(
     r"\b(?:going to|switching to|changing to|defaulting to|reverting to|using) \S+(?: \S+)? instead\b"
@@ -144,7 +156,7 @@ TASK = re.compile(r"srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)")
 _STEPS = re.compile(
     r"\b(?:iter(?:ation)?|step|global_step|epoch|Training step|batch)\b[^\w\n]{0,4}\d+.*"
     r"(?:loss|ms|time|it/s|tps|lr|tflop)"
-    r"|'loss': |\[ *\d+/\d+\] +eta: \d|[Ll]oss\b[^\w\n]{1,4}-?\d"
+    r"|'loss': |\bTrial \d+ finished with value|\[ *\d+/\d+\] +eta: \d|[Ll]oss\b[^\w\n]{1,4}-?\d"
 )
 _BAR = re.compile(
     r"^(?!\W*(?:Load|Download|Fetch|Resolv|Generating|"
@@ -155,7 +167,7 @@ PROGRESS = f"{_STEPS.pattern}|{_BAR.pattern}"
 # The last of all requested steps: as good as a message of a normal end.
 LAST_STEP = re.compile(r"\b(?:iter(?:ation)?|(?:global_)?step)\b\W{0,4}(\d+) ?/ ?(\d+)\b")
 # Fixed strings: each such line contains one of them. They are checked first, as the regular expression is slow.
-PROGRESS_WORDS = ("eta: ", "loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
+PROGRESS_WORDS = ("Trial ", "eta: ", "loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
 # Failures that may share a line with a step: a message that was appended to a progress bar.
 BESIDE_PROGRESS = ("rror", "CANCEL", "illed", "xcept", "ailed", "emory", "nan", "NaN", "space left", "topp")
 # Begins with a fixed string, and is searched first.
@@ -166,9 +178,9 @@ _NAN_LOSS = re.compile(
 LOSS = re.compile(r"\bloss['\"]?\s*[:=|]?\s*['\"]?-?\d")
 DONE = re.compile(
     r"Training (?:is |runs? )?(?:completed|complete|finished|done)\b|`max_(?:epochs|steps)=\d+` reached|"
-    r"[Ff]inished training|[Tt]raining (?:has )?ended"
+    r"[Ff]inished training|[Ee]nd of training\b|[Tt]raining (?:has )?ended"
     r"|exiting program (?:at|after)|\bTrain(?:ing)? runtime\b|'train_runtime'|after training is done|"
-    r"exits successfully"
+    r"exits successfully|worker group successfully finished|State: COMPLETED \(exit code 0\)"
 )
 # A new run begins at this line; everything before it belongs to an earlier run.
 BEGIN = re.compile(r"^(?:\[rankzero\] job \S+ attempt \d+ on |=+ ?(?:RESTART|JOB START|START OF JOB)|Starting job \d+)")
@@ -229,6 +241,11 @@ _MEANINGS = (
 def progress(text: str) -> re.Match[str] | None:
     """The step that a line logs, or its progress bar of steps; None without one."""
     return _STEPS.search(text) or (_BAR.match(text) if "%|" in text else None)
+
+
+def recovers(text: str) -> bool:
+    """Whether a line says that the program handles a complaint and goes on."""
+    return bool(_RECOVERS.search(text)) and not _ADVISES.search(text)
 
 
 def is_nan_loss(text: str) -> bool:

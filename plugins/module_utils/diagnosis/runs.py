@@ -146,7 +146,8 @@ class Runs:
         """Whether a batch script names a job at its start, and earlier lines of the file are of another one."""
         named = _JOB_LINE.match(text)
         before, self._announced = self._announced, named[1] if named else self._announced
-        return bool(named and before and named[1] != before)
+        # Its epilog names the job that Slurm has ended.
+        return bool(named and before and named[1] not in (before, self._job))
 
     def _is_refused_by_another(self, text: str) -> bool:
         """Whether a program shows its usage after another program refused its arguments and ended."""
@@ -167,7 +168,7 @@ class Runs:
         first, last = self._first, self._last
         again = self._ended and first is not None and last is not None and now <= first < last
         self._first, self._last = (now, now) if again or first is None else (first, now)
-        alone = again and not self._processes and not self._events.ranks
+        alone = again and not (self._processes or self._events.ranks or self._events.several)
         return alone and self._begin(line.number, inferred=True)
 
     def _starts_over(self, line: Line) -> bool:

@@ -66,9 +66,10 @@ class Stream:
     # The indices of this stream's last events, and the number of lines since the last of them.
     recent: list[int] = field(default_factory=list)
     since: int = 0
-    # The line before the open traceback; whether it says that the program recovers.
+    # The line before the open traceback; whether it says that the program recovers, or is a warning.
     last_text: str = ""
     lived_with: bool = False
+    warned: bool = False
     # The open traceback has no header, or stands in the message of a launcher. The line where it began, the file of its
     # outermost frame, and whether that is the program itself.
     headless: bool = False

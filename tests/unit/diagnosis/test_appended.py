@@ -279,3 +279,46 @@ def test_a_signal_ended_nothing_where_the_file_goes_on() -> None:
     signal = "*** SIGTERM received at time=1772795153 on cpu 9 ***\n"
     assert root(signal + "a frame\n" * 30)[0] == "preempted_or_cancelled"
     assert root(signal + "the next trial\n" * 400)[0] == UNKNOWN
+
+
+def test_the_epilog_of_a_cancelled_job_begins_no_run() -> None:
+    cancelled = "slurmstepd: error: *** JOB 37 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
+    for job in ("Job ID: 37\n", "Job ID: 36\n"):
+        assert root(f"Job ID: 36\na lamp\n{cancelled}Begin epilog\n{job}")[0] == "preempted_or_cancelled"
+
+
+def test_a_normal_end_is_no_full_disk_of_the_run_before() -> None:
+    full = raised("OSError: [Errno 28] No space left on device") + ENDED
+    again = f"Submitted batch job 8\n{STEPS}End of training.\nException in thread Thread-8:\n{raised('KeyError: 1')}"
+    assert root(full + again)[0] == HEALTHY
+
+
+def test_a_trial_that_failed_is_no_failure_of_the_search() -> None:
+    trial = "[I 2026-05-02 10:08:30,001] Trial {0} finished with value: 0.7\n"
+    failed = "[W 2026-05-02 10:09:30,001] Trial 9 failed with parameters: {} because of the following error: x\n"
+    trials = "".join(trial.format(number) for number in range(9))
+    assert root(trials + failed + raised("ValueError: loss is nan") + trials)[0] == HEALTHY
+    assert root(trials + top("KeyError: 'shard'"))[1] == "KeyError: 'shard'"
+
+
+def test_a_program_that_skips_what_failed_goes_on() -> None:
+    skipped = raised("ModuleNotFoundError: No module named 'plotly'") + "skipping plots\n"
+    assert root(f"{STEPS}Training finished\n{skipped}")[0] == HEALTHY
+    assert root(skipped + raised("KeyError: 'shard'"))[1] == "KeyError: 'shard'"
+
+
+@pytest.mark.parametrize(
+    ("limit", "family"),
+    [("mem 8kb", "host_oom_killed"), ("vmem 8kb", "host_oom_killed"), ("walltime 61", "time_limit")],
+)
+def test_pbs_tells_which_limit_was_exceeded(limit: str, family: str) -> None:
+    assert root(f"{STEPS}=>> PBS: job killed: {limit} exceeded limit 4\nExit Status: 271\n")[0] == family
+
+
+def test_what_a_program_survived_before_it_survives_again() -> None:
+    caught = raised("NameError: name 'lamp' is not defined")
+    assert (
+        root(caught + STEPS + caught + "'loss': 1.0\n" + "Training completed\n" + "{'train_runtime': 9}\n")[0]
+        == HEALTHY
+    )
+    assert root(STEPS + caught)[0] == "exception"

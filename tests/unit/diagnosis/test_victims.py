@@ -215,3 +215,29 @@ def test_mpirun_tells_the_signal(signal: str, family: str) -> None:
     noticed = f"mpirun noticed that process rank 3 with PID 0 on node n1 exited on signal {signal}.\n"
     assert root(noticed)[0] == family
     assert root(raised("KeyError: 'a'") + noticed)[1] == "KeyError: 'a'"
+
+
+def test_processes_that_go_on_after_the_driver_prove_no_health() -> None:
+    interrupted = (
+        'Traceback (most recent call last):\n  File "fit.py", line 3, in <module>\n    go()\nKeyboardInterrupt\n'
+    )
+    steps = "".join(f"(fit pid=7) {line}\n" for line in STEPS.splitlines())
+    assert root(steps + interrupted + steps)[0] == "preempted_or_cancelled"
+
+
+def test_a_signal_in_the_words_of_a_caller_is_read() -> None:
+    died = "An error occurred: Command '['python', 'fit.py']' died with <Signals.{0}>.\n"
+    assert root(STEPS + died.format("SIGBUS: 7"))[0] == "crash"
+    assert root(STEPS + died.format("SIGKILL: 9"))[0] == "host_oom_killed"
+
+
+def test_an_exception_whose_message_follows_carries_what_it_says() -> None:
+    message = "  #define LAMPS 8\nNCCL WARN Cuda failure 2 'out of memory'\n"
+    assert root(raised("RuntimeError:") + message)[0] == "cuda_oom"
+    assert root(raised("RuntimeError:"))[0] == "exception"
+
+
+@pytest.mark.parametrize("words", ["NCCL communicator was aborted on rank 3.", "asyncio.exceptions.CancelledError"])
+def test_what_follows_an_end_is_no_cause(words: str) -> None:
+    error = words if "CancelledError" in words else f"RuntimeError: {words}"
+    assert root(raised(error) + raised("KeyError: 'a'"))[1] == "KeyError: 'a'"

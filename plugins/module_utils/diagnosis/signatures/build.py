@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
     RAISED,
     WEAK,
     Signature,
@@ -50,7 +51,7 @@ SIGNATURE = Signature(
         ),
         raises(
             "Error building extension|Error compiling objects|CompileError|"
-            r"nvcc\S* (?:not found|failed)|InductorError|"
+            r"nvcc\S* (?:not found|failed)|InductorError: \S*(?:CalledProcess|Compile|FileNotFound)\w*|"
             "Failed to find C compiler"
         ),
         says(
@@ -81,6 +82,8 @@ SIGNATURE = Signature(
         raises(r"CalledProcessError.*(?:pip|ninja|nvcc|cmake|gcc|g\+\+)", strength=RAISED + 1),
         says("^ERROR: pip's dependency resolver does not", "ERROR: pip's", strength=WEAK),
         raises("Ninja build failed"),
+        # virtualenv prepares what it installs in a thread, and goes on without it.
+        raises(r"\w+(?:Error|Exception)\b", frames=r"-packages/virtualenv/", strength=CAUSE - 2),
     ),
     examples=(
         "ERROR: Cannot install a and b==1 because these package versions have conflicting dependencies.",

@@ -78,7 +78,7 @@ SIGNATURE = Signature(
         ),
         says(
             r"`Process abort signal` is detected by|"
-            r"(?:^|: |\d )Aborted\b|Fatal Python error: Aborted|exitcode: -6\)|\(SIGABRT\) received|"
+            r"(?:^|: |\d )Aborted\b(?!:)|Fatal Python error: Aborted|exitcode: -6\)|\(SIGABRT\) received|"
             r"exit code 134\b",
             "Aborted",
             "` is detected by",
@@ -90,9 +90,12 @@ SIGNATURE = Signature(
         says(
             r"\*\*\* SIG(?:SEGV|BUS|ILL|FPE) |terminat\w+ (?:with|by) signal SIG(?:SEGV|BUS|ILL|FPE)|"
             r"died with <Signals\.SIG(?:SEGV|BUS|ILL|FPE)|corrupted double-linked list|code (?:= )?-(?:11|7|4|8)\b|"
-            r"exited on signal (?:11|7|4|8)\b",
+            r"exited on signal (?:11|7|4|8)\b|KILLED BY SIGNAL: (?:11|7|4|8)\b|"
+            r"EXIT STRING: .*\(signal (?:11|7|4|8)\)",
             "*** SIG",
             "exited on signal",
+            "BY SIGNAL: ",
+            "EXIT STRING: ",
             "signal SIG",
             "Signals.SIG",
             "corrupted double-linked",

@@ -42,7 +42,7 @@ SIGNATURE = Signature(
         says(r"Failed to CUDA (?:calloc|malloc|host alloc)\w*", "Failed to CUDA "),
         says("CU(?:BLAS|DNN|SOLVER|FFT)_STATUS_ALLOC_FAILED", "_STATUS_ALLOC_FAILED"),
         raises(
-            "RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate)|CUDA_ERROR_OUT_OF_MEMORY|"
+            r"RESOURCE_EXHAUSTED: .*(?:[Oo]ut of memory|[Aa]llocat)|CUDA_ERROR_OUT_OF_MEMORY|"
             r"\bOutOfMemoryError\b|OOM when allocating tensor"
         ),
         raises(
@@ -58,7 +58,15 @@ SIGNATURE = Signature(
             "larger than the available KV cache memory|cannot fit in the available KV cache",
         ),
         raises("larger than the maximum number of tokens that can be stored in KV cache|Out of memory allocating"),
-        raises("Failed to allocate (?:GPU|device|CUDA) memory"),
+        raises("Failed to allocate (?:GPU|device|CUDA) memory|cudaMalloc (?:retry )?failed: out of memory"),
+        # Paddle and MindSpore write it below the exception.
+        says(
+            r"Out of memory error on GPU \d|Malloc for kernel (?:output|workspace) failed, Memory isn't enough|"
+            "Out of Memory!!! Request memory size",
+            "Out of memory error on",
+            "Malloc for kernel",
+            "Out of Memory!!!",
+        ),
     ),
     examples=(
         (

@@ -38,9 +38,11 @@ SIGNATURE = Signature(
         ),
         says(
             "(?:Memory cgroup o|O)ut of memory: Kill(?:ed)? process|Exceeded (?:job|step) memory limit|"
-            "slurmstepd.*(?:exceeded memory limit|memory limit exceeded)|^TERM_MEMLIMIT: ",
+            "slurmstepd.*(?:exceeded memory limit|memory limit exceeded)|^TERM_MEMLIMIT: |"
+            r"PBS: job killed: p?v?mem \S+ exceeded",
             "ut of memory: Kill",
             "TERM_MEMLIMIT",
+            "PBS: job killed",
             "emory limit",
             strength=DECISIVE,
         ),
@@ -77,9 +79,11 @@ SIGNATURE = Signature(
         raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal: Killed", strength=CAUSE - 3),
         says(
             r"terminat\w+ (?:with|by) signal SIGKILL|died with <Signals\.SIGKILL|code (?:= )?-9\b|"
-            r"exited on signal 9\b",
+            r"exited on signal 9\b|KILLED BY SIGNAL: 9\b|EXIT STRING: Killed",
             "signal SIGKILL",
             "on signal 9",
+            "BY SIGNAL: 9",
+            "EXIT STRING: Killed",
             "Signals.SIGKILL",
             "code -9",
             "code = -9",

@@ -30,9 +30,9 @@ SIGNATURE = Signature(
             strength=LIMIT,
         ),
         says(
-            r"job killed: walltime \d+ exceeded|TERM_RUNLIMIT|"
+            r"job killed: (?:walltime|cput) \S+ exceeded|TERM_RUNLIMIT|"
             r"[Rr]eached (?:the )?(?:max(?:imum)? )?(?:wall ?clock|wall) ?time",
-            "job killed: walltime",
+            "PBS: job killed",
             "TERM_RUNLIMIT",
             strength=LIMIT,
         ),
