@@ -194,16 +194,18 @@ _MEANINGS = (
     (
         "abi_conflict",
         re.compile(
-            r"^\S*(?:Import|Runtime|Version|Attribute|Value|Environment)\w*(?:Error|Exception|Conflict)\w*: "
+            r"^\S*(?:Import|Runtime|Version|Attribute|Value|Environment|Assertion|NotImplemented)"
+            r"\w*(?:Error|Exception|Conflict)\w*: (?!.*(?:[Dd]igest|opset|API version))"
             r"(?=.*\bversions?\b)(?=.*(?:\b(?:requires?|required|needs?|expects?|found|installed|at least|minimum|"
-            r"too old|incompatible)\b|[<>=]=))(?=.*\d+\.\d+)"
+            r"too old|incompatible|[Uu]pgrade|or (?:higher|newer|later|above)|and above)\b|[<>=]=))(?=.*\d+\.\d+)"
         ),
         None,
     ),
     (
         "shape_or_divisibility",
         re.compile(
-            r"^\S*(?:Value|Assertion|Runtime)Error: (?=.*(?:\bworld[ _]?size\b|\b(?:device )?mesh\b|"
+            r"^\S*(?:Value|Assertion|Runtime)Error: (?!.*not (?:yet )?supported)(?=.*(?:\bworld[ _]?size\b|"
+            r"\b(?:device )?mesh\b|"
             r"\bnumber of (?:GPUs|ranks)\b|"
             r"\b(?:[tpdce]p|tensor|pipeline|data|context|expert)[ _-]"
             r"(?:model[ _-])?(?:parallel\w*|size|degree)\b))(?=.*\d)"
@@ -213,23 +215,29 @@ _MEANINGS = (
     (
         "shape_or_divisibility",
         re.compile(
-            r"^\S*(?:Value|Assertion|Runtime|Index)Error: (?=.*\b(?:shapes?|dimensions?|ndim)\b)"
-            r"(?=.*\b(?:expected|got|but|mismatch|match|differ\w*|incompatible|unequal|!=|vs\.?)(?!\w))(?=.*\d)"
+            r"^\S*(?:Value|Assertion|Runtime|Index)Error: (?=.*\d)(?:"
+            r"(?=.*\b(?:shapes?|dimensions?|ndim)\b)"
+            r"(?=.*\b(?:expected|got|but|mismatch|match|differ\w*|incompatible|unequal|!=|vs\.?)(?!\w))|"
+            # A size says less: only where two are compared.
+            r"(?=.*(?:\bsizes?\b|\.size\())(?=.*\b(?:mismatch\w*|match|differ\w*|unequal|!=)(?!\w)))"
         ),
         None,
     ),
     (
         "offline",
         re.compile(
-            r"(?:https?://|HTTPS?Connection)(?=.*(?:unreachable|[Tt]imed? ?out|refused|resol|connect))"
-            r"|(?:not reachable|unreachable|(?:failed|unable|not) to connect|connect(?:ion)? .*(?:refused|timed out)).*https?://"
+            r"(?:https?://|HTTPS?Connection)(?=.*(?:unreachable|[Tt]imed? ?out|refused|resolv|(?:not|n't|[Ff]ailed to|"
+            r"[Uu]nable to) connect|[Cc]onnection .{0,40}(?:failed|error|aborted|reset)))"
+            r"|(?:not reachable|unreachable|(?:failed|unable|not) to connect|connect(?:ion)? .*(?:refused|"
+            r"timed out)).*https?://"
         ),
         None,
     ),
     (
         "rendezvous_failure",
         re.compile(
-            r"(?!.*https?:).*(?:not reachable|unreachable|(?:failed|unable|not|never) .{0,20}connect|[Tt]imed? ?out)"
+            r"(?!.*https?:).*(?:not reachable|unreachable|(?:failed|unable|not|never) .{0,20}connect|[Tt]imed out|"
+            r"[Tt]imeout (?:after|of|while|waiting|expired|exceeded))"
         ),
         re.compile(
             r"distributed/(?:elastic/)?(?:rendezvous|distributed_c10d)|in (?:init_process_group|_?rendezvous)\b"

@@ -31,7 +31,7 @@ host_oom_killed | RuntimeError: [enforce fail at alloc_cpu.cpp:83] err == 0. Def
 host_oom_killed | OSError: [Errno 12] Cannot allocate memory
 host_oom_killed | ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.
 import_error | ModuleNotFoundError: No module named 'flash_attn_2_cuda'
-import_error | ImportError: accelerate>=0.26.0 is required for a normal functioning of this module, but found accelerate==0.20.3.
+abi_conflict/import_error | ImportError: accelerate>=0.26.0 is required for a normal functioning of this module, but found accelerate==0.20.3.
 import_error | ImportError: Using `low_cpu_mem_usage=True` or a `device_map` requires Accelerate: `pip install 'accelerate>=0.26.0'`
 import_error | ImportError: To support decoding audio data, please install 'torchcodec'.
 import_error | ImportError: This modeling file requires the following packages that were not found in your environment: einops. Run `pip install einops`

@@ -1,20 +1,33 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A compiled extension was built for another version of what it is loaded with."""
+"""Packages whose versions do not fit: a compiled extension, or code that expects another version of a library."""
 
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
+    RAISED,
     Signature,
     raises,
     says,
 )
 
+_VERSIONS = (
+    "The code expects another version of that package: choose versions that fit each other in the project "
+    "(`environment.project`) and lock them. If the project has them, another copy comes first: `env.PYTHONPATH`, "
+    "`setup.modules`, the image. `preflight.imports` shows each package's version on each node."
+)
+_CIRCULAR = (
+    "Two modules import each other, or a file of the program has the name of that package: rename the file, or import "
+    "where the name is used."
+)
+# A library called another one: none of the program's own calls is wrong.
+_IN_A_LIBRARY = r"(?:site|dist)-packages/[^\"]*\", line \d+, in (?!__getattr__)\S+\n(?:(?!\s*File \")[^\n]*\n)*\Z"
+
 SIGNATURE = Signature(
     family="abi_conflict",
-    what="a compiled extension does not fit the libraries that it runs with",
+    what="a package does not fit the versions of the libraries that it runs with",
     remedy=(
         "Build it in the environment that runs it: lock torch and the extension together "
         "(`environment.project`), one CUDA only (`setup.modules`, `container.image`), and nothing in "
@@ -37,22 +50,38 @@ SIGNATURE = Signature(
             "module compiled against (?:API|ABI) version|was compiled (?:with|against|"
             "for) (?:a different|another)|"
             r"Detected that PyTorch and \S+ were compiled with different CUDA|"
-            "partially initiali[sz]ed module|object has no attribute '(?:__version__|_C)'"
+            "object has no attribute '(?:__version__|_C)'"
         ),
+        raises("partially initiali[sz]ed module", strength=CAUSE + 2, remedy=_CIRCULAR),
         raises(
             r"module '(?:torch|transformers|triton|deepspeed|jax|flax|megatron|apex|flash_attn|"
             r"transformer_engine)[\w.]*' "
-            "has no attribute"
+            "has no attribute",
+            remedy=_VERSIONS,
         ),
         raises(
-            "got an unexpected keyword argument '(?:dispatch_batches|use_auth_token|logits_to_keep|num_items_in_batch)'"
+            "got an unexpected keyword argument '(?:dispatch_batches|use_auth_token|logits_to_keep|"
+            "num_items_in_batch)'",
+            remedy=_VERSIONS,
         ),
         raises(
-            "cannot import name '(?P<name>[^']+)' from (?:partially initialized module )?'(?:torch|"
-            "transformers|numpy|deepspeed|megatron|apex|accelerate|flash_attn|peft|datasets|"
-            r"huggingface_hub|tokenizers)\b",
+            "cannot import name '(?P<name>[^']+)' from '(?:torch|transformers|numpy|deepspeed|megatron|apex|accelerate|"
+            r"flash_attn|peft|datasets|huggingface_hub|tokenizers|trl|diffusers|timm|(?:pytorch_)?lightning|jax|flax|"
+            r"tensorflow|keras|sklearn|scipy|pandas|torchvision|torchaudio|torchtext|torchmetrics|triton|vllm|ray|"
+            r"pydantic|typing_extensions|importlib_metadata|packaging|collections|markupsafe|jinja2|werkzeug)\b",
             strength=CAUSE + 1,
+            remedy=_VERSIONS,
         ),
+        # The message of an import names the version that it found.
+        raises(
+            r"ImportError\b(?!.*compute capability)(?=.*(?:>=|==|\b(?:[Uu]pgrade|or (?:higher|newer|above|later)|"
+            r"incompatible|at least)\b))"
+            r".*(?:[Yy]our (?:\w+ )?version|but found|[Ff]ound (?:an? )?(?:\w+ )?version|[Cc]urrently|current version|"
+            r"installed version|(?:\bversion|[=<>]=) ?\d\S* (?:is|was) (?:found|installed))",
+            strength=CAUSE + 1,
+            remedy=_VERSIONS,
+        ),
+        raises(r"ImportError\b.*requires? (?:PyTorch|torch) ?(?:>=|v?\d)", remedy=_VERSIONS),
         raises(
             "Failed to import \\S+ because of the following error|"
             "operator torchvision::\\w+ does not exist|Could not load this library: "
@@ -62,17 +91,32 @@ SIGNATURE = Signature(
             r"ForCausalLM|Config|Trainer|"
             r"Accelerator)' object has no attribute '_?(?:[a-z]+_)*(?:cache|tokens?|state|keys|"
             r"version|engine|special_tokens\w*|ds_\w+)'$",
-            strength=CAUSE - 4,
+            # A program has classes of such names as well.
+            strength=RAISED + 2,
+            remedy=_VERSIONS,
         ),
         raises(
-            r"\b(?:\w*Trainer|\w*Arguments|Accelerator|(?:SFT|DPO|GRPO|PPO|KTO|ORPO|Lora|Peft|"
-            r"BitsAndBytes|Training)\w*Config"
+            r"\b(?:(?:Seq2Seq|SFT|DPO|GRPO|PPO|KTO|ORPO|RLOO|Reward)Trainer|(?:Seq2Seq)?TrainingArguments|Accelerator|"
+            r"(?:SFT|DPO|GRPO|PPO|KTO|ORPO|Lora|Peft|BitsAndBytes|Training)\w*Config"
             r"|\w+For(?:CausalLM|SequenceClassification|ConditionalGeneration|TokenClassification|QuestionAnswering)"
-            r"|AdamW|ModelCheckpoint|Dataset\w*|load_dataset|from_pretrained|snapshot_download|hf_hub_download)"
+            r"|AdamW|ModelCheckpoint|load_dataset|from_pretrained|snapshot_download|hf_hub_download)"
             r"(?:\.__init__|\.\w+)?\(\) got an unexpected keyword argument",
             strength=CAUSE - 4,
+            remedy=_VERSIONS,
         ),
-        raises("has no attribute 'ImpImporter'"),
+        raises(
+            # A program may have a class of that name as well.
+            r"\bTrainer(?:\.__init__)?\(\) got an unexpected keyword argument",
+            strength=RAISED + 2,
+            remedy=_VERSIONS,
+        ),
+        raises(
+            r"got an unexpected keyword argument|module '[\w.]+' has no attribute",
+            frames=_IN_A_LIBRARY,
+            strength=RAISED + 2,
+            remedy=_VERSIONS,
+        ),
+        raises("has no attribute 'ImpImporter'", remedy=_VERSIONS),
     ),
     examples=(
         "ImportError: /x/fused.cpython-311-x86_64-linux-gnu.so: undefined symbol: _ZN3c104cuda20example",

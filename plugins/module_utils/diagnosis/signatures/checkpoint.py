@@ -13,6 +13,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     raises,
 )
 
+_PICKLED = (
+    "PyTorch 2.6 and newer load only tensors by default (`weights_only=True`): allow the class that it names "
+    "(`torch.serialization.add_safe_globals`), or load a file that you trust with `weights_only=False`."
+)
+
 SIGNATURE = Signature(
     family="checkpoint",
     what="a checkpoint is damaged or does not fit the model",
@@ -27,13 +32,22 @@ SIGNATURE = Signature(
     matches=(
         raises(
             r"Error\(s\) in loading state_dict|SafetensorError|[Ee]rror while deserializing header|"
-            "HeaderTooLarge|MetadataIncompleteBuffer|InvalidHeader|incomplete metadata|"
+            "HeaderTooLarge|MetadataIncompleteBuffer|InvalidHeader(?:Length|Start|Deserialization)|incomplete metadata|"
             "PytorchStreamReader failed|failed finding central directory|invalid load key|"
             "UnpicklingError|Ran out of input|(?:Missing|"
             r"Unexpected) keys? (?:\(?s?\)? )?in (?:source )?(?:state[_ ]dict|checkpoint)|"
+            r"(?:incomplete|[Cc]orrupt\w*|truncated|[Ii]nvalid|(?<!found )not a(?: valid)?|"
+            r"point to a valid) checkpoint\b|"
             "checkpoint.*(?:corrupt|mismatch|incompatible|not (?:match|compatible))|"
-            r"[Mm]issing key in checkpoint|BadZipFile|invalid magic number|size mismatch for \S+|"
+            r"[Mm]issing key in checkpoint|BadZipFile|invalid magic number|size mismatch for \S+:|"
+            r"not (?:found|present) in (?:the )?(?:\w+ )?(?:state[_ ]dict|checkpoint)\b|"
             "unexpected EOF|loaded state dict (?:contains|has)"
+        ),
+        raises(
+            r"Weights only load failed|Unsupported (?:global|class|operand)\b.*(?:weights_only|safe_globals)|"
+            r"not an allowed global by default",
+            strength=CAUSE + 2,
+            remedy=_PICKLED,
         ),
         raises(
             r"KeyError: '?[\w]*(?:model|layers?|module|encoder|decoder|embed\w*|lm_head|optimizer|"
@@ -48,12 +62,14 @@ SIGNATURE = Signature(
         raises(
             r"Unable to load weights from|[Ii]nvalid magic number|corrupt file|"
             r"Size mismatch between saved|Trying to set a tensor of shape|"
-            r"ignore_mismatched_sizes|filename 'storages' not found|pickle data was truncated|CheckpointingException|"
+            r"ignore_mismatched_sizes|filename 'storages' not found|pickle data was truncated|"
             r"(?:shape|size) mismatch for (?:loaded|key)|does not match the (?:saved|checkpoint)|"
             r"[Cc]heckpoint.*(?:shape|version|key)s?\b.*(?:mismatch|differ|missing|not found)|"
-            r"Not a gzipped file|header (?:too (?:large|small)|is too)|InvalidHeaderDeserialization|InvalidOffset",
+            r"Not a gzipped file|header (?:too (?:large|small)|is too)|InvalidOffset",
             strength=CAUSE + 1,
         ),
+        # Megatron's, of a damaged checkpoint as of a setting.
+        raises("CheckpointingException", strength=RAISED + 2),
         raises(
             r"(?:EOFError|RuntimeError|ValueError|KeyError|AttributeError|TypeError|OSError)\b",
             frames=r"torch/serialization\.py|in load_state_dict\n(?:.*\n){0,3}$|"

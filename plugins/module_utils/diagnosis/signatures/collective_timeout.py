@@ -63,6 +63,14 @@ SIGNATURE = Signature(
         ),
         says("Detected mismatch between collectives", "Detected mismatch between collectives"),
         raises(r"monitoredBarrier", strength=CAUSE),
+        # JAX: all tasks wait for each other before they end.
+        says(
+            r"DEADLINE_EXCEEDED: Barrier timed out.*[Ss]hutdown|[Ss]hutdown [Bb]arrier .*(?:fail|timed out)",
+            "Barrier timed out",
+            "hutdown barrier",
+            "hutdown Barrier",
+            strength=WEAK + 3,
+        ),
         # The others ask rank 0 for NCCL's id when they first communicate: rank 0 ended before, or is busy elsewhere.
         says(
             r"retrieving ncclUniqueId from|wait timeout after \d+ ?ms(?!, keys)|possible application crash on rank 0",

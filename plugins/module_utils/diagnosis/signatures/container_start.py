@@ -25,9 +25,13 @@ SIGNATURE = Signature(
     ),
     matches=(
         says(
+            # Below a failure, pyxis shows what the runtime logged: there is its reason.
             r"pyxis:\s+(?:\[ERROR\]|mktemp|nvidia-container|no such|invalid|could not find)|"
-            r"enroot-\w+|\[ERROR\] .*(?:enroot|No such file or directory: .*sqsh|"
-            "[Cc]ould not process JSON input|Invalid image|not found)|"
+            r"pyxis: {2,}(?!\[(?:INFO|WARN))\S.{0,300}(?:[Ee]rror\b|[Ff]ail|[Cc]ould not|[Cc]annot|[Nn]o (?:such|space)|"
+            r"[Dd]enied|"
+            r"[Ii]nvalid|[Nn]ot (?:found|permitted|supported)|[Uu]nable)|"
+            r"enroot-\w+|^\[ERROR\] .*(?:enroot|No such file or directory: .*sqsh|"
+            "[Cc]ould not process JSON input|Invalid image|Command not found|URL http)|"
             "slurmstepd: error: (?:container|_)|FATAL: +(?:[Cc]ould not open image|"
             "[Ww]hile|[Uu]nable to|[Cc]ontainer|[Ii]mage|container creation failed)|(?:oci|OCI) runtime|"
             "runc run failed|crun: |container_linux|failed to create (?:container|shim)|"

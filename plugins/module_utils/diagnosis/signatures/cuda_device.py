@@ -18,6 +18,11 @@ _FEWER = (
     "The rank asks for a GPU that it does not see: compare `resources.gpus_per_node` with the processes that the "
     "program starts on a node, and set no `CUDA_VISIBLE_DEVICES` in `env`."
 )
+_NONE = (
+    "The rank sees no GPU: `resources.gpus_per_node`, no `CUDA_VISIBLE_DEVICES` in `env`, and a build of torch (or "
+    "jax) "
+    "with CUDA in `environment.project` or `container.image`. A program that need not use one has an argument for it."
+)
 _KERNEL = (
     "Mostly a kernel reads outside of its memory: `env.CUDA_LAUNCH_BLOCKING: 1` shows which operation. Only if one "
     "node alone fails so again, exclude it: `resources.exclude`."
@@ -75,20 +80,24 @@ SIGNATURE = Signature(
             "No CUDA GPUs are available|No CUDA runtime is found|Found no NVIDIA driver|"
             "Unexpected error from cudaGetDeviceCount|no NVIDIA GPU|CUDA_ERROR_(?!OUT_OF|ASSERT)|"
             "CUDA-capable device|Cannot (?:access|find) (?:accelerator|GPU)|"
-            "Unable to initialize backend '(?:cuda|gpu|rocm)'(?!.*DEADLINE)|HIP error|"
-            "cuda is not available|CUDA is not available"
+            "Unable to initialize backend '(?:cuda|gpu|rocm)'(?!.*DEADLINE)|HIP error"
         ),
+        raises("(?:cuda|CUDA|GPU) is (?:not |un)available", remedy=_NONE),
         raises(
             r"CUDA unknown error|on a CUDA device but torch\.cuda\.is_available\(\) is False|"
-            r"Invalid device id|[Nn]o supported gpu backend|"
-            r"(?:No|no) visible (?:GPU|CUDA|cuda|gpu)|"
-            r"no ROCm-capable device|cannot find any torch accelerator|You need a GPU|"
-            r"[Nn]o (?:GPU|CUDA)s? (?:device )?(?:found|available|detected)|GPUs? (?:is|"
-            r"are) (?:not available|required)|cudaError(?!Assert)\w+|"
-            r"[Ee]xpected (?:a )?['\"]?cuda['\"]? device|requires? (?:a )?(?:CUDA|GPU)\b(?! .*capab)|"
+            r"Invalid device id|no ROCm-capable device|cudaError(?!Assert)[A-Z]\w+|"
             r"support bf16/gpu|cudaSetDevice|"
             r"CUDA (?:failure|exception|initiali[sz]ation)|NVML.*(?:not found|Uninitialized|Unknown)|NVMLError",
             strength=CAUSE + 1,
+        ),
+        raises(
+            r"[Nn]o supported gpu backend|[Nn]o visible (?:GPU|CUDA|cuda|gpu)|cannot find any torch accelerator|"
+            r"You need a GPU|[Nn]o (?:GPU|CUDA)s? (?:device )?(?:found|available|detected)|"
+            r"GPUs? (?:is|are) (?:not available|required)|"
+            r"requires? (?:an? )?(?:NVIDIA )?(?:CUDA(?:[- ]capable)?|GPUs?)(?: GPUs?| devices?| support| accelerator)?"
+            r"(?:[.,;:!]| but\b| to\b| or\b|\s*$)",
+            strength=CAUSE + 1,
+            remedy=_NONE,
         ),
         # TensorFlow and JAX warn of it, and then have no GPU. Where there is none (NO_DEVICE), they may mean the CPU.
         says(

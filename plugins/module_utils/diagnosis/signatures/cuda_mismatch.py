@@ -56,7 +56,7 @@ SIGNATURE = Signature(
         raises(
             r"too old to be supported by|cuDNN version incompatib|not supported in this architecture|"
             r"CUDA (?:version )?mismatch|"
-            r"requires? (?:CUDA|cuda|cuDNN|NCCL|driver) (?:version )?(?:>=|at least|\d)|"
+            r"(?<!also )requires? (?:CUDA|cuda|cuDNN|NCCL|driver) (?:version )?(?:>=|at least|\d)|"
             r"[Uu]nsupported (?:gpu|GPU) arch|sm_\d+ is not compatible|"
             r"(?:does not|doesn't) support (?:CUDA )?(?:sm_?\d+|capability)|PTX|ptxas",
             strength=CAUSE + 2,
@@ -68,7 +68,8 @@ SIGNATURE = Signature(
             strength=CAUSE + 2,
         ),
         raises(r"not supported on CUDA arch|[Uu]nsupported (?:CUDA|GPU) (?:arch|capab)", strength=CAUSE + 2),
-        raises("Failed to find nvcc"),
+        raises(r"Failed to find nvcc|Distributed package doesn't have \w+ built in"),
+        raises(r"requires? (?:an? )?(?:NVIDIA )?GPU with at least (?:Ampere|Hopper|Turing|Volta|Ada|Blackwell)"),
     ),
     examples=(
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",

@@ -28,18 +28,24 @@ SIGNATURE = Signature(
         raises(
             r"generator raised StopIteration|pyarrow\.lib\.Arrow\w+|"
             "DatasetGenerationError|DatasetGenerationCastError|UnidentifiedImageError|"
-            "image file is truncated|UnicodeDecodeError|JSONDecodeError|(?:Column|"
+            "image file is truncated|UnicodeDecodeError|JSONDecodeError|(?:[Cc]olumn|"
             "Feature)s? .*not (?:found|in|present)|not in the dataset|"
             "num_samples should be a positive integer|(?:[Dd]ataset|[Dd]ata ?loader|"
             "[Bb]atch).* (?:is empty|has no|contains no|not enough|too (?:small|few))|CastError|BadZip|"
-            r"ParserError|index \d+ is out of bounds"
+            "ParserError"
         ),
+        # In any array: of the data, or of the program.
+        raises(r"index \d+ is out of bounds", strength=RAISED + 1),
         raises(
             # What is wrong with the arguments of a function is a mistake in the program.
+            r"^(?!.*(?:argument|must be (?:a|an|one|in|set|spec)|not supported|DataLoader worker|does not support))"
             r"(?:KeyError|IndexError|ValueError|TypeError(?!: \w+\(\))|AttributeError|StopIteration|RuntimeError|"
-            r"AssertionError)\b(?!: DataLoader worker)",
-            frames=r"(?:site|dist)-packages/datasets/|arrow_dataset|torch/utils/data|"
-            r"_utils/(?:fetch|collate|worker)|in __getitem__|in \w*collate\w*$|in map\b|_map_single",
+            r"AssertionError)\b",
+            # What prepares or reads a record. An item of another object is none.
+            frames=r"torch/utils/data/_utils/(?:fetch|collate|worker)|"
+            r"(?:site|dist)-packages/datasets/[^\"]*\", line \d+, in (?:map|_map_single|apply_function\w*|__iter__|"
+            r"_?iter_\w+|_generate_\w+|_prepare_split\w*|decode_\w+|encode_\w+|cast_\w+|__getitem__|_getitem)\n|"
+            r"in \w*collate\w*$|[Dd]ata\w*/?[^\"/]*\", line \d+, in __getitem__\n",
             strength=RAISED + 1,
         ),
         raises(
@@ -55,9 +61,15 @@ SIGNATURE = Signature(
         ),
         raises("Cannot find sufficient samples|not enough (?:samples|data)"),
         raises(
-            r"ValueError: Couldn't cast|default_collate: batch must contain|expected sequence of length \d+ at dim|"
-            r"Unable to create tensor, you should probably|DecompressionBombError|broken data stream|csv\.Error|"
-            r"cannot find video stream|You should supply an encoding"
+            r"ValueError: Couldn't cast|default_collate: batch must contain|DecompressionBombError|"
+            r"broken data stream|csv\.Error|cannot find video stream|You should supply an encoding"
+        ),
+        raises(
+            r"expected sequence of length \d+ at dim|Unable to create tensor, you should probably",
+            remedy=(
+                "The samples of a batch differ in length: pad or cut them to one length (the tokenizer's padding and "
+                "truncation, or the collator of the data loader)."
+            ),
         ),
     ),
     examples=(

@@ -28,12 +28,22 @@ SIGNATURE = Signature(
         raises(
             r"environment variable (?P<variable>\w+) expected, but not set|KeyError: '(?P<name>RANK|"
             r"WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|SLURM_\w+|LOCAL_WORLD_SIZE|NODE_RANK|"
-            "[A-Z][A-Z0-9]*_[A-Z0-9_]+)'$|(?:environment variable|env var|"
-            r"environment)\S* \S+ (?:is )?(?:not set|undefined|missing)|must be (?:launched|"
-            "run) with (?:torchrun|mpirun)|Please set (?:the )?(?:environment variable|env)"
+            "[A-Z][A-Z0-9]*_[A-Z0-9_]+)'$|(?:[Ee]nvironment variable|env var|"
+            r"[Ee]nvironment)\S* \S+ (?:is )?(?:not set|undefined|missing)|must be (?:launched|"
+            "run) with (?:torchrun|mpirun)|Please set (?:the )?(?:environment variable|env)|"
+            r"[Uu]nset environment variable|[Ee]nvironment variable.{0,60} must be set"
         ),
         # Often because its initialisation failed, which the program did not mind.
-        raises("Default process group has not been initiali[sz]ed", strength=WEAK + 2),
+        raises(
+            r"(?:[Pp]rocess group|parallel group|[Dd]istributed(?: environment| package)?) (?:has not been|is not|"
+            r"not) initiali[sz]ed",
+            strength=WEAK + 2,
+            remedy=(
+                "The program used a collective without `init_process_group`, or after it failed: see whether it is "
+                "meant to run as several processes. If so, start it with `launcher.kind: torchrun` or `srun`; on one "
+                "device switch its distributed part off (an argument in `command`)."
+            ),
+        ),
         says(
             r"^(?!.*(?:WARN|INFO)).*: line \d+: (?P<variable>\w+): unbound variable|"
             r": (?P<name>\w+): parameter (?:null or )?not set",

@@ -7,11 +7,32 @@ from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
+    RAISED,
     WEAK,
     Signature,
     raises,
     says,
 )
+
+# What a message must name besides "not found": an option, a key or a class is no file.
+_FILE = (
+    r"(?:(?<![a-zA-Z])(?:[Ff]iles?(?:name)?|[Pp]aths?|[Dd]irs?|[Dd]irector(?:y|ies)|[Ff]olders?|DIR|PATH|"
+    r"FILE)(?![a-zA-Z])|"
+    r"(?<![\w<])(?:~|\.{1,2})?/[\w.~-]+/|"
+    r"\w\.(?:json|jsonl|ya?ml|txt|csv|tsv|npy|npz|h5|hdf5|pt|pth|bin|ckpt|safetensors|model|parquet|pkl|idx|tar|zip|"
+    r"gz|py|sqsh|sif|toml|cfg|ini|xml|wav|mp4|png|jpe?g|arrow|db|lmdb|tfrecords?)\b)"
+)
+_GONE = (
+    r"(?:not (?:be )?(?:found|exists?)\b(?! in (?:(?:the )?\w*(?:tree|state_dict|metadata|registry|config\b|vocab|"
+    r"map\b|dict)))|"
+    r"n'?t exist\b|\bmissing\b|[Nn]o such file)"
+)
+# A key, a column or a token that is sought in a file.
+_LOOKED_UP = (
+    r"(?:\b(?:[Kk]eys?|[Cc]olumns?|[Tt]okens?|[Pp]arameters?|[Aa]ttributes?|[Ff]ields?|[Oo]ption|[Cc]lass)\b.{0,60})"
+)
+
+_SOUGHT = r"\b(?:mapping|[Tt]oken|[Kk]ey|[Cc]lass|config for|data for)\b|in (?:the )?(?:checkpoint|state)"
 
 SIGNATURE = Signature(
     family="file_missing",
@@ -32,11 +53,13 @@ SIGNATURE = Signature(
             strength=CAUSE - 1,
         ),
         raises(
-            "does not appear to have a file named|[Nn]o file named|Repo id must be in the form|"
+            "does not appear to have a file named|[Nn]o file named|Repo id must be in the form|HFValidationError|"
             "Incorrect path_or_model_id|"
             "Can't load (?:the )?(?:tokenizer|config|model)|DatasetNotFoundError|NotADirectoryError|"
-            "(?:not found|does not exist|doesn't exist|[Nn]o such file)(?:[.:,!]| at | in |$)|"
-            "Could not (?:find|open) .*(?:file|director|path|checkpoint)|EntryNotFound|"
+            rf"^(?!.*{_LOOKED_UP}{_GONE}).*(?:{_FILE}.{{0,160}}?{_GONE}|{_GONE}.{{0,20}}?(?:[:,]| at| under|"
+            rf" matching) *['\"`(]?{_FILE})|"
+            rf"(?:[Cc]ould not|[Cc]annot|[Cc]an't|[Uu]nable to) (?:find|open|locate) (?!.*{_SOUGHT}).{{0,60}}{_FILE}|"
+            "EntryNotFound|"
             "LocalEntryNotFoundError(?!.*onnect)",
             strength=CAUSE - 2,
         ),
@@ -61,12 +84,11 @@ SIGNATURE = Signature(
         raises(
             r"[Cc]an't find (?:a valid checkpoint|'?\S+\.(?:json|safetensors|bin|pt|index|yaml|txt|"
             r"model)'?)|[Nn]o valid checkpoint found|"
-            r"[Uu]nable to (?:load vocabulary|find|locate|open file)|Error opening '?/|Not found: \"|"
+            r"[Uu]nable to (?:load vocabulary|open file)|Error opening '?/|Not found: \"|"
             r"NotFoundError: .*; No such file|"
-            r"!_?src\.empty\(\)|[Nn]o files? (?:matching|found)|[Cc]annot find (?:file|path|dir|"
-            r"the (?:file|path|dir))|"
+            r"!_?src\.empty\(\)|[Nn]o (?:[\w.*-]+ ){0,3}(?:files?|checkpoints?|images?|shards?|"
+            r"weights) (?:were )?(?:matching|found|exist)|"
             r"[Ff]ailed to open (?:file )?'?\"?/|is not a (?:valid )?(?:directory|file|path)\b|"
-            r"(?:[Dd]irectory|[Ff]older|[Pp]ath|[Ff]ile)\b.*(?:not (?:found|exist)|missing)|"
             r"[Nn]o such file or directory",
             strength=CAUSE - 2,
         ),
@@ -77,6 +99,13 @@ SIGNATURE = Signature(
             "No such file or directory",
             "does not exist",
             strength=WEAK,
+        ),
+        # What another program should have written.
+        raises(
+            r"not (?:found|exist)\b[^.]{0,40}[.!:,]? *(?:Make sure|Did you|Have you|(?:Please )?(?:[Rr]un|"
+            r"[Dd]ownload|[Gg]enerate|"
+            r"[Cc]reate|[Pp]repare)\b)",
+            strength=RAISED + 2,
         ),
         raises(r"Error opening '[^']+\.\w{2,4}'", strength=CAUSE - 2),
     ),

@@ -26,8 +26,16 @@ SIGNATURE = Signature(
             "GatedRepoError|gated repo|401 Client Error|403 Client Error|Invalid (?:username or password|"
             "user token|credentials)|[Rr]epository Not Found for url|RepositoryNotFoundError|"
             "api_key not configured|(?:API|api)[ _]key (?:must be|is (?:not|invalid|required)|not)|"
-            "is not a local folder and is not a valid model identifier|LocalTokenNotFoundError|"
-            "AuthenticationError|PERMISSION_ERROR|[Uu]nauthori[sz]ed"
+            "LocalTokenNotFoundError|AuthenticationError|PERMISSION_ERROR|[Uu]nauthori[sz]ed"
+        ),
+        raises(
+            "is not a local folder and is not a valid model identifier",
+            strength=CAUSE + 1,
+            remedy=(
+                "A path must exist on the node: put it on shared storage, or in `container.mounts`. A name on the hub "
+                "must be written as there. Only a private or gated one needs a token: "
+                "`secrets: {HF_TOKEN: {from_env: HF_TOKEN}}`."
+            ),
         ),
         says(
             "wandb: ERROR (?:api_key not configured|.*(?:API key|permission denied|not logged in))|"
@@ -56,7 +64,8 @@ SIGNATURE = Signature(
         ),
         raises(
             r"[Mm]ust be authenticated|40[13] (?:Forbidden|Unauthorized)|"
-            r"No API key configured|is a gated (?:dataset|repo|model)",
+            r"[Nn]o (?:[\w&]+ ){0,4}(?:API key|credentials) (?:configured|provided|found)|is a gated (?:dataset|"
+            r"repo|model)",
             strength=CAUSE + 2,
         ),
     ),

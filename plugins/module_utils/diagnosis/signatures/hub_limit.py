@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
     WEAK,
     Signature,
     raises,
@@ -21,9 +22,16 @@ SIGNATURE = Signature(
     ),
     look="Count how many ranks ask the hub at the same time, and see whether it answers now.",
     matches=(
-        raises("429 Client Error|Too Many Requests|rate ?limit(?:ed)? exceeded|[Rr]ate limit"),
+        raises("429 Client Error|Too Many Requests|rate ?limit(?:ed)? exceeded|[Rr]ate limit (?:reached|hit|for)"),
         says("429 Client Error: Too Many Requests", "429 Client Error", strength=WEAK),
-        raises(r"RateLimitError|Error code: 429|HTTP 429"),
+        raises(
+            r"RateLimitError|Error code: 429|HTTP 429|API rate limit",
+            strength=CAUSE + 1,
+            remedy=(
+                "Send fewer requests at once: fewer ranks or workers that ask, and a longer pause before the next try; "
+                "or raise the limit of the account."
+            ),
+        ),
     ),
     examples=("requests.exceptions.HTTPError: 429 Client Error: Too Many Requests for url: https://example.org/x",),
     retry=True,

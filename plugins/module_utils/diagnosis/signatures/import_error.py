@@ -15,6 +15,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 # Functions that frameworks call on rank 0 alone.
 _EXPORT = r"in (?:save_artifacts|save_hf_\w+|save_pretrained|export_\w+|copy_custom_modeling\w*)\b"
 
+_NAME = (
+    "The package is there, but its version lacks that name: choose the version that the code was written for in "
+    "`environment.project`, and lock it. A file of the program with the name of the package hides it as well."
+)
+_LIBRARY = (
+    "A library of the system is missing on the node or in the image: `setup.modules`, another `container.image`, or a "
+    "wheel that brings it (such as opencv-python-headless)."
+)
+
 SIGNATURE = Signature(
     family="import_error",
     what="a Python package is missing: {module}",
@@ -51,13 +60,17 @@ SIGNATURE = Signature(
         ),
         says(r"^\S*python[\d.]*: No module named '?(?P<module>[\w.]+)'?$", "No module named"),
         raises(r"(?:ImportError|ModuleNotFoundError)\b.*", strength=CAUSE - 1),
+        raises("ImportError: cannot import name '", remedy=_NAME),
+        raises(r"ImportError: lib\S+: cannot open shared object file", remedy=_LIBRARY),
         raises(
             r"(?P<module>Ninja) is required to load C\+\+ extensions|"
             "requires the following packages that were not found|PackageNotFoundError"
         ),
         raises(
-            r"[Pp]lease (?:pip )?install|is not installed|"
-            r"pip install \S+ to|Could not find (?:the )?(?:package|library)",
+            r"[Pp]lease (?:pip )?install\b|\bnot installed\b|[`'\"]pip install |[Rr]un:? [`'\"]?pip install|"
+            r"pip install \S+ to|Could not find (?:the )?(?:package|library)|[Ii]nstall (?:it|them) (?:with|via|by|"
+            r"using)|"
+            r"(?:needs?|requires?|must|has|have)\b.{0,80} (?:to )?be installed|must install \w",
             strength=CAUSE - 3,
         ),
         says(

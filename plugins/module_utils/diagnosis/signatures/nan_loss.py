@@ -7,14 +7,20 @@ from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
+    RAISED,
     Signature,
     raises,
     says,
 )
 
+_IN_THE_DATA = (
+    "Look for the value in the data first: an empty field, or a division by zero as it was prepared. If the data is "
+    "well, the model's outputs are not: start from the last good checkpoint with a lower learning rate."
+)
+
 SIGNATURE = Signature(
     family="nan_loss",
-    what="the loss or a gradient is not a number",
+    what="the loss, a gradient or another value is not a number",
     remedy=(
         "Start from the last good checkpoint with a lower learning rate, gradient clipping or bf16; one "
         "rank only: suspect its GPU (`resources.exclude`)."
@@ -23,12 +29,14 @@ SIGNATURE = Signature(
     matches=(
         raises(
             "(?:[Ff]ound|[Gg]ot|encountered|is|contains?|became|detected|returned) (?:a )?(?:NaN|nan|Inf|"
-            r"inf|non-finite|[Nn]on-finite)\b|[Ll]oss (?:is|became|was|=) ?(?:nan|NaN|inf)|(?:NaN|nan|"
-            r"[Nn]on-finite|not finite).*(?:loss|grad)|(?:loss|grad\w*).*(?:NaN|nan\b|not finite|"
-            "non-finite)|returned nan values|FloatingPointError|probability tensor contains either|"
+            r"inf|non-finite|[Nn]on-finite)\b|[Ll]oss (?:is|became|was|=) ?(?:nan|NaN|inf)|(?:\bNaN|\b[Nn]an|"
+            r"[Nn]on-finite|not finite)\b.*(?:\bloss|\bgrad)|(?:\bloss|\bgrad\w*).*(?:\b[Nn]a[Nn]s?\b|not finite|"
+            "non-finite)|returned nan values|probability tensor contains either|"
             "Current loss scale already at minimum|unexpected result .*loss",
             strength=CAUSE,
         ),
+        raises(r"FloatingPointError: .*(?:[Ll]oss|[Nn]a[Nn]|\b[Ii]nf|overflow)|FloatingPointError:?\s*$"),
+        raises("FloatingPointError", strength=RAISED + 1),
         says(
             "Stopping training:? .*(?:nan|NaN)|Loss is (?:nan|NaN), stopping|loss scale already at minimum",
             "stopping",
@@ -37,10 +45,15 @@ SIGNATURE = Signature(
             strength=CAUSE,
         ),
         raises(
-            r"found invalid values:|NaN, infinity or a value too large|Input (?:X )?contains (?:NaN|"
-            r"infinity)|[Mm]inimum loss scale reached|[Ll]oss (?:diverged|exploded|spike)|"
-            r"cannot convert float NaN",
+            r"found invalid values:|[Mm]inimum loss scale reached|[Ll]oss (?:diverged|exploded|spike)",
             strength=CAUSE + 1,
+        ),
+        raises(
+            r"NaN, infinity or a value too large|Input (?:\w+ )?contains (?:NaN|infinity)|cannot convert float NaN|"
+            r"(?:[Aa]udio|[Ii]mage|[Dd]ata|[Ff]eatures?|[Ii]nputs?|[Ll]abels?) contains? (?:NaN|Inf|nan|inf|"
+            r"non-finite)",
+            strength=CAUSE + 1,
+            remedy=_IN_THE_DATA,
         ),
     ),
     examples=(

@@ -13,19 +13,31 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     says,
 )
 
+_OPEN_FILES = (
+    "Raise the number of files that a process may open (`ulimit -n` in `setup.commands`), or use fewer data loader "
+    "workers "
+    "or `torch.multiprocessing.set_sharing_strategy('file_system')`."
+)
+_THREADS = (
+    "The user or the job may not start more processes or threads on that node: fewer data loader workers, "
+    "`env.OMP_NUM_THREADS: 1`, or a higher limit (`ulimit -u`)."
+)
+
 SIGNATURE = Signature(
     family="nccl_shm",
-    what="/dev/shm is full or too small",
+    what="/dev/shm, or another limit of the processes of a node, is too small",
     remedy=(
         "Give the ranks shared memory: mount the host's /dev/shm (`container.mounts`), or fewer data loader workers."
     ),
     look="Look at `df -h /dev/shm` on that node while the job runs, also inside the container.",
     matches=(
         says(
+            # A GPU has a shared memory of its own.
+            "^(?!.*(?:GPU|device limit|[Hh]ardware limit)).*(?:"
             "posix_fallocate failed|Error while creating shared memory segment|unable to (?:open|mmap|"
             "allocate) shared memory|insufficient shared memory|/dev/shm.*No space left|"
             r"[Nn]o space left on device.*shm|Bus error.*shared memory|torch_\d+_\d+.*No space left|"
-            "[Ss]hared memory .*(?:is full|limit|too small)",
+            "[Ss]hared memory .*(?:is full|limit|too small))",
             "posix_fallocate failed",
             "shared memory",
             "/dev/shm",
@@ -33,21 +45,19 @@ SIGNATURE = Signature(
             "torch_",
             strength=CAUSE + 2,
         ),
-        raises(
-            r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal"
-            "(?!: (?:Killed|Terminated|Hangup|Interrupt))",
-            strength=CAUSE - 3,
-        ),
+        raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal: Bus error", strength=CAUSE - 3),
         # More than what the frames of a data loader prove.
         raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) exited unexpectedly", strength=RAISED + 2),
-        raises("received 0 items of ancdata|Too many open files", strength=RAISED),
+        raises("received 0 items of ancdata|Too many open files", strength=RAISED, remedy=_OPEN_FILES),
         raises(
             r"unable to (?:mmap|write to file|resize file) .*</?torch_|unable to mmap \d+ bytes", strength=CAUSE + 2
         ),
+        raises(r"\[Errno 24\]", strength=RAISED + 2, remedy=_OPEN_FILES),
         raises(
-            r"\[Errno 24\]|\[Errno 11\] Resource temporarily unavailable|can't start new thread|"
+            r"\[Errno 11\] Resource temporarily unavailable|can't start new thread|"
             r"pthread_create failed|Resource temporarily unavailable$",
-            strength=RAISED + 1,
+            strength=RAISED + 2,
+            remedy=_THREADS,
         ),
     ),
     examples=(

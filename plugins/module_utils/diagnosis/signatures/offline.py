@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
+    RAISED,
     WEAK,
     Signature,
     raises,
@@ -32,9 +33,20 @@ SIGNATURE = Signature(
             "LocalEntryNotFoundError|outgoing traffic has been disabled|ConnectTimeout|"
             "[Cc]annot (?:reach|connect to) (?:host|the Hub|https?)|Couldn't reach|ClientConnectorError|"
             r"ProxyError|SSLError|\[Errno 101\]|ReadTimeout|"
-            "Cannot find the requested files in the (?:disk cache|local cache)|offline mode|"
+            "Cannot find the requested files in the (?:disk cache|local cache)|offline mode(?: is enabled|[:,]? and\b)|"
             r"Connect\w*Error\b.*(?:Name or service not known|nodename nor servname)|"
-            "Network is unreachable|URLError|Consistency check failed|CommError)"
+            r"Network is unreachable|URLError|Consistency check failed|"
+            r"CommError\b.*(?:[Tt]imed? ?out|connect|reach|network|communicat|[Uu]navailable|\b5\d\d\b))"
+        ),
+        raises("CommError", strength=RAISED + 1),
+        raises(
+            r"certificate verify failed|CERTIFICATE_VERIFY_FAILED",
+            strength=CAUSE + 1,
+            remedy=(
+                "The certificate of the server, or of the site's proxy, is not trusted there: name the site's "
+                "bundle in "
+                "`env.SSL_CERT_FILE` and `env.REQUESTS_CA_BUNDLE`, or stage the files before the job (`data`)."
+            ),
         ),
         raises(
             r"HTTPSConnectionPool|(?:Connection|Protocol|Timeout|"

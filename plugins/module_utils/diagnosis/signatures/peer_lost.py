@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     ECHO,
+    WEAK,
     Signature,
     says,
 )
@@ -26,7 +27,10 @@ SIGNATURE = Signature(
             r"failed to (?:recv|send), got \d+ bytes|peer process has unexpectedly disconnected|"
             # The coordination service of JAX and TensorFlow.
             r"coordination[ _]service.*heartbeat|heartbeat timeout.*remote task|"
-            r"[Tt]asks? \S+ (?:stopped sending|missed) heartbeat",
+            r"[Tt]asks? \S+ (?:stopped sending|missed) heartbeat|"
+            r"coordination[ _]service.*(?:another task|detected (?:fatal )?error|polled an error|"
+            r"[Aa]gent (?:is )?in ERROR)|"
+            r"[Pp]olled an error from (?:the )?coordination service",
             "Connection closed by",
             "ncclRemoteError",
             "remote process exited",
@@ -35,8 +39,11 @@ SIGNATURE = Signature(
             "got 0 bytes",
             "unexpectedly disconnected",
             "heartbeat",
+            "oordination",
             strength=ECHO + 4,
         ),
+        # JAX aborts the process with it.
+        says(r"JAX distributed service detected fatal errors", "JAX distributed service", strength=WEAK + 4),
     ),
     examples=(
         (

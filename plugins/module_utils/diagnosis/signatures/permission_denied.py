@@ -35,7 +35,10 @@ SIGNATURE = Signature(
             "Read-only file system",
             strength=WEAK + 2,
         ),
-        raises(r"is not writ(?:e)?able\b|[Nn]o write permission|not have (?:write )?permission to (?:write|access)"),
+        raises(
+            r"(?:[Dd]ir(?:ectory)?\b|[Ff]older|[Pp]ath|[Ff]ile|/\S).* (?:is )?not writ(?:e)?able\b|"
+            r"[Nn]o write permission|not have (?:write )?permission to (?:write|access)"
+        ),
     ),
     examples=(
         "PermissionError: [Errno 13] Permission denied: '/results/run1'",

@@ -28,10 +28,15 @@ SIGNATURE = Signature(
         says(
             r"^(?!.*(?:https?:|HTTPS?Connection|HTTPError))(?:.*(?:"
             r"RendezvousTimeoutError|timed out after \d+ seconds? waiting for clients|"
-            "[Tt]imed out (?:after .* )?(?:waiting|trying to connect|initiali[sz]ing process group)|"
+            r"[Tt]imed out (?:after .* )?(?:waiting (?:for|on) .{0,60}\b(?:clients?|ranks?|stores?|barrier|"
+            r"rendezvous|peers?|"
+            r"workers?|nodes?|master|members?|keys?|process(?:es)?|connections?)\b|"
+            "trying to connect|initiali[sz]ing process group)|"
             "client socket has timed out after|(?:Name or service not known|"
             "Temporary failure in name resolution|getaddrinfo failed).*(?:master|rendezvous|store|"
-            "socket)?|StoreTimeout|Deadline Exceeded.*(?:coordination|connect)|DEADLINE_EXCEEDED))",
+            "socket)?|StoreTimeout|Deadline Exceeded.*(?:coordination|connect)|DEADLINE_EXCEEDED(?!.*[Ss]hutdown)|"
+            r"UNAVAILABLE: .*(?:connect|handshak|resol|refused)|(?:coordination|distributed) service.*UNAVAILABLE|"
+            r"[Ff]ailed to (?:register|connect to|start|initiali[sz]e).{0,20} (?:coordination|distributed) service))",
             "RendezvousTimeoutError",
             "waiting for clients",
             "imed out",
@@ -40,10 +45,14 @@ SIGNATURE = Signature(
             "name resolution",
             "getaddrinfo",
             "DEADLINE_EXCEEDED",
+            "UNAVAILABLE",
+            "coordination service",
+            "distributed service",
             strength=WEAK + 3,
         ),
         raises(
-            r"RendezvousTimeoutError|[Tt]imed out after \d+ seconds? waiting for clients|DEADLINE_EXCEEDED|"
+            r"UNAVAILABLE: .*(?:connect|handshak|resol|refused)|RendezvousTimeoutError|"
+            r"[Tt]imed out after \d+ seconds? waiting for clients|DEADLINE_EXCEEDED(?!.*[Ss]hutdown)|"
             "client socket has timed out|The client socket has failed to connect to any network address|"
             "Timed out initiali[sz]ing process group|the server socket has failed to listen",
             strength=RAISED,

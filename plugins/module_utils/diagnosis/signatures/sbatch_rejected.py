@@ -6,14 +6,27 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
     WEAK,
     Signature,
     says,
 )
 
+_NO_ANSWER = (
+    "Slurm's daemon on a node, or its controller, did not answer: nothing in the job spec is wrong. Launch again. "
+    "If the "
+    "same node fails again, launch without it (`resources.exclude`) and show the line to the administrators."
+)
+_SILENT = (
+    r"(?:[Uu]nable to contact slurm controller|[Cc]ommunication (?:connection|shutdown) failure|"
+    r"Zero Bytes were transmitted|[Ss]ocket timed out on send/recv|Message (?:receive|send) failure|"
+    r"[Ss]lurmd could not|Unable to (?:establish|create|connect|launch)|Node failure|Unspecified error|"
+    r"[Cc]onnection refused|Connection timed out|Job credential|[Ii]nvalid job credential|Protocol authentication)"
+)
+
 SIGNATURE = Signature(
     family="sbatch_rejected",
-    what="Slurm refused the job or a step of it",
+    what="Slurm did not start the job or a step of it",
     remedy=(
         "It says which option: `resources.partition`, `resources.account`, `resources.qos`, "
         "`resources.nodes`, `resources.time`, `resources.gpus_per_node`; `rankzero.slurm.cluster_info` "
@@ -38,6 +51,23 @@ SIGNATURE = Signature(
             "QOSMax",
             "unrecognized option",
             "invalid option",
+        ),
+        says(
+            rf"(?:srun|sbatch|salloc|scontrol|squeue): error: (?:Task launch for \S+ failed|"
+            rf"Application launch failed|Unable to create step|"
+            rf"Unable to confirm allocation|Unable to allocate resources|[Bb]atch job submission failed|"
+            rf"slurm_\w+)\b.*{_SILENT}|"
+            r"(?:srun|sbatch|salloc|slurm_\w+)(?: error)?: .*(?:[Uu]nable to contact slurm controller|"
+            r"Zero Bytes were transmitted)",
+            "srun: error",
+            "sbatch: error",
+            "salloc: error",
+            "scontrol: error",
+            "squeue: error",
+            "to contact slurm controller",
+            "Zero Bytes were",
+            strength=CAUSE + 1,
+            remedy=_NO_ANSWER,
         ),
         says(
             r"srun: error: (?:Couldn't find the specified plugin|Cannot create context|cannot find \S+ plugin|MPI:)",

@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 
 SIGNATURE = Signature(
     family="script_error",
-    what="the batch script itself failed",
+    what="the batch script or a file of the program has an error that keeps it from running",
     remedy=(
         "A command that is not found needs `setup.modules` or `setup.commands`; `\\r` in a message means "
         "Windows line ends: convert the file (`sed -i 's/\\r$//'`)."
@@ -57,7 +57,14 @@ SIGNATURE = Signature(
                 "before the job, and `command` runs in it."
             ),
         ),
-        raises("SyntaxError|IndentationError|TabError", strength=RAISED),
+        raises(
+            "^(?:SyntaxError|IndentationError|TabError)",
+            strength=RAISED,
+            remedy=(
+                "Correct that line of the Python file; if it is valid in a newer Python, choose that: "
+                "`environment.python`, `container.image`, `setup.modules`."
+            ),
+        ),
     ),
     examples=(
         "run.sh: line 3: nvidia-smi: command not found",

@@ -15,15 +15,38 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 
 # "Must be" and "is not supported" say little: only of a setting are they about the arguments.
 _OF_A_SETTING = (
-    r"(?=.*(?:`\w+`|--[a-z]|\b\w+[_-]\w+\b|(?<!Invalid)[Aa]rgument|[Oo]ption|[Pp]arameter|[Ss]etting|[Ii]mplementation|\bmode\b|"
-    r"[Bb]ackend|[Cc]onfig|[Ss]chedule|[Oo]ptimizer|[Pp]recision|\b(?:FSDP|DDP|ZeRO|LoRA|AMP)\b|[Pp]arallel))(?!.*\b(?:[Tt]ensors?|gradients?|scalar|dtype)\b)"
+    r"(?=.*(?:`\w+`|--[a-z]|\b\w+[_-]\w+\b|(?<!Invalid)[Aa]rgument|[Oo]ption|[Pp]arameter|[Ss]etting|"
+    r"[Ii]mplementation|\bmode\b|"
+    r"[Bb]ackend|[Cc]onfig|[Ss]chedule|[Oo]ptimizer|[Pp]recision|\b(?:FSDP|DDP|ZeRO|LoRA|AMP)\b|"
+    r"[Pp]arallel))(?!.*\b(?:[Tt]ensors?|gradients?|scalar|dtype)\b)"
+)
+
+# A call of these is written by a programmer: what they refuse is seldom an argument of the program.
+_NO_CALL = (
+    r"File \"(?![^\"]*/(?:numpy|pandas|scipy|sympy|sklearn|jax/_src|PIL|matplotlib|networkx|torch(?!/(?:distributed|"
+    r"optim|utils/data|_ops))|"
+    r"torchvision|typing_extensions|keras/src/(?:ops|layers|backend)|tensorflow/python/(?:framework|ops|eager))[/.])"
+    r"[^\"]*\", line \d+, in (?!(?:_?forward\w*|_?backward|__getitem__|__getattr__)\n)[^\n]+\n"
+    r"(?:(?!\s*File \")[^\n]*\n)*\Z|\A\Z"
+)
+# Devices and operating systems refuse calls as well; the types of objects are no settings.
+_OF_A_CALL = (
+    r"(?!.*(?:(?:CUDA|HIP|cuDNN|NCCL|[Dd]river)\w* (?:[Ee]rror|[Ff]ailure)|CUDNN_|CUBLAS_|[Ee]rrno|device-side|"
+    r"<class '|[Pp]ositional argument|"
+    r"must (?:not )?be (?:None|a (?:tensor|list|tuple|dict|string|callable|subclass))|\b[Tt]ensors?\b.*(?:dtype|"
+    r"device|shape)|"
+    r"\bdtypes?\b|process group has not))"
 )
 
 SIGNATURE = Signature(
     family="usage",
-    what="the program does not accept its arguments or configuration",
+    what="an argument or a setting is not accepted",
     remedy=("Correct the arguments in `command`, or the configuration file that it reads: the line says which one."),
-    look="Compare the arguments in `command` with what the program accepts (its `--help`).",
+    look=(
+        "See where the value in that line comes from: the arguments in `command` (compare its `--help`), a "
+        "configuration "
+        "file, or a call in the program (its traceback shows it)."
+    ),
     matches=(
         says(
             r"^[^\s:(]+(?: \S+)?: error: (?:unrecognized arguments|the following arguments are required|"
@@ -41,11 +64,11 @@ SIGNATURE = Signature(
             "Missing mandatory",
         ),
         raises(
-            "ValidationError|validation errors? for|ConfigAttributeError|ConfigKeyError|"
+            r"\d+ validation errors? for|ConfigAttributeError|ConfigKeyError|"
             "MissingMandatoryValue|ConfigCompositionException|MissingConfigException|"
             "OverrideParseException|InterpolationKeyError|HfArgumentParser|DeepSpeedConfigError|"
-            r"ArgumentError|UsageError|yaml\.\w+\.\w+Error|TOMLDecodeError|tyro|UnsupportedFieldAttribute|"
-            "ConfigError|InvalidConfig|UnrecognizedFlagError|"
+            r"yaml\.\w+\.\w+Error|TOMLDecodeError|tyro|UnsupportedFieldAttribute|"
+            "UnrecognizedFlagError|"
             "IllegalFlagValueError|"
             "does not exist or is not currently imported|does not recognize this architecture|"
             "chat_template is not set|does not have a padding token|on purely quantized models|"
@@ -53,35 +76,41 @@ SIGNATURE = Signature(
             strength=CAUSE - 4,
         ),
         raises(
-            rf"(?:ValueError|AssertionError|KeyError|\bException)\b{_OF_A_SETTING}.*(?:"
+            rf"(?:ValueError|AssertionError|KeyError|\bException)\b{_OF_A_CALL}{_OF_A_SETTING}.*(?:"
             r"(?:does|do|is|are|did)(?: not|n't) (?:currently )?(?:support(?:ed)?|allowed|recogni[sz]ed|valid|"
             r"compatible|enabled)|"
             r"(?:must|should|cannot|can't|can not|has to|have to|needs? to|may not) "
             r"(?:be|only|use|set|provide|specify|contain|enable|both)|must (?:specify|provide|set|not))",
+            frames=_NO_CALL,
             strength=RAISED + 1,
         ),
+        # What the classes are called in which libraries refuse a setting.
+        raises("ValidationError|ArgumentError|UsageError|ConfigError|InvalidConfig", strength=RAISED + 1),
         raises(
-            r"(?:ValueError|AssertionError|KeyError|\bException)\b"
-            # The type of an object is no setting.
-            r"(?!.*process group has not|.*<class ').*(?:"
+            rf"(?:ValueError|AssertionError|KeyError|\bException)\b{_OF_A_CALL}.*(?:"
             r"unsupported|[Oo]nly supports?|only (?:works|available|valid|compatible)|"
             r"requires?\b(?! grad)|[Pp]lease (?:set|add|use|specify|provide|pass|enable|disable|check|make sure)|"
             r"incompatible|mutually exclusive|[Uu]nknown |[Uu]nrecogni[sz]ed|not a valid|"
             r"[Ii]nvalid (?:value|choice|option|config|argument|combination|type|mode|backend)|"
-            r"not in (?:the )?(?:list|supported|choices)|in the config|[Cc]onfig(?:uration)?\b|"
+            r"not in (?:the )?(?:list|supported|choices)|not found in \S* ?registry|"
+            r"(?:[Aa]vailable|[Ss]upported|[Vv]alid|[Aa]llowed|[Pp]ossible) (?:options|choices|values|models|names|"
+            r"types|modes)\b|"
+            r"in the config|[Cc]onfig(?:uration)?\b|"
             r"[Cc]ould not find (?:the )?(?:transformer )?(?:layer|class|module)|"
-            r"--[a-z][\w-]+|[Ll]ength of \w+.*(?:does not match|must))",
+            r"--[a-z][\w-]+)",
+            frames=_NO_CALL,
             strength=RAISED + 1,
         ),
         # PyTorch raises this mostly for programming errors: only messages about settings count.
         raises(
-            rf"RuntimeError\b{_OF_A_SETTING}.*(?:does|do|is|are)(?: not|n't) (?:currently )?"
-            r"(?:support(?:ed)?|enabled|recogni[sz]ed)|RuntimeError\b.*(?:"
+            rf"RuntimeError\b{_OF_A_CALL}(?:{_OF_A_SETTING}.*(?:does|do|is|are)(?: not|n't) (?:currently )?"
+            r"(?:support(?:ed)?|enabled|recogni[sz]ed)|.*(?:"
             r"unsupported|[Oo]nly supports?|No backend type associated with|mutually exclusive|incompatible|"
             r"[Uu]nrecogni[sz]ed|[Uu]nknown |[Cc]onfig(?:uration)?\b|--[a-z][\w-]+|"
             r"[Ii]nvalid (?:value|choice|option|config|argument|combination|mode|backend)|"
             r"must (?:be set|specify|provide|use|set)|(?:cannot|can not|can't) (?:use|set|enable|re-init)|"
-            r"[Pp]lease (?:set|add|specify|provide|pass|enable|disable)|you must use)",
+            r"[Pp]lease (?:set|add|specify|provide|pass|enable|disable)|you must use))",
+            frames=_NO_CALL,
             strength=RAISED + 1,
         ),
         raises(

@@ -1,0 +1,199 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+# ruff: noqa: E501
+"""Messages that sound like a family and are not of it, and those that belong to one by their meaning.
+
+All are written for the test. One a row: the families that would be wrong (`NOT`) or right (`IS`), `a/b` where there are
+two, the file and the function that raised it, and the message. `P/` is the folder of the installed packages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
+from tests.repository import bullet_list
+from tests.unit.diagnosis.test_signatures import diagnosed
+
+TRACEBACK = (
+    'start\nTraceback (most recent call last):\n  File "/home/me/train.py", line 3, in <module>\n    main()\n'
+    '  File "{file}", line 9, in {function}\n    run(it)\n{message}\n'
+)
+PACKAGES = "/env/lib/python3.11/site-packages/"
+
+NOT = """
+file_missing | app/registry.py build | KeyError: 'resnet9' not found in registry
+file_missing | app/head.py build | ValueError: Criterion focal2 not found.
+file_missing | app/scene.py look | AssertionError: camera left not found in scene
+file_missing | app/load.py load | KeyError: Parameter not found: head.bias
+file_missing | app/table.py load | ValueError: the column speed was not found
+file_missing | P/peft/model.py delete | ValueError: Adapter red does not exist
+file_missing | app/tokens.py pick | ValueError: Could not find token 7 of the vocabulary
+usage | app/model.py forward | ValueError: hidden states must be given where the mask is
+usage | app/model.py forward | RuntimeError: CUDA error: invalid argument
+usage | P/numpy/linalg.py solve | ValueError: part argument must be 'L' or 'U'
+usage | P/pandas/core/frame.py join | ValueError: option inner is not supported for an index
+usage | P/torch/nn/functional.py pad | RuntimeError: padding option reflect is not supported for 5 dimensions
+usage | app/ops.py run | ValueError: unsupported dtype of the mask
+usage | app/ops.py run | RuntimeError: cuDNN error: configuration is unsupported
+usage | app/model.py build | AssertionError: invalid type for the norm, must be a tensor
+import_error | app/cuda.py check | ImportError: fused attention requires a GPU or an XPU
+import_error/cuda_mismatch | app/a.py f | RuntimeError: the part was installed twice
+abi_conflict | app/model.py build | TypeError: Block.__init__() got an unexpected keyword argument 'drop'
+abi_conflict | app/data.py build | TypeError: DatasetOfMine.__init__() got an unexpected keyword argument 'root'
+abi_conflict | P/torch/nn/modules/module.py __getattr__ | AttributeError: 'Net' object has no attribute 'first'
+abi_conflict | P/numpy/core/numeric.py __getattr__ | AttributeError: module 'numpyx' has no attribute 'foo'
+abi_conflict | app/store.py get | ValueError: the digest of version 1.25 was found, another was expected
+data_error | app/rotation.py __getitem__ | ValueError: rotations are None
+data_error | P/more_itertools/more.py __getitem__ | TypeError: the index argument is no slice
+data_error | P/torch/utils/data/dataloader.py __init__ | ValueError: timeout argument must be positive
+checkpoint | P/requests/utils.py check | requests.exceptions.InvalidHeader: header X-A has a line break
+checkpoint | P/distlib/wheel.py install | DistlibException: size mismatch for a file of the wheel
+cuda_device | app/kernels.py norm | RuntimeError: the fused norm requires CUDA tensors
+cuda_device | app/attn.py pack | NotImplementedError: packing requires a GPU with at least Hopper architecture
+container_start | app/data.py load | ValueError: [ERROR] processor of images not found
+nan_loss | app/store.py open | Exception: the file store is in maintenance mode, please migrate
+nan_loss | app/loss.py add | AssertionError: the financial loss is unknown
+nccl_shm | P/triton/run.py launch | RuntimeError: out of resources: shared memory limit, GPU has 101376 bytes
+nccl_shm | app/mlp.py run | RuntimeError: insufficient shared memory available on the GPU
+nccl_shm/data_error | P/torch/utils/data/dataloader.py _try_get_data | RuntimeError: DataLoader worker (pid 7) is killed by signal: Terminated.
+nccl_shm/data_error | P/torch/utils/data/dataloader.py _try_get_data | RuntimeError: DataLoader worker (pid 7) is killed by signal: Segmentation fault.
+nccl_shm/data_error | P/torch/utils/data/dataloader.py _try_get_data | RuntimeError: DataLoader worker (pid 7) is killed by signal: Aborted.
+hub_limit | app/bucket.py fill | AssertionError: the rate limit of the bucket is not kept
+offline | P/wandb/run.py use | TypeError: an artifact cannot be used in offline mode
+permission_denied | app/attr.py put | AttributeError: attribute x of the object is not writable
+rendezvous_failure | app/lock.py enter | RuntimeError: Timed out waiting for lock of the cache
+rendezvous_failure | P/torch/distributed/distributed_c10d.py check | TypeError: Expected timeout argument to be a timedelta
+script_error | P/jinja2/lexer.py read | TemplateSyntaxError: unexpected end of the template
+shape_or_divisibility | app/back.py pick | ValueError: the platform of the backend is different from that of the lowering
+shape_or_divisibility | app/grad.py check | AssertionError: Expected input to have requires_grad set, but got one without
+"""
+
+IS = """
+file_missing | app/vocab.py load | ValueError: a vocabulary file was not found at /data/v.txt
+file_missing | app/data.py list | AssertionError: no tar shards found for the split train
+file_missing | app/conf.py read | OSError: config file(conf/a.yml) doesnt exist
+file_missing | app/norm.py get | ValueError: Norm statistics not found. Make sure to run `stats.py`.
+file_missing | app/data.py open | ValueError: Cannot open /data/train.jsonl
+file_missing | app/data.py open | RuntimeError: the dataset folder /data/coco is missing
+usage | app/registry.py get | ValueError: Optimizer lion9 not found in registry
+usage | app/opt.py build | ValueError: 'warm' is not one of the available options: cosine, linear
+import_error | P/fast/kernels.py load | RuntimeError: this layer requires `kernels` to be installed
+import_error | P/log/board.py start | ValueError: the board callback was chosen, but wandb is not installed
+import_error | app/plot.py draw | AssertionError: matplotlib is needed: `pip install matplotlib`
+abi_conflict | P/trl/trainer.py make | TypeError: Loader.__init__() got an unexpected keyword argument 'even'
+abi_conflict | P/tf/utils.py check | ImportError: tokens>=0.22 is required, but found tokens==0.19.1
+abi_conflict | P/mega/te.py init | AssertionError: at least version 2.7 of torch is required
+checkpoint | app/load.py load | KeyError: model3 not found in state_dict
+checkpoint | P/fab/fsdp.py load | ValueError: the folder /c/last is an incomplete checkpoint
+checkpoint | P/torch/serialization.py load | _pickle.UnpicklingError: Weights only load failed: the class is unknown
+data_error | app/table.py load | ValueError: label column not found in the table
+env_not_set | P/megatron/core/parallel_state.py get | AssertionError: tensor model parallel group is not initialized
+env_not_set | app/conf.py get | OSError: Environment variable 'DATA_HOME' is not set
+cuda_mismatch | P/torch/distributed/distributed_c10d.py new | RuntimeError: Distributed package doesn't have NCCL built in
+cuda_mismatch | app/attn.py pack | NotImplementedError: packing requires a GPU with at least Hopper architecture
+cuda_device | app/main.py main | AssertionError: DDP requires CUDA
+hub_auth | app/llm.py start | ValueError: No Together API key provided
+nan_loss | app/clip.py clip | ValueError: Audio contains NaN values
+shape_or_divisibility | app/mask.py check | ValueError: the size of the mask (7) differs from the features (9)
+rendezvous_failure | P/jax/_src/distributed.py initialize | jaxlib.xla_extension.XlaRuntimeError: UNAVAILABLE: failed to connect to all addresses
+collective_timeout | P/jax/_src/distributed.py shutdown | jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: Shutdown::3
+"""
+
+
+def rows(block: str) -> Iterator[tuple[list[str], str, str]]:
+    """Families, log and message of each row."""
+    for row in block.strip().splitlines():
+        families, place, message = row.split(" | ", 2)
+        file, function = place.replace("P/", PACKAGES).rsplit(" ", 1)
+        yield families.split("/"), TRACEBACK.format(file=file, function=function, message=message), message
+
+
+def test_what_only_sounds_like_a_family_is_not_of_it() -> None:
+    found = [(families, diagnosed(log).family, message) for families, log, message in rows(NOT)]
+    wrong = [f"{message!r} is taken for {family}" for families, family, message in found if family in families]
+    assert len(found) > 40 and not wrong, bullet_list(wrong)
+
+
+def test_what_means_the_same_in_other_words_is_of_the_family() -> None:
+    found = [(families, diagnosed(log).family, message) for families, log, message in rows(IS)]
+    wrong = [f"{message!r} is taken for {family}" for families, family, message in found if family not in families]
+    assert len(found) > 20 and not wrong, bullet_list(wrong)
+
+
+def advised(folder: Path, text: str) -> Diagnosis:
+    (folder / "job.log").write_text(text)
+    found = scan.scan(scan.find_logs(str(folder)))
+    return advice.diagnosis_of(cause.find_cause(found.logs), found, str(folder))
+
+
+ADVISED = (
+    ("ImportError: cannot import name 'a_loss' from 'transformers' (/x/__init__.py)", "versions", "LD_LIBRARY_PATH"),
+    ("ImportError: cannot import name 'a' from partially initialized module 'utils' (/x)", "rename", "LD_LIBRARY_PATH"),
+    ("ImportError: cannot import name 'a_loss' from 'mylib' (/x/__init__.py)", "lacks", "another Python runs"),
+    ("ImportError: libGL.so.1: cannot open shared object file: No such file or directory", "system", "extras"),
+    ("ValueError: Default process group has not been initialized", "init_process_group", "MASTER_ADDR"),
+    ("OSError: [Errno 24] Too many open files", "ulimit -n", "df -h"),
+    ("RuntimeError: can't start new thread", "OMP_NUM_THREADS", "df -h"),
+    ("OSError: m/x is not a local folder and is not a valid model identifier", "shared storage", "WANDB"),
+    ("openai.RateLimitError: Error code: 429", "fewer requests", "HF_HUB_OFFLINE"),
+    ("requests.exceptions.SSLError: certificate verify failed", "SSL_CERT_FILE", "HF_HUB_OFFLINE"),
+    ("ValueError: Input X contains NaN.", "data", "gradient clipping"),
+    ("SyntaxError: invalid syntax", "environment.python", "setup.commands"),
+    ("AssertionError: Megatron requires CUDA.", "gpus_per_node", "exclude"),
+    ("_pickle.UnpicklingError: Weights only load failed", "weights_only=False", "parallelism"),
+)
+
+
+@pytest.mark.parametrize(("message", "named", "unnamed"), ADVISED)
+def test_a_wording_gets_the_advice_that_its_own_cause_needs(
+    tmp_path: Path, message: str, named: str, unnamed: str
+) -> None:
+    told = advised(tmp_path, TRACEBACK.format(file="app/main.py", function="main", message=message))
+    assert named in told.remedy and unnamed not in told.remedy, told.remedy
+    assert not told.blame
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "srun: error: Task launch for StepId=12.0 failed on node n3: Communication connection failure",
+        "srun: error: Task launch for StepId=12.0 failed on node n3: Slurmd could not set up the environment",
+        "srun: error: Unable to create step for job 12: Unable to contact slurm controller (connect failure)",
+        "srun: error: Application launch failed: Zero Bytes were transmitted or received",
+        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
+    ],
+)
+def test_a_launch_that_slurm_does_not_answer_is_no_refused_option(tmp_path: Path, line: str) -> None:
+    told = advised(tmp_path, f"start\n{line}\nsrun: error: Timed out waiting for job step to complete\n")
+    assert (told.family, told.root and told.root.text) == ("sbatch_rejected", line)
+    assert "resources.exclude" in told.remedy and "partition" not in told.remedy
+    refused = advised(tmp_path, "srun: error: Unable to create step for job 1: More processors requested\n")
+    assert "resources.partition" in refused.remedy
+
+
+def test_the_reason_of_a_container_counts_more_than_the_report_that_it_did_not_start() -> None:
+    report = "slurmstepd: error: pyxis: {}\n"
+    reasons = ["mkdir: cannot create directory '/raid': Permission denied", "[ERROR] URL https://a returned error: 401"]
+    for reason in reasons:
+        found = diagnosed(
+            report.format("child 42 failed with error code: 1")
+            + report.format("printing enroot log file:")
+            + report.format("    [INFO] Querying the registry")
+            + report.format(f"    {reason}")
+            + report.format("couldn't start container")
+        )
+        assert found.family == "container_start" and found.root and found.root.text.endswith(reason)
+
+
+def test_the_end_of_jax_by_its_service_points_to_another_task() -> None:
+    fatal = "2026-01-01 00:00:00.1: F external/xla/client.h:80] {}\n"
+    ends = fatal.format("Terminating process because the JAX distributed service detected fatal errors.")
+    assert diagnosed("start\n" + ends).family == "peer_lost"
+    lost = fatal.replace(" F ", " E ").format("Failed to connect to coordination service. UNAVAILABLE")
+    assert diagnosed("start\n" + lost).family == "rendezvous_failure"
