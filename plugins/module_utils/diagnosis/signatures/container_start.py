@@ -27,7 +27,8 @@ SIGNATURE = Signature(
         says(
             # Below a failure, pyxis shows what the runtime logged: there is its reason.
             r"pyxis:\s+(?:\[ERROR\]|mktemp|nvidia-container|no such|invalid|could not find)|"
-            r"pyxis: {2,}(?!\[(?:INFO|WARN))\S.{0,300}(?:[Ee]rror\b|[Ff]ail|[Cc]ould not|[Cc]annot|[Nn]o (?:such|space)|"
+            r"pyxis: {2,}(?!\[(?:INFO|WARN))\S.{0,300}(?:[Ee]rror\b|[Ff]ail|[Cc]ould not|[Cc]annot|[Nn]o (?:such|"
+            r"space)|"
             r"[Dd]enied|"
             r"[Ii]nvalid|[Nn]ot (?:found|permitted|supported)|[Uu]nable)|"
             r"enroot-\w+|^\[ERROR\] .*(?:enroot|No such file or directory: .*sqsh|"
