@@ -28,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     RAISED,
     WEAK,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import CARRIER
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.survival import lasting
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import YEAR
 
@@ -140,7 +141,7 @@ def in_chains(events: Sequence[Event]) -> list[Event]:
     last: dict[tuple[str, int | None, str | None, str], int] = {}
     for event in events:
         before = last.get(event.stream)
-        if event.after and before is not None and kept[before].strength < RAISED >= event.strength:
+        if event.after and before is not None and kept[before].strength < CARRIER and event.strength <= RAISED:
             # An unknown exception, raised because another rank was lost: an echo as well.
             continue
         if event.after and before is not None and kept[before].strength >= RAISED:

@@ -200,7 +200,7 @@ class Reader:
         recovers = phrases.recovers(line.text)
         for place in stream.recent if recovers else ():
             event = file_events.events[place]
-            if HINT < event.strength <= CAUSE:
+            if HINT < event.strength < DECISIVE:
                 file_events.events[place] = replace(event, strength=HINT)
                 # It is not about the next one.
                 stream.last_text = ""
@@ -252,7 +252,7 @@ class Reader:
             return None
         if "Warning: " in text and phrases.PYTHON_WARNS.match(text):
             file_events.ran = line.number
-        if ("rain" in text or "exit" in text or "successfully" in text) and phrases.DONE.search(text):
+        if _one_of(phrases.DONE_WORDS, text) and phrases.DONE.search(text):
             file_events.done = line.number
         progress = phrases.progress(text) if _one_of(phrases.PROGRESS_WORDS, text) else None
         if progress:
@@ -302,6 +302,8 @@ class Reader:
             match.frames and match.strength >= CAUSE and match.regex.search(text) and match.frames.search(frames)
             for _family, match in self._raised
         ):
+            if within and stream.thread:
+                return None
             # `died with <Signals.SIGKILL: 9>` comes from a launcher but still tells what ended a rank.
             return self._wording(line, file_events) or self._made(line, file_events, _LAUNCHER, after)
         best: _Meaning | None = None
@@ -320,7 +322,7 @@ class Reader:
         strength = min(best.strength, CARRIER) if phrases.CARRIERS.search(text) else best.strength
         if within and best.strength < DECISIVE and (stream.lived_with or (stream.warned and stream.is_caught)):
             strength = WEAK
-        if within and best.strength < DECISIVE and line.level in _MINOR:
+        if within and best.strength < DECISIVE and (line.level in _MINOR or phrases.AT_EXIT.search(frames)):
             strength = HINT
         if within and stream.thread:
             strength = min(strength, CARRIER - 1)

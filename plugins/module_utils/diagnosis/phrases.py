@@ -61,6 +61,8 @@ CARRIERS = re.compile(
     # The message, or NCCL's reason, follows on the lines below it.
     r"|^\w*(?:Error|Exception):$"
     r"|NCCL error in: \S+, (?:invalid usage|invalid argument|internal error|unhandled)"
+    # The exception that follows names the host.
+    r"|urllib3\.exceptions\.NewConnectionError"
     # TensorFlow lists what failed on the lines below it.
     r"|\d+ root error\(s\) found"
     r"|RemoteTraceback|_RemoteError|See (?:the )?(?:root cause|stack trace|traceback) above|"
@@ -78,6 +80,7 @@ ECHO_NEEDLES = (
     "exits with return code",
     "Exited with exit code",
     "died with <Signals",
+    "terminated with signal",
     "SignalException",
     "Terminating StepId",
     "Root Cause (first",
@@ -130,13 +133,15 @@ IGNORED = re.compile(
     r"Exception ignored (?:in|while)|Error in atexit|Exception in (?:thread (?:NetStatThr|asyncio)|callback )"
     r"|exception was never retrieved|--- Logging error ---"
 )
+# Functions that run as the interpreter ends.
+AT_EXIT = re.compile(r", in (?:_run_finalizers|_exitfunc|_run_exitfuncs|_exit_function|__del__)\b")
 # What Python prints before the traceback of a thread.
 IN_A_THREAD = "Exception in thread "
 # Follows a complaint at once where the program handles it.
 _RECOVERS = re.compile(
     r"\b(?:re-?trying\b|will re-?try\b|(?:will try|trying) again|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)"
     r"|continu(?:e|ing) without|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)\b|fall(?:ing|s)? ?back (?:to|on)"
-    r"|trial \d+ failed\b|\d+ fits failed\b"
+    r"|trial \d+ failed\b|\d+ fits failed\b|failed\b.{0,40}\bcontinuing\b"
     r"|(?:not (?:found|available|installed)|unavailable|missing)\b.{0,40}\busing"
     r"|using (?:the )?(?:default|cpu) instead)|^skipping [a-z]",
     re.IGNORECASE,
@@ -180,8 +185,10 @@ DONE = re.compile(
     r"Training (?:is |runs? )?(?:completed|complete|finished|done)\b|`max_(?:epochs|steps)=\d+` reached|"
     r"[Ff]inished training|[Ee]nd of training\b|[Tt]raining (?:has )?ended"
     r"|exiting program (?:at|after)|\bTrain(?:ing)? runtime\b|'train_runtime'|after training is done|"
-    r"exits successfully|worker group successfully finished|State: COMPLETED \(exit code 0\)"
+    r"exits successfully|Total run time: [\d.]+ seconds \("
+    r"|worker group successfully finished|State: COMPLETED \(exit code 0\)"
 )
+DONE_WORDS = ("rain", "exit", "successfully", "run time")
 # A new run begins at this line; everything before it belongs to an earlier run.
 BEGIN = re.compile(r"^(?:\[rankzero\] job \S+ attempt \d+ on |=+ ?(?:RESTART|JOB START|START OF JOB)|Starting job \d+)")
 # Slurm requeues the job: what the program logs after this belongs to the next attempt.
@@ -215,7 +222,7 @@ _MEANINGS = (
     (
         "shape_or_divisibility",
         re.compile(
-            r"^\S*(?:Value|Assertion|Runtime|Index)Error: (?=.*\d)(?:"
+            r"^\S*(?:Value|Assertion|Runtime|Index)Error: (?!.*different devices)(?=.*\d)(?:"
             r"(?=.*\b(?:shapes?|dimensions?|ndim)\b)"
             r"(?=.*\b(?:expected|got|but|mismatch|match|differ\w*|incompatible|unequal|!=|vs\.?)(?!\w))|"
             # A size says less: only where two are compared.
@@ -226,8 +233,9 @@ _MEANINGS = (
     (
         "offline",
         re.compile(
-            r"(?:https?://|HTTPS?Connection)(?=.*(?:unreachable|[Tt]imed? ?out|refused|resolv|(?:not|n't|[Ff]ailed to|"
-            r"[Uu]nable to) connect|[Cc]onnection .{0,40}(?:failed|error|aborted|reset)))"
+            # A service on the node itself is none of the network's.
+            r"(?!.*host='localhost').*(?:https?://|HTTPS?Connection)(?=.*(?:unreachable|[Tt]imed? ?out|refused|resolv|"
+            r"(?:not|n't|[Ff]ailed to|[Uu]nable to) connect|[Cc]onnection .{0,40}(?:failed|error|aborted|reset)))"
             r"|(?:not reachable|unreachable|(?:failed|unable|not) to connect|connect(?:ion)? .*(?:refused|"
             r"timed out)).*https?://"
         ),

@@ -180,7 +180,7 @@ class Runs:
         if self._ended_at is None or self._since > AFTER_END:
             return False
         time = time_of(line.stamp or line.text)
-        if time is None or time - self._ended_at < JUMP:
+        if time is None or time - self._ended_at < JUMP or phrases.DONE.search(line.text):
             return False
         return not (_LATE.search(line.text) or phrases.COMPLAINT.match(line.text) or phrases.ECHOES.search(line.text))
 

@@ -18,6 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event imp
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
+    DECISIVE,
     ECHO,
     HINT,
     LIMIT,
@@ -155,17 +156,17 @@ def _lived_through(event: Event, log: FileEvents, events: Sequence[Event], last_
     if ECHO < event.strength < CARRIER and (lived_on or (ended_well and event.family not in _ENDS)):
         return True
     ends_later = log.finished and max(log.done, log.last_step) > event.line
-    if event.caught and event.strength <= CAUSE and ends_later and not complained and _no_end(events, event):
+    if event.caught and event.strength < DECISIVE and ends_later and not complained and _no_end(events, event):
         return True
     # Buffered output of earlier steps may appear after an exception: steps alone are no proof.
     later = any(other.progress - event.progress >= WENT_ON and other.strength >= WEAK for other in events)
     # A progress bar is not buffered: the program continued, or the next run in the same file did.
     ended = any(other.family == LAUNCHER and other.line > event.line for other in events)
     bars = log.bars - event.bars >= BARS and not log.ranks and not ended
-    return event.strength <= CAUSE and ((lived_on and (later or ended_well)) or bars)
+    return event.strength < DECISIVE and ((lived_on and (later or ended_well)) or bars)
 
 
 def _no_end(events: Sequence[Event], after: Event) -> bool:
     """Whether nothing ended the program after an exception that it caught."""
     later = (event for event in events if event.line > after.line)
-    return not any(event.top or event.family in (LAUNCHER, *_ENDS) or event.strength > CAUSE for event in later)
+    return not any(event.top or event.family in (LAUNCHER, *_ENDS) or event.strength >= DECISIVE for event in later)

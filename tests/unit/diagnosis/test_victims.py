@@ -241,3 +241,29 @@ def test_an_exception_whose_message_follows_carries_what_it_says() -> None:
 def test_what_follows_an_end_is_no_cause(words: str) -> None:
     error = words if "CancelledError" in words else f"RuntimeError: {words}"
     assert root(raised(error) + raised("KeyError: 'a'"))[1] == "KeyError: 'a'"
+
+
+def test_what_runs_as_the_interpreter_ends_is_no_cause() -> None:
+    at_exit = raised("OSError: [Errno 16] Device or resource busy: '.nfs7'").replace("in step", "in _run_finalizers")
+    assert root(f"{STEPS}Finished training.\n{at_exit}")[0] == cause.HEALTHY
+    assert root(raised("KeyError: 'a'") + at_exit)[1] == "KeyError: 'a'"
+    assert root(f"Exception in thread Thread-4:\n{raised('ConnectionResetError: [Errno 104] reset')}{STEPS}")[0] == (
+        cause.HEALTHY
+    )
+
+
+def test_a_service_on_the_node_itself_is_no_missing_network() -> None:
+    refused = (
+        "requests.exceptions.ConnectionError: HTTPConnectionPool(host='{0}', port=8097): Max retries exceeded with url"
+    )
+    inner = "urllib3.exceptions.NewConnectionError: <HTTPConnection object>: Failed to establish a new connection"
+    during = "\nDuring handling of the above exception, another exception occurred:\n\n"
+    assert root(raised(inner) + during + raised(refused.format("hub.example")))[0] == "offline"
+    assert root(raised(inner) + during + raised(refused.format("localhost")))[0] == "exception"
+
+
+def test_a_wrapper_that_calls_the_program_is_no_library_of_another_version() -> None:
+    error = "TypeError: Lamp.forward() got an unexpected keyword argument 'oil'"
+    library = raised(error, frame="/e/lib/python3.12/site-packages/lamps/post.py")
+    assert root(library)[0] == "abi_conflict"
+    assert root(library.replace("in step", "in _call_impl"))[0] == "exception"

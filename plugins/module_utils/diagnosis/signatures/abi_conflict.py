@@ -23,7 +23,11 @@ _CIRCULAR = (
     "where the name is used."
 )
 # A library called another one: none of the program's own calls is wrong.
-_IN_A_LIBRARY = r"(?:site|dist)-packages/[^\"]*\", line \d+, in (?!__getattr__)\S+\n(?:(?!\s*File \")[^\n]*\n)*\Z"
+# Wrappers call what the program has written.
+_IN_A_LIBRARY = (
+    r"(?:site|dist)-packages/[^\"]*\", line \d+, in (?!__getattr__|_?_?(?:wrapped_)?call_|decorate_|wrap|inner\b)\S+\n"
+    r"(?:(?!\s*File \")[^\n]*\n)*\Z"
+)
 
 SIGNATURE = Signature(
     family="abi_conflict",

@@ -30,7 +30,8 @@ SIGNATURE = Signature(
             "driver on your system is too old|unsupported toolchain|"
             "forward compatibility was attempted on non supported HW|"
             "not implemented for CUDA below version|libnvrtc|undefined symbol: (?:_*nvJitLink|cu(?:blas|"
-            r"dnn|sparse|solver|fft)|nccl)\S*|NCCL version mismatch|mismatched NCCL|Mismatched? (?:NCCL|"
+            r"dnn|sparse|solver|fft)|nccl)\S*|nvrtc: error: invalid value for --gpu-arch|"
+            r"NCCL version mismatch|mismatched NCCL|Mismatched? (?:NCCL|"
             "CUDA) version",
             "no kernel image",
             "driver version is insufficient",
@@ -42,6 +43,7 @@ SIGNATURE = Signature(
             "NCCL version",
             "ismatched",
             "libnvrtc",
+            "nvrtc: error",
             strength=CAUSE + 1,
         ),
         raises(
@@ -72,6 +74,7 @@ SIGNATURE = Signature(
         raises(r"requires? (?:an? )?(?:NVIDIA )?GPU with at least (?:Ampere|Hopper|Turing|Volta|Ada|Blackwell)"),
     ),
     examples=(
+        "nvrtc: error: invalid value for --gpu-architecture (-arch)",
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",
         "RuntimeError: FlashAttention only supports Ampere GPUs or newer.",
         "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).",

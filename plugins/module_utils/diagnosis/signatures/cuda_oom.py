@@ -69,6 +69,8 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Error allocating device buffer: no memory",
+        "Out of memory error on GPU 0. Cannot allocate 8MB memory on GPU 0",
         (
             "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capac"
             "ity of 79.10 GiB"

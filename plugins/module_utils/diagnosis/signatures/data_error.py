@@ -22,7 +22,7 @@ SIGNATURE = Signature(
     look="Look at the record or the file that the traceback was about, and whether other ranks read the same one.",
     matches=(
         raises(
-            r"EOFError: Compressed file ended|ReadError: (?:unexpected end of data|not a gzip file)|"
+            r"EOFError: Compressed file ended|ReadError: \(?[\"']?(?:unexpected end of data|not a gzip file)|"
             r"BadGzipFile|zlib\.error"
         ),
         raises(

@@ -75,6 +75,8 @@ SIGNATURE = Signature(
             "exceeded memory limit",
             strength=DECISIVE,
         ),
+        # joblib's workers.
+        raises(r"TerminatedWorkerError|SIGKILL\(-9\)", strength=WEAK + 6),
         raises("due to the node running low on memory", strength=CAUSE + 2),
         raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal: Killed", strength=CAUSE - 3),
         says(
@@ -91,6 +93,9 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "joblib.externals.loky.process_executor.TerminatedWorkerError: A worker process was ended",
+        "=>> PBS: job killed: mem 8kb exceeded limit 4kb",
+        "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)",
         (
             "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.0. Some of your processes may have "
             "been killed by the cgroup out-of-memory handler."

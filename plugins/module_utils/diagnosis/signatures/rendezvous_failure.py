@@ -59,10 +59,13 @@ SIGNATURE = Signature(
         ),
         # The first key of the default group: not all ranks reached this point.
         raises(r"^(?!.*ncclUniqueId).*wait timeout after \d+ms, keys: /default_pg/0//\w+//\d", strength=RAISED),
+        # Two processes with the number of one rank.
+        says("NCCL WARN Bootstrap Root ?: .*already checked in", "already checked in", strength=WEAK + 3),
         raises("Socket Timeout", frames=r"in _?rendezvous\b|init_process_group|rendezvous/", strength=RAISED),
         raises(r"ConnectionRefusedError: \[Errno 111\]", strength=RAISED),
     ),
     examples=(
+        "n1:8:9 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 of 8 ranks has already checked in",
         "torch.distributed.DistStoreError: wait timeout after 10000ms, keys: /default_pg/0//cpu//0/0",
         "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",
         "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.",

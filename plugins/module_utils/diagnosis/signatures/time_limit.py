@@ -38,6 +38,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "=>> PBS: job killed: walltime 61 exceeded limit 60",
         "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
         "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO TIME LIMIT ***",
     ),

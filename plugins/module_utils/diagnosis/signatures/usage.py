@@ -8,6 +8,7 @@ from __future__ import annotations
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
     RAISED,
+    WEAK,
     Signature,
     raises,
     says,
@@ -63,6 +64,7 @@ SIGNATURE = Signature(
             "LexerNoViable",
             "Missing mandatory",
         ),
+        says("There are not enough slots available in the system", "not enough slots", strength=WEAK + 6),
         raises(
             r"\d+ validation errors? for|ConfigAttributeError|ConfigKeyError|"
             "MissingMandatoryValue|ConfigCompositionException|MissingConfigException|"
@@ -125,6 +127,7 @@ SIGNATURE = Signature(
         raises(r"ValueError: .*\bis required\b|materialized from meta device", strength=RAISED + 1),
     ),
     examples=(
+        "There are not enough slots available in the system to satisfy the 9",
         "train.py: error: unrecognized arguments: --sed 1",
         "ValueError: Template `x` does not support packing.",
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for Config",
