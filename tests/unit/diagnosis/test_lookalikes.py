@@ -42,6 +42,10 @@ usage | P/torch/nn/functional.py pad | RuntimeError: padding option reflect is n
 usage | app/ops.py run | ValueError: unsupported dtype of the mask
 usage | app/ops.py run | RuntimeError: cuDNN error: configuration is unsupported
 usage | app/model.py build | AssertionError: invalid type for the norm, must be a tensor
+usage | app/model.py loss_of | RuntimeError: a cell with projections is not supported by this backend option
+usage | app/model.py loss_of | RuntimeError: unknown layout of the second operand
+checkpoint | P/torch/utils/checkpoint.py backward | RuntimeError: torch.utils.checkpoint is incompatible with .grad()
+shape_or_divisibility | app/conf.py f | ValueError: the platform of weights is different from types
 import_error | app/cuda.py check | ImportError: fused attention requires a GPU or an XPU
 import_error/cuda_mismatch | app/a.py f | RuntimeError: the part was installed twice
 abi_conflict | app/model.py build | TypeError: Block.__init__() got an unexpected keyword argument 'drop'
@@ -126,6 +130,15 @@ def test_what_means_the_same_in_other_words_is_of_the_family() -> None:
     assert len(found) > 20 and not wrong, bullet_list(wrong)
 
 
+def test_an_operation_refuses_no_setting_where_a_check_of_the_program_does() -> None:
+    """What an operation of a compiled library refuses is no setting, in the same words."""
+    log = TRACEBACK.format(
+        file="app/conf.py", function="build", message="RuntimeError: the mode of backend x is unsupported"
+    )
+    assert diagnosed(log).family == "exception"
+    assert diagnosed(log.replace("run(it)", 'raise RuntimeError(f"the mode of")')).family == "usage"
+
+
 def advised(folder: Path, text: str) -> Diagnosis:
     (folder / "job.log").write_text(text)
     found = scan.scan(scan.find_logs(str(folder)))
@@ -145,6 +158,13 @@ ADVISED = (
     ("requests.exceptions.SSLError: certificate verify failed", "SSL_CERT_FILE", "HF_HUB_OFFLINE"),
     ("ValueError: Input X contains NaN.", "data", "gradient clipping"),
     ("SyntaxError: invalid syntax", "environment.python", "setup.commands"),
+    ("ValueError: Mel spectrogram contains NaN", "data first", "bf16"),
+    (
+        "ValueError: Unrecognized model in /m/x. Should have a `model_type` key",
+        "older than the model",
+        "line says which",
+    ),
+    ("ValueError: the chat_template is not set", "tokenizer", "line says which"),
     ("AssertionError: Megatron requires CUDA.", "gpus_per_node", "exclude"),
     ("_pickle.UnpicklingError: Weights only load failed", "weights_only=False", "parallelism"),
 )

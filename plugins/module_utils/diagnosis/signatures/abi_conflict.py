@@ -85,7 +85,7 @@ SIGNATURE = Signature(
             strength=CAUSE + 1,
             remedy=_VERSIONS,
         ),
-        raises(r"ImportError\b.*requires? (?:PyTorch|torch) ?(?:>=|v?\d)", remedy=_VERSIONS),
+        raises(r"ImportError\b.*(?:requires? (?:PyTorch|torch) ?(?:>=|v?\d)|at least version \d)", remedy=_VERSIONS),
         raises(
             "Failed to import \\S+ because of the following error|"
             "operator torchvision::\\w+ does not exist|Could not load this library: "

@@ -18,6 +18,9 @@ _PICKLED = (
     "(`torch.serialization.add_safe_globals`), or load a file that you trust with `weights_only=False`."
 )
 
+# Activation checkpointing stores nothing.
+_STORED = r"(?<!utils\.)(?<!activation )(?!.*(?:use_reentrant|[Rr]ecomput|checkpointing))"
+
 SIGNATURE = Signature(
     family="checkpoint",
     what="a checkpoint is damaged or does not fit the model",
@@ -38,7 +41,7 @@ SIGNATURE = Signature(
             r"Unexpected) keys? (?:\(?s?\)? )?in (?:source )?(?:state[_ ]dict|checkpoint)|"
             r"(?:incomplete|[Cc]orrupt\w*|truncated|[Ii]nvalid|(?<!found )not a(?: valid)?|"
             r"point to a valid) checkpoint\b|"
-            "checkpoint.*(?:corrupt|mismatch|incompatible|not (?:match|compatible))|"
+            rf"{_STORED}checkpoint.*(?:corrupt|mismatch|incompatible|not (?:match|compatible))|"
             r"[Mm]issing key in checkpoint|BadZipFile|invalid magic number|size mismatch for \S+:|"
             r"not (?:found|present) in (?:the )?(?:\w+ )?(?:state[_ ]dict|checkpoint)\b|"
             "unexpected EOF|loaded state dict (?:contains|has)"
@@ -64,7 +67,7 @@ SIGNATURE = Signature(
             r"Size mismatch between saved|Trying to set a tensor of shape|"
             r"ignore_mismatched_sizes|filename 'storages' not found|pickle data was truncated|"
             r"(?:shape|size) mismatch for (?:loaded|key)|does not match the (?:saved|checkpoint)|"
-            r"[Cc]heckpoint.*(?:shape|version|key)s?\b.*(?:mismatch|differ|missing|not found)|"
+            rf"{_STORED}[Cc]heckpoint.*(?:shape|version|key)s?\b.*(?:mismatch|differ|missing|not found)|"
             r"Not a gzipped file|header (?:too (?:large|small)|is too)|InvalidOffset",
             strength=CAUSE + 1,
         ),

@@ -35,7 +35,7 @@ SIGNATURE = Signature(
             "ParserError"
         ),
         # In any array: of the data, or of the program.
-        raises(r"index \d+ is out of bounds", strength=RAISED + 1),
+        raises(r"index \d+ is out of bounds|too many indices for array", strength=RAISED + 1),
         raises(
             # What is wrong with the arguments of a function is a mistake in the program.
             r"^(?!.*(?:argument|must be (?:a|an|one|in|set|spec)|not supported|DataLoader worker|does not support))"
@@ -53,9 +53,9 @@ SIGNATURE = Signature(
             r"corresponds to no data|BuilderConfig '?\S+'? not found|"
             r"Unable to infer (?:channel|dimension)|cannot identify image file|"
             r"[Cc]orrupt(?:ed)? (?:record|data|JPEG|image|PNG)|"
-            r"DataLossError|Unsupported image|invalid (?:JSON|json|jsonl|csv)|Expecting (?:value|"
+            r"\bDataLossError|Unsupported image|invalid (?:JSON|json|jsonl|csv)|Expecting (?:value|"
             r"property name|',' delimiter)|moov atom not found|"
-            r"too many indices for array|column names? .*(?:not|must)|[Ss]plit .*(?:not found|"
+            r"column names? .*(?:not|must)|[Ss]plit .*(?:not found|"
             r"does not exist|not in)|[Dd]ataset.*(?:has no|no column|no samples|empty)",
             strength=CAUSE,
         ),

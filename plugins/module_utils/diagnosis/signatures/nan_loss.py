@@ -49,6 +49,12 @@ SIGNATURE = Signature(
             strength=CAUSE + 1,
         ),
         raises(
+            r"^(?!.*(?:[Ll]oss|[Gg]rad|[Ll]ogit|[Ww]eight|[Pp]rob|[Aa]ctivation|[Oo]utput|[Ll]oc\b|distribution)).*"
+            r"(?:[Cc]ontains?|[Ff]ound|[Gg]ot|\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\b",
+            strength=CAUSE + 1,
+            remedy=_IN_THE_DATA,
+        ),
+        raises(
             r"NaN, infinity or a value too large|Input (?:\w+ )?contains (?:NaN|infinity)|cannot convert float NaN|"
             r"(?:[Aa]udio|[Ii]mage|[Dd]ata|[Ff]eatures?|[Ii]nputs?|[Ll]abels?) contains? (?:NaN|Inf|nan|inf|"
             r"non-finite)",

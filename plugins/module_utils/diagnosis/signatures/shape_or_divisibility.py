@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    MEANT,
     Signature,
     raises,
 )
@@ -50,10 +51,10 @@ _SIZES = "|".join(
             r"Given groups=\d+, weight of size|to have \d+ channels, but got|expected (?:\d+D|"
             r"\S*dimensional) .*(?:input|tensor).*but got|"
             r"(?:expected|got) input with shape|split_with_sizes expects|which does not broadcast with|EinopsError|"
-            "input array dimensions .*must match|must have (?:the )?same (?:number of dimensions|shape|size|length)|"
+            "input array dimensions .*must match|must have (?:the )?same (?:number of dimensions|shape|size)|"
             "that is different to the input size|to have the same shape|[Ii]nvalid parallel dims|"
             r"[Ss]hape mismatch|mismatch in shape|\bshapes? .*(?:do(?:es)? not|don't) match|"
-            r"does not match (?:the )?(?:shape|size|number of)|"
+            r"does not match (?:the )?(?:shape|size)|"
             r"expected \w+ to have (?:shape|size|\d+ dim)|number of dimensions? (?:don't|doesn't|"
             r"do not|does not) match|"
             r"Dimension out of range|expects? .*(?:same|equal) (?:shape|size|length)|input\.size\(-1\) must be equal|"
@@ -88,6 +89,8 @@ SIGNATURE = Signature(
             remedy=_PARALLELISM,
         ),
         raises(_SIZES),
+        # Of lists of settings as of data.
+        raises("must have (?:the )?same length|does not match (?:the )?number of", strength=MEANT),
     ),
     examples=(
         "AssertionError: 30 is not divisible by 4",

@@ -23,13 +23,16 @@ _OF_A_SETTING = (
 )
 
 # A call of these is written by a programmer: what they refuse is seldom an argument of the program.
-_NO_CALL = (
-    r"File \"(?![^\"]*/(?:numpy|pandas|scipy|sympy|sklearn|jax/_src|PIL|matplotlib|networkx|torch(?!/(?:distributed|"
-    r"optim|utils/data|_ops))|"
-    r"torchvision|typing_extensions|keras/src/(?:ops|layers|backend)|tensorflow/python/(?:framework|ops|eager))[/.])"
+_FRAME = (
+    r"File \"(?![^\"]*/(?:numpy|pandas|scipy|sympy|sklearn|jax/_src|PIL|matplotlib|networkx|"
+    r"torch(?!/(?:distributed|optim|utils/data|_ops))|torchvision|typing_extensions|keras/src/(?:ops|layers|backend)|"
+    r"tensorflow/python/(?:framework|ops|eager))[/.])"
     r"[^\"]*\", line \d+, in (?!(?:_?forward\w*|_?backward|__getitem__|__getattr__)\n)[^\n]+\n"
-    r"(?:(?!\s*File \")[^\n]*\n)*\Z|\A\Z"
 )
+_LAST = r"(?:(?!\s*File \")[^\n]*\n)*\Z"
+_NO_CALL = rf"{_FRAME}{_LAST}|\A\Z"
+# Python code raises it, no operation of a compiled library. What is kept of a long traceback lacks its end.
+_BY_A_CHECK = rf"{_FRAME}\s*(?:raise|assert)\b{_LAST}|\A\Z|\A[\s\S]{{4000}}"
 # Devices and operating systems refuse calls as well; the types of objects are no settings.
 _OF_A_CALL = (
     r"(?!.*(?:(?:CUDA|HIP|cuDNN|NCCL|[Dd]river)\w* (?:[Ee]rror|[Ff]ailure)|CUDNN_|CUBLAS_|[Ee]rrno|device-side|"
@@ -72,10 +75,27 @@ SIGNATURE = Signature(
             r"yaml\.\w+\.\w+Error|TOMLDecodeError|tyro|UnsupportedFieldAttribute|"
             "UnrecognizedFlagError|"
             "IllegalFlagValueError|"
-            "does not exist or is not currently imported|does not recognize this architecture|"
-            "chat_template is not set|does not have a padding token|on purely quantized models|"
-            "Target modules .* not found|[Uu]nrecognized model|Unrecognized configuration class",
+            "on purely quantized models|Target modules .* not found",
             strength=CAUSE - 4,
+        ),
+        raises(
+            "does not exist or is not currently imported|does not recognize this architecture|"
+            "[Uu]nrecognized model|Unrecognized configuration class",
+            strength=CAUSE - 4,
+            remedy=(
+                "The name or the folder is of no such model (look at `model_type` in its config.json), or the "
+                "installed "
+                "transformers is older than the model: take a newer one in `environment.project`."
+            ),
+        ),
+        raises(
+            "chat_template is not set|does not have a padding token",
+            strength=CAUSE - 4,
+            remedy=(
+                "Set it in the program or in the files of the tokenizer: `tokenizer.pad_token = "
+                "tokenizer.eos_token`, or "
+                "the chat template of the model that it is for."
+            ),
         ),
         raises(
             rf"(?:ValueError|AssertionError|KeyError|\bException)\b{_OF_A_CALL}{_OF_A_SETTING}.*(?:"
@@ -107,12 +127,17 @@ SIGNATURE = Signature(
         raises(
             rf"RuntimeError\b{_OF_A_CALL}(?:{_OF_A_SETTING}.*(?:does|do|is|are)(?: not|n't) (?:currently )?"
             r"(?:support(?:ed)?|enabled|recogni[sz]ed)|.*(?:"
-            r"unsupported|[Oo]nly supports?|No backend type associated with|mutually exclusive|incompatible|"
+            r"unsupported|[Oo]nly supports?|mutually exclusive|incompatible|"
             r"[Uu]nrecogni[sz]ed|[Uu]nknown |[Cc]onfig(?:uration)?\b|--[a-z][\w-]+|"
             r"[Ii]nvalid (?:value|choice|option|config|argument|combination|mode|backend)|"
             r"must (?:be set|specify|provide|use|set)|(?:cannot|can not|can't) (?:use|set|enable|re-init)|"
             r"[Pp]lease (?:set|add|specify|provide|pass|enable|disable)|you must use))",
-            frames=_NO_CALL,
+            frames=_BY_A_CHECK,
+            strength=RAISED + 1,
+        ),
+        raises(
+            r"RuntimeError\b.*(?:No backend type associated with|only supports head dim|[Cc]annot re-initialize CUDA|"
+            r"\b(?:FSDP|DDP|ZeRO|LoRA)\b.*(?: not|n't) (?:yet )?support)",
             strength=RAISED + 1,
         ),
         raises(
