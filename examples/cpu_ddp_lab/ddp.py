@@ -61,7 +61,8 @@ def main() -> None:
         mean = loss.detach().clone()
         dist.all_reduce(mean)
         if rank == 0 and (epoch + 1) % 10 == 0:
-            print(f"step {epoch + 1}/{options.epochs} loss {float(mean) / world:.4f}", flush=True)
+            now = time.strftime("%Y-%m-%d %H:%M:%S")
+            print(f"{now} step {epoch + 1}/{options.epochs} loss {float(mean) / world:.4f}", flush=True)
 
     seconds = (time.monotonic() - began) / options.epochs
     said = gather(f"{rank} {world} {socket.gethostname()} {fingerprint(model.module)}")

@@ -47,7 +47,8 @@ def main() -> int:
     for step in range(1, options.steps + 1):
         time.sleep(0.05)  # <- your training
         if mine["rank"] == 0 and step % 50 == 0:
-            print(f"step {step}/{options.steps} loss {10 / (1 + step):.4f}", flush=True)
+            now = time.strftime("%Y-%m-%d %H:%M:%S")
+            print(f"{now} step {step}/{options.steps} loss {10 / (1 + step):.4f}", flush=True)
 
     meeting = Path(os.environ["RANKZERO_RUN_DIR"], "work", f"ranks-{os.environ['RANKZERO_ATTEMPT']}")
     meeting.mkdir(exist_ok=True)

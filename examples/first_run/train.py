@@ -19,6 +19,7 @@ import signal
 import socket
 import sys
 import time
+from datetime import datetime
 from pathlib import Path
 
 import torch
@@ -125,8 +126,8 @@ def mean_over_ranks(value: torch.Tensor) -> float:
 
 
 def say(line: str) -> None:
-    """Print a line in one piece, at once: the ranks of a node may share one log."""
-    sys.stdout.write(line + "\n")
+    """Print a line with the time, in one piece, at once: the ranks of a node may share one log."""
+    sys.stdout.write(f"{datetime.now().isoformat(' ', 'milliseconds')} {line}\n")
     sys.stdout.flush()
 
 
@@ -203,7 +204,7 @@ def train(options: argparse.Namespace) -> "dict[str, object] | None":
         due = options.save_every and step > start and step % options.save_every == 0
         if rank == 0 and (stopping or due):
             save(options.checkpoint, step, model.module, optimizer)
-            say(f"saved step {step}")
+            say(f"saved checkpoint at step {step}")
         if stopping:
             dist.barrier()  # a rank that ends early could have the others ended before rank 0 has saved
             dist.destroy_process_group()
@@ -215,7 +216,7 @@ def train(options: argparse.Namespace) -> "dict[str, object] | None":
         loss.backward()  # DDP averages the gradients over all ranks meanwhile
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
-        if (step + 1) % options.log_every == 0 or step + 1 == options.steps:
+        if step == start or (step + 1) % options.log_every == 0 or step + 1 == options.steps:
             mean = mean_over_ranks(loss)
             speed = (step + 1 - start) * min(options.batch, len(mine)) * options.context * world_size
             speed = speed / (time.perf_counter() - began)

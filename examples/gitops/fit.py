@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import random
+import time
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--scale", type=float, default=1.0)
@@ -16,7 +17,8 @@ slope = 0.0
 for step in range(1, options.steps + 1):
     slope -= sum((slope - options.scale) * x * x for x in points) / len(points)
     if step % 50 == 0:
-        print(f"step {step}/{options.steps} loss {abs(slope - options.scale):.6f}", flush=True)
+        now = time.strftime("%Y-%m-%d %H:%M:%S")
+        print(f"{now} step {step}/{options.steps} loss {abs(slope - options.scale):.6f}", flush=True)
 if rank == 0:
     with open("result.json.part", "w", encoding="utf-8") as stream:
         json.dump({"slope": slope, "error": abs(slope - options.scale), "ranks": ranks}, stream)

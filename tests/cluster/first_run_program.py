@@ -114,10 +114,10 @@ def test_interrupted_it_ends_where_it_would_have_ended(
         patch.setattr(alone, "batch_at", told_at_step_7)
         assert alone.train(broken) is None
     # The step during which the signal came is not lost.
-    assert "saved step 5\n" in capsys.readouterr().out
+    assert " saved checkpoint at step 5\n" in capsys.readouterr().out
     assert alone.torch.load(broken.checkpoint, weights_only=True)["step"] == 8
     resumed = alone.train(broken)
-    assert "resumed at step 8\n" in capsys.readouterr().out
+    assert " resumed at step 8\n" in capsys.readouterr().out
     assert resumed is not None
     assert resumed["parameter_hashes"] == whole["parameter_hashes"]
     assert resumed["loss"] == whole["loss"]

@@ -57,6 +57,10 @@ def test_the_example_trains_and_proves_it(lab: LabCluster, example: Path, launch
     done = train(lab, example, "-e", "nodes=2", "-e", f"launcher={launcher}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"step \d+/60 loss \d\.\d+ tokens/s \d+", done.stdout)
+    # Its log has a time with each step, so the card knows what the time went to.
+    (kept,) = example.glob("runs/first-run/*/1/ledger.json")
+    hours = json.loads(kept.read_text(encoding="utf-8"))["ledger"]["sentence"]
+    assert "% steps" in hours and "% start-up" in hours and "running" not in hours and hours in done.stdout
 
     (path,) = (lab.shared / "example" / "state_root" / "runs" / "first-run").glob("*/1/work/result.json")
     result = json.loads(path.read_text(encoding="utf-8"))
@@ -172,8 +176,8 @@ def test_told_before_its_time_limit_it_goes_on_at_the_very_step(lab: LabCluster,
     finally:
         playing.kill()
     assert playing.returncode == 0, said
-    (saved,) = re.findall(r"^saved step (\d+)$", _rank_0(runs, 0), re.MULTILINE)
-    (resumed,) = re.findall(r"^resumed at step (\d+)$", _rank_0(runs, 1), re.MULTILINE)
+    (saved,) = re.findall(r" saved checkpoint at step (\d+)$", _rank_0(runs, 0), re.MULTILINE)
+    (resumed,) = re.findall(r" resumed at step (\d+)$", _rank_0(runs, 1), re.MULTILINE)
     assert 20 <= int(saved) == int(resumed) < 400
     result = json.loads((run / "work" / "result.json").read_text(encoding="utf-8"))
     shutil.rmtree(runs)

@@ -102,7 +102,7 @@ def proven(example: Example, nodes: int, said: str, seen: str = "proj=ok env=ok"
     assert not unfit
     # What the user sees: the followed rank's own lines, the check-off, the last losses.
     assert f"ranks     {world} of {world} started with WORLD_SIZE {world}" in said
-    assert re.search(r"losses    step \d+/30 loss 0\.\d+", said)
+    assert re.search(r"losses    \d+-\d+-\d+ [\d:]+ step \d+/30 loss 0\.\d+", said)
     assert "artifact  work/result.json is proven" in said
     return run
 

@@ -9,6 +9,7 @@ import json
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 
 import torch
@@ -38,7 +39,8 @@ class Losses(TrainerCallback):
         if logs and "loss" in logs:
             self.last = logs["loss"]
             if state.is_world_process_zero:
-                print(f"step {state.global_step}/{state.max_steps} loss {logs['loss']:.4f}", flush=True)
+                now = time.strftime("%Y-%m-%d %H:%M:%S")
+                print(f"{now} step {state.global_step}/{state.max_steps} loss {logs['loss']:.4f}", flush=True)
 
 
 def fingerprint(model):

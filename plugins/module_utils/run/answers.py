@@ -158,9 +158,9 @@ def ask_slurm(
 
     `read`: the facts of run directories that were read just now, by path.
     """
-    lookup = _Lookup(slurm, policy)
-    known = [lookup.generation((read or {}).get(run.path) or lookup.facts(run)) for run in runs]
     settled = policy.now() - SETTLED if policy == LOOK else 0.0
+    lookup = _Lookup(slurm, policy, settled)
+    known = [lookup.generation((read or {}).get(run.path) or lookup.facts(run)) for run in runs]
     answer = SlurmAnswer({launch.run.path: launch for launch in known}, settled=settled)
     wanted = [launch for launch in known if policy.decided or status_of(launch.facts).state == UNDECIDED]
     for launch in wanted:
@@ -175,10 +175,14 @@ def ask_slurm(
 
 @dataclass
 class _Lookup:
-    """One look-up with a cache of array journals, so that each is read once for all elements."""
+    """One look-up with a cache of array journals, so that each is read once for all elements.
+
+    `settled`: as in `SlurmAnswer`.
+    """
 
     slurm: Slurm
     policy: Policy
+    settled: float = 0.0
     journals: dict[str, list[Event]] = field(default_factory=dict)
 
     def facts(self, run: RunDirectory) -> RunFacts:
@@ -210,6 +214,8 @@ class _Lookup:
         """Return whether another job has claimed a generation whose recorded job is unknown to Slurm; update its job
         id.
         """
+        if launch.facts.settled(self.settled):
+            return False
         claim = launch.run.claim()
         if claim is None or claim.job_id == launch.job_id:
             return False

@@ -54,7 +54,7 @@ def divided(attempt: AttemptTimes, limits: Limits) -> list[Segment]:
     ranks = None if attempt.ranks is None or not began <= attempt.ranks <= ended else attempt.ranks
     steps = [(step, min(max(at, ranks or began), ended), whole) for step, at, whole in attempt.times.steps]
     if not steps:
-        marks = [(SETUP, ranks or began), (UNKNOWN, ended)]
+        marks = [(SETUP, ranks or began), (UNKNOWN, min(attempt.proven or ended, ended)), (IDLE, ended)]
     else:
         marks = [(SETUP, ranks or began), (STARTUP, steps[0][1])]
         usual = usual_seconds(steps)

@@ -33,8 +33,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times
 
 # The batch script begins at most this many seconds before or after what Slurm records.
 SLACK = 15.0
-# The names of the parts in a sentence.
+# The names of the parts in a sentence. Of an attempt, what is not known is where the steps are in the time it ran.
 WORDS = {LOST: "lost to a restart", STALLS: "stalled", IDLE: "idle at the end"}
+UNTIMED = {UNKNOWN: "running (no times of steps)"}
 # The columns of the ledger as CSV.
 COLUMNS = ("part", "node_seconds", "node_hours", "gpu_hours", "share")
 
@@ -79,7 +80,8 @@ class Ledger:
         hours = self.node_seconds / 3600
         amount = f"{significant(hours)} node-hours" if hours >= 1 else f"{significant(hours * 60, 2)} node-minutes"
         shares = sorted(((self.share(part) or 0.0, part) for part in PARTS), key=lambda pair: -pair[0])
-        shown = [f"{100 * share:.0f} % {WORDS.get(part, part)}" for share, part in shares if share >= 0.005]
+        words = {**WORDS, **UNTIMED} if self.attempts else WORDS
+        shown = [f"{100 * share:.0f} % {words.get(part, part)}" for share, part in shares if share >= 0.005]
         queue = f"; queue {duration(self.queue)}" if self.queue is not None and self.queue >= 1 else ""
         return f"{amount}: {', '.join(shown)}{queue}"
 

@@ -114,6 +114,28 @@ def test_what_has_ended_is_read_once(state_root: Path, read: list[str]) -> None:
     assert (state_root / "index" / "launches").stat().st_mode & 0o777 == 0o600
 
 
+def test_the_claim_of_what_has_ended_is_not_read_again(state_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another job may claim a launch whose job Slurm does not know, but not one that has ended long ago."""
+    runs = sorted(state_root.glob("runs/*/key*/1"), key=lambda run: run.parent.name)
+    for number, run in enumerate(runs):
+        (run / "claim").write_text(f"1 lab {100 + number}\n")
+    write_lines(runs[1] / "outcome.json", outcome(1, time=time.time() - 5))
+    opened: list[int] = []
+    open_ = os.open
+
+    def counted(path: str, *rest: Any, **more: Any) -> int:
+        descriptor = open_(path, *rest, **more)
+        if path == "claim":
+            opened.append(os.fstat(descriptor).st_ino)
+        return descriptor
+
+    monkeypatch.setattr(os, "open", counted)
+    assert len(listed(state_root)) == COUNT
+    counts = Counter(opened)
+    often = {number for number, run in enumerate(runs) if counts[(run / "claim").stat().st_ino] > 1}
+    assert often == {0, 1}, "the one that runs, and the one that has just ended"
+
+
 def test_a_list_opens_one_folder_for_each_ended_launch(state_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = listed(state_root)
     opened: list[str] = []
@@ -285,11 +307,17 @@ def test_a_few_launches_cost_no_index(state_root: Path) -> None:
     assert facts.outcome is not None and os.path.isdir(state_root)
 
 
-def test_a_job_is_found_without_reading_what_the_index_rules_out(state_root: Path, read: list[str]) -> None:
+def test_a_job_is_found_without_reading_what_the_index_rules_out(
+    state_root: Path, read: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     listed(state_root)
     read.clear()
-    (run,) = find.find_runs(str(state_root), job_id="117")
-    assert run.path.endswith("key0000000000017/1")
+    looked: list[str] = []
+    with monkeypatch.context() as patch:
+        stamp = history._stamp
+        patch.setattr(history, "_stamp", lambda base, *rest, **more: looked.append(base) or stamp(base, *rest, **more))
+        (run,) = find.find_runs(str(state_root), job_id="117")
+    assert run.path.endswith("key0000000000017/1") and looked == [], "no ended launch gets another job"
     # The job itself, and the launch that has not ended.
     assert len(read) == 2, read
     # The index is no truth: a line that says another job, or is damaged, changes nothing.

@@ -97,11 +97,16 @@ def test_a_requeue_of_which_the_queue_shows_the_last_start_only() -> None:
 def test_without_steps_the_rest_is_not_known_and_no_part_is_zero() -> None:
     result = made(AttemptTimes(0, BEGAN, BEGAN + 100, "7", 2, BEGAN + 25))
     assert result.parts == {**dict.fromkeys(PARTS), "set-up": 50, "not known": 150}
-    assert result.sentence == "3.3 node-minutes: 75 % not known, 25 % set-up"
+    assert result.sentence == "3.3 node-minutes: 75 % running (no times of steps), 25 % set-up"
+    proven = made(AttemptTimes(0, BEGAN, BEGAN + 100, "7", 2, BEGAN + 25, proven=BEGAN + 90))
+    assert proven.parts == {**dict.fromkeys(PARTS), "set-up": 50, "not known": 130, "idle": 20}
+    assert proven.sentence.endswith("65 % running (no times of steps), 25 % set-up, 10 % idle at the end")
     nothing = made(AttemptTimes(0, BEGAN, BEGAN + 100, "7", 2))
     assert nothing.parts == {**dict.fromkeys(PARTS), "not known": 200}
     lines = csv_text(("part", "node_seconds", "share"), nothing.rows()).splitlines()
     assert lines[0] == "part,node_seconds,share" and lines[1] == "set-up,," and lines[-1] == "not known,200,1"
+    lost = made(allocations=[Allocation("7", BEGAN, BEGAN + 100, 2)])
+    assert lost.sentence == "3.3 node-minutes: 100 % not known"
     assert made().sentence == "" and made().parts == {**dict.fromkeys(PARTS), "not known": 0}
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -49,6 +50,7 @@ def _one(name: str | None) -> list[str] | None:
 def _found(
     state_root: str, wanted: Wanted, job_id: str | None, indexed: bool = False
 ) -> tuple[list[RunDirectory], History]:
+    wanted = replace(wanted, look=job_id is None)
     runs, history = walk(state_root, wanted, indexed=indexed or job_id is not None)
     return (runs if job_id is None else _of_job(runs, history, job_id)), history
 
@@ -56,11 +58,20 @@ def _found(
 def _of_job(runs: Sequence[RunDirectory], history: History, job_id: str) -> list[RunDirectory]:
     """Return the launches of a job. What the index of ended launches rules out is not read; for the others, the run
     directory decides.
+
+    An ended launch gets no other job, so its line in the index need not be compared with its run directory. Only if no
+    launch is found so, all are.
     """
+    likely = (run for run in runs if history.may_mention(run, job_id))
+    return _with_job(likely, job_id) or _with_job(
+        (run for run in runs if not (history.has(run) and not history.mentions(run, job_id))), job_id
+    )
+
+
+def _with_job(runs: Iterable[RunDirectory], job_id: str) -> list[RunDirectory]:
+    """Return the runs of which this is a job; if there are none, those inside the job, or in the array of this id."""
     chosen, inside = [], []
     for run in runs:
-        if history.has(run) and not history.mentions(run, job_id):
-            continue
         ids = _job_ids(run)
         if job_id in ids:
             chosen.append(run)

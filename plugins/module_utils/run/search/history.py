@@ -107,6 +107,14 @@ class History:
         """Return whether the report on a launch that the index has may contain the id of a job, or of a part of it."""
         return f'"{job_id}'.encode() in self.known[_place(run)].report
 
+    def may_mention(self, run: RunDirectory, job_id: str) -> bool:
+        """Return whether the index leaves it open that a launch had this job: its line contains the id or is missing.
+
+        The line is not compared with the run directory.
+        """
+        line = self.lines.get(_place(run), b"")
+        return f'"{job_id}'.encode() in line or _Line.of(line) is None
+
     def ended_at(self, run: RunDirectory) -> float:
         """Return when a launch that the index has ended, in epoch seconds; 0 if that is not known."""
         return self.known[_place(run)].ended_at

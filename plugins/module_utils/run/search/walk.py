@@ -23,7 +23,8 @@ TOP = "runs"
 class Wanted:
     """Which run directories to list; None is any. `key` may be a prefix. `newest`: only the last generation of a key.
 
-    `strict`: a folder that cannot be read is an error. Otherwise it counts as empty.
+    `strict`: a folder that cannot be read is an error. Otherwise it counts as empty. `look`: compare each run directory
+    with the index at once, while its folder is open.
     """
 
     names: Sequence[str] | None = None
@@ -31,6 +32,7 @@ class Wanted:
     generation: int | None = None
     newest: bool = False
     strict: bool = False
+    look: bool = True
 
     @property
     def ignored(self) -> tuple[type[OSError], ...]:
@@ -46,7 +48,7 @@ class Wanted:
 def walk(state_root: str, wanted: Wanted, *, indexed: bool = True) -> tuple[list[RunDirectory], History]:
     """Return the run directories, sorted by name, key and generation, and the index of ended launches.
 
-    `indexed`: look each run directory up in the index as well. Raises `Untrusted`; with `strict` also OSError.
+    `indexed`: read the index as well. Raises `Untrusted`; with `strict` also OSError.
     """
     root = state_files.of(state_root)
     runs: list[RunDirectory] = []
@@ -80,7 +82,7 @@ def _runs_of_key(root: Beneath, folder: int, place: str, wanted: Wanted, history
     with contextlib.suppress(*wanted.ignored), root.inner(folder, place) as descriptor:
         for number in wanted.numbers(os.listdir(descriptor)):
             run = RunDirectory.below(f"{history.state_root}/{place}/{number}", root, f"{place}/{number}")
-            if history.worthwhile:
+            if history.worthwhile and wanted.look:
                 history.look(run, descriptor)
             runs.append(run)
     return runs
