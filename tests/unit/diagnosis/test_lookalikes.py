@@ -46,6 +46,15 @@ usage | app/model.py loss_of | RuntimeError: a cell with projections is not supp
 usage | app/model.py loss_of | RuntimeError: unknown layout of the second operand
 checkpoint | P/torch/utils/checkpoint.py backward | RuntimeError: torch.utils.checkpoint is incompatible with .grad()
 shape_or_divisibility | app/conf.py f | ValueError: the platform of weights is different from types
+usage | app/model.py fit | errors_impl.InvalidArgumentError: Graph execution error:
+env_not_set | app/conf.py get | KeyError: 'OUTPUT_DIR'
+abi_conflict | app/conf.py get | AttributeError: 'Config' object has no attribute 'max_tokens'
+hub_auth | /usr/lib/python3.11/multiprocessing/connection.py answer | multiprocessing.context.AuthenticationError: digest received was wrong
+rendezvous_failure | /usr/lib/python3.11/http/client.py connect | ConnectionRefusedError: [Errno 111] Connection refused
+nccl_network | app/client.py open | OSError: [Errno 113] No route to host
+offline | P/torch/distributed/rendezvous.py create | TimeoutError: [Errno 110] Connection timed out
+file_missing | app/h5.py open | OSError: Unable to open file (truncated file: eof = 96)
+cuda_device | app/jit.py load | RuntimeError: the cubin was not loaded: CUDA_ERROR_NO_BINARY_FOR_GPU
 import_error | app/cuda.py check | ImportError: fused attention requires a GPU or an XPU
 import_error/cuda_mismatch | app/a.py f | RuntimeError: the part was installed twice
 abi_conflict | app/model.py build | TypeError: Block.__init__() got an unexpected keyword argument 'drop'
@@ -93,6 +102,12 @@ import_error | app/plot.py draw | AssertionError: matplotlib is needed: `pip ins
 abi_conflict | P/trl/trainer.py make | TypeError: Loader.__init__() got an unexpected keyword argument 'even'
 abi_conflict | P/tf/utils.py check | ImportError: tokens>=0.22 is required, but found tokens==0.19.1
 abi_conflict | P/mega/te.py init | AssertionError: at least version 2.7 of torch is required
+env_not_set | /usr/lib/python3.11/os.py __getitem__ | KeyError: 'OUTPUT_DIR'
+rendezvous_failure | P/torch/distributed/rendezvous.py create | TimeoutError: [Errno 110] Connection timed out
+data_error | app/h5.py open | OSError: Unable to open file (truncated file: eof = 96)
+cuda_mismatch | app/jit.py load | RuntimeError: the cubin was not loaded: CUDA_ERROR_NO_BINARY_FOR_GPU
+cuda_oom | app/net.py run | OSError: (External) CUDA error(2), out of memory.
+unused_parameters | P/lightning/ddp.py step | RuntimeError: the module has parameters that were not used in producing the loss of the step
 checkpoint | app/load.py load | KeyError: model3 not found in state_dict
 checkpoint | P/fab/fsdp.py load | ValueError: the folder /c/last is an incomplete checkpoint
 checkpoint | P/torch/serialization.py load | _pickle.UnpicklingError: Weights only load failed: the class is unknown

@@ -91,7 +91,7 @@ SIGNATURE = Signature(
             "operator torchvision::\\w+ does not exist|Could not load this library: "
         ),
         raises(
-            r"'(?:Dynamic|Static|Encoder)\w*Cache' object has no attribute|'\w*(?:Tokenizer\w*|"
+            r"'(?:Dynamic|Static|Encoder)\w*Cache' object has no attribute|'[A-Z]\w+(?:Tokenizer\w*|"
             r"ForCausalLM|Config|Trainer|"
             r"Accelerator)' object has no attribute '_?(?:[a-z]+_)*(?:cache|tokens?|state|keys|"
             r"version|engine|special_tokens\w*|ds_\w+)'$",

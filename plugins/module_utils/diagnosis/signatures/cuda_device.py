@@ -75,17 +75,27 @@ SIGNATURE = Signature(
             "CUDAPlace(",
             remedy=_FEWER,
         ),
+        raises(
+            r"CUDA_ERROR_(?:ILLEGAL|LAUNCH|MISALIGNED|INVALID_(?:VALUE|HANDLE|CONTEXT))|"
+            r"cudaError(?:Illegal|Launch|Misaligned|InvalidValue|InvalidConfiguration|InvalidResourceHandle)",
+            strength=RAISED + 3,
+            remedy=_KERNEL,
+        ),
         raises(r"invalid device ordinal|But your machine only has", strength=CAUSE + 2, remedy=_FEWER),
         raises(
             "No CUDA GPUs are available|No CUDA runtime is found|Found no NVIDIA driver|"
-            "Unexpected error from cudaGetDeviceCount|no NVIDIA GPU|CUDA_ERROR_(?!OUT_OF|ASSERT)|"
+            "Unexpected error from cudaGetDeviceCount|no NVIDIA GPU|"
+            "CUDA_ERROR_(?!OUT_OF|ASSERT|ILLEGAL|LAUNCH|MISALIGNED|INVALID_(?:VALUE|HANDLE|CONTEXT|PTX|IMAGE|"
+            "SOURCE)|NO_BINARY|"
+            "UNSUPPORTED)|"
             "CUDA-capable device|Cannot (?:access|find) (?:accelerator|GPU)|"
             "Unable to initialize backend '(?:cuda|gpu|rocm)'(?!.*DEADLINE)|HIP error"
         ),
         raises("(?:cuda|CUDA|GPU) is (?:not |un)available", remedy=_NONE),
         raises(
             r"CUDA unknown error|on a CUDA device but torch\.cuda\.is_available\(\) is False|"
-            r"Invalid device id|no ROCm-capable device|cudaError(?!Assert)[A-Z]\w+|"
+            r"Invalid device id|no ROCm-capable device|cudaError(?:NoDevice|ECC|Device\w*Unavail|InvalidDevice\b|"
+            r"SystemNotReady|Unknown|Initialization|HardwareStack|Nvlink)\w*|"
             r"support bf16/gpu|cudaSetDevice|"
             r"CUDA (?:failure|exception|initiali[sz]ation)|NVML.*(?:not found|Uninitialized|Unknown)|NVMLError",
             strength=CAUSE + 1,

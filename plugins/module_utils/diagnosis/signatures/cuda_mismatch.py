@@ -53,7 +53,9 @@ SIGNATURE = Signature(
             "[Cc]ompute capability|GPU arch|Torch not compiled with CUDA enabled|lib(?:cuda|cudart|cudnn|"
             r"cublas|nccl|nvrtc|cusparse|cufft|nvJitLink)\S*\.so|CUDNN_STATUS_(?:NOT_INITIALIZED|VERSION|"
             "SUBLIBRARY)|[Ff]ailed to initialize NVML: Driver/library version mismatch|"
-            "CUDA_HOME (?:environment variable )?is not set|CUDA_HOME does not exist"
+            "CUDA_HOME (?:environment variable )?is not set|CUDA_HOME does not exist|[Cc]annot find CUDA_HOME|"
+            "CUDA_ERROR_(?:NO_BINARY_FOR_GPU|INVALID_PTX|INVALID_IMAGE|UNSUPPORTED_PTX_VERSION|SYSTEM_DRIVER_MISMATCH)|"
+            "cudaError(?:NoKernelImage|InsufficientDriver|UnsupportedPtx|InvalidPtx|NoBinary|SystemDriverMismatch)"
         ),
         raises(
             r"too old to be supported by|cuDNN version incompatib|not supported in this architecture|"

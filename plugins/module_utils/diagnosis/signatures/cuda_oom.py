@@ -43,6 +43,7 @@ SIGNATURE = Signature(
         says("CU(?:BLAS|DNN|SOLVER|FFT)_STATUS_ALLOC_FAILED", "_STATUS_ALLOC_FAILED"),
         raises(
             r"RESOURCE_EXHAUSTED: .*(?:[Oo]ut of memory|[Aa]llocat)|CUDA_ERROR_OUT_OF_MEMORY|"
+            r"cudaErrorMemoryAllocation|CUDA error\(2\)|"
             r"\bOutOfMemoryError\b|OOM when allocating tensor"
         ),
         raises(

@@ -59,6 +59,8 @@ SIGNATURE = Signature(
             r"does not exist|not in)|[Dd]ataset.*(?:has no|no column|no samples|empty)",
             strength=CAUSE,
         ),
+        # HDF5.
+        raises(r"Unable to (?:synchronously )?open (?:file|object) \((?:truncated|file signature|bad )"),
         raises("Cannot find sufficient samples|not enough (?:samples|data)"),
         raises(
             r"ValueError: Couldn't cast|default_collate: batch must contain|DecompressionBombError|"

@@ -28,10 +28,16 @@ SIGNATURE = Signature(
         raises(
             r"environment variable (?P<variable>\w+) expected, but not set|KeyError: '(?P<name>RANK|"
             r"WORLD_SIZE|LOCAL_RANK|MASTER_ADDR|MASTER_PORT|SLURM_\w+|LOCAL_WORLD_SIZE|NODE_RANK|"
-            "[A-Z][A-Z0-9]*_[A-Z0-9_]+)'$|(?:[Ee]nvironment variable|env var|"
+            r"(?:HF|WANDB|CUDA|OMPI|PMI|NCCL|MLFLOW|AWS)_[A-Z_]+|[A-Z]\w*_API_KEY)'$|"
+            "(?:[Ee]nvironment variable|env var|"
             r"[Ee]nvironment)\S* \S+ (?:is )?(?:not set|undefined|missing)|must be (?:launched|"
             "run) with (?:torchrun|mpirun)|Please set (?:the )?(?:environment variable|env)|"
             r"[Uu]nset environment variable|[Ee]nvironment variable.{0,60} must be set"
+        ),
+        # A program's own dictionary may have such keys as well.
+        raises(
+            r"KeyError: '(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)'$",
+            frames=r"environ|getenv|[/\\]os\.py|<frozen os>|\A\Z",
         ),
         # Often because its initialisation failed, which the program did not mind.
         raises(

@@ -84,11 +84,12 @@ SIGNATURE = Signature(
         raises(
             r"[Cc]an't find (?:a valid checkpoint|'?\S+\.(?:json|safetensors|bin|pt|index|yaml|txt|"
             r"model)'?)|[Nn]o valid checkpoint found|"
-            r"[Uu]nable to (?:load vocabulary|open file)|Error opening '?/|Not found: \"|"
+            r"[Uu]nable to (?:load vocabulary|open file(?! \((?:truncated|file signature|bad |unable to lock)))|"
+            r"Error opening '?/|Not found: \"|"
             r"NotFoundError: .*; No such file|"
             r"!_?src\.empty\(\)|[Nn]o (?:[\w.*-]+ ){0,3}(?:files?|checkpoints?|images?|shards?|"
             r"weights) (?:were )?(?:matching|found|exist)|"
-            r"[Ff]ailed to open (?:file )?'?\"?/|is not a (?:valid )?(?:directory|file|path)\b|"
+            r"[Ff]ail(?:ed)? to open (?:file )?'?\"?/|is not a (?:valid )?(?:directory|file|path)\b|"
             r"[Nn]o such file or directory",
             strength=CAUSE - 2,
         ),

@@ -26,7 +26,7 @@ SIGNATURE = Signature(
             "GatedRepoError|gated repo|401 Client Error|403 Client Error|Invalid (?:username or password|"
             "user token|credentials)|[Rr]epository Not Found for url|RepositoryNotFoundError|"
             "api_key not configured|(?:API|api)[ _]key (?:must be|is (?:not|invalid|required)|not)|"
-            "LocalTokenNotFoundError|AuthenticationError|PERMISSION_ERROR|[Uu]nauthori[sz]ed"
+            "LocalTokenNotFoundError|AuthenticationError(?!: digest)|PERMISSION_ERROR|[Uu]nauthori[sz]ed"
         ),
         raises(
             "is not a local folder and is not a valid model identifier",

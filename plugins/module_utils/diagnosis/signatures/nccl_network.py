@@ -31,8 +31,8 @@ SIGNATURE = Signature(
             "timed? ?out|no route|No interface|unreachable)|"
             "Got completion (?:from peer .*)?with (?:error|status=)|ibv_(?:modify_qp|reg_mr|create_qp|"
             r"open_device|poll_cq)\w* failed|(?:Bootstrap|NET/Socket) : no socket interface found|"
-            "Failed to initialize any NET plugin|No route to host|transport retry counter exceeded|"
-            r"Network is unreachable|Error: network \S+ not found",
+            r"Failed to initialize any NET plugin|(?<!\[Errno 113\] )No route to host|transport retry counter exceeded|"
+            r"(?<!\[Errno 101\] )Network is unreachable|Error: network \S+ not found",
             "Error: network",
             "NCCL WARN NET/",
             "NCCL WARN",

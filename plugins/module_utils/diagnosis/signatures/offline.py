@@ -39,6 +39,12 @@ SIGNATURE = Signature(
             r"Network is unreachable|URLError|Consistency check failed|"
             r"CommError\b.*(?:[Tt]imed? ?out|connect|reach|network|communicat|[Uu]navailable|\b5\d\d\b))"
         ),
+        # Of a server that may be the program's own.
+        raises(
+            r"(?:TimeoutError|OSError): \[Errno 1(?:10|13)\]",
+            frames=r"\A(?![\s\S]*(?:torch/distributed|rendezvous|init_process_group))",
+            strength=RAISED + 1,
+        ),
         raises("CommError", strength=RAISED + 1),
         raises(
             r"certificate verify failed|CERTIFICATE_VERIFY_FAILED",
@@ -53,7 +59,7 @@ SIGNATURE = Signature(
             r"HTTPSConnectionPool|(?:Connection|Protocol|Timeout|"
             r"Read)\w*Error: .*(?:Connection aborted|IncompleteRead|RemoteDisconnected|"
             r"Read timed out)|"
-            r"[Oo]ffline mode is enabled|socket\.timeout: |TimeoutError: \[Errno 110\]|read operation timed out|"
+            r"[Oo]ffline mode is enabled|socket\.timeout: |read operation timed out|"
             r"\b(?:50[0234]) (?:Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)|"
             r"Run initialization has timed out|Error communicating with|download.*(?:timed out|"
             r"failed)|No address associated with hostname",

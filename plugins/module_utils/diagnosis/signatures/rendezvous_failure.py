@@ -54,7 +54,7 @@ SIGNATURE = Signature(
             r"UNAVAILABLE: .*(?:connect|handshak|resol|refused)|RendezvousTimeoutError|"
             r"[Tt]imed out after \d+ seconds? waiting for clients|DEADLINE_EXCEEDED(?!.*[Ss]hutdown)|"
             "client socket has timed out|The client socket has failed to connect to any network address|"
-            "Timed out initiali[sz]ing process group|the server socket has failed to listen",
+            "Timed out initiali[sz]ing process group|[Tt]he server socket has failed to listen",
             strength=RAISED,
         ),
         # The first key of the default group: not all ranks reached this point.
@@ -62,7 +62,16 @@ SIGNATURE = Signature(
         # Two processes with the number of one rank.
         says("NCCL WARN Bootstrap Root ?: .*already checked in", "already checked in", strength=WEAK + 3),
         raises("Socket Timeout", frames=r"in _?rendezvous\b|init_process_group|rendezvous/", strength=RAISED),
-        raises(r"ConnectionRefusedError: \[Errno 111\]", strength=RAISED),
+        raises(
+            r"ConnectionRefusedError: \[Errno 111\]",
+            frames=r"\A(?![\s\S]*(?:http/|urllib|requests/|aiohttp|multiprocessing/|redis|visdom|websocket))",
+            strength=RAISED,
+        ),
+        raises(
+            r"(?:TimeoutError|OSError): \[Errno 1(?:10|13)\]",
+            frames="torch/distributed|rendezvous|init_process_group",
+            strength=RAISED + 1,
+        ),
     ),
     examples=(
         "n1:8:9 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 of 8 ranks has already checked in",

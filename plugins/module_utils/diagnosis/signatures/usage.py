@@ -107,7 +107,7 @@ SIGNATURE = Signature(
             strength=RAISED + 1,
         ),
         # What the classes are called in which libraries refuse a setting.
-        raises("ValidationError|ArgumentError|UsageError|ConfigError|InvalidConfig", strength=RAISED + 1),
+        raises("ValidationError|(?<![a-z])ArgumentError|UsageError|ConfigError|InvalidConfig", strength=RAISED + 1),
         raises(
             rf"(?:ValueError|AssertionError|KeyError|\bException)\b{_OF_A_CALL}.*(?:"
             r"unsupported|[Oo]nly supports?|only (?:works|available|valid|compatible)|"
