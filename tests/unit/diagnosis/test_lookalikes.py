@@ -201,7 +201,6 @@ def test_a_wording_gets_the_advice_that_its_own_cause_needs(
         "srun: error: Task launch for StepId=12.0 failed on node n3: Slurmd could not set up the environment",
         "srun: error: Unable to create step for job 12: Unable to contact slurm controller (connect failure)",
         "srun: error: Application launch failed: Zero Bytes were transmitted or received",
-        "slurm_load_jobs error: Unable to contact slurm controller (connect failure)",
     ],
 )
 def test_a_launch_that_slurm_does_not_answer_is_no_refused_option(tmp_path: Path, line: str) -> None:
@@ -210,6 +209,17 @@ def test_a_launch_that_slurm_does_not_answer_is_no_refused_option(tmp_path: Path
     assert "resources.exclude" in told.remedy and "partition" not in told.remedy
     refused = advised(tmp_path, "srun: error: Unable to create step for job 1: More processors requested\n")
     assert "resources.partition" in refused.remedy
+    asked = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"
+    told = advised(tmp_path, asked + TRACEBACK.format(file="app/a.py", function="f", message="KeyError: 'a'"))
+    assert told.family == "exception", "a command of the batch script asked"
+
+
+def test_a_step_of_a_job_that_has_ended_is_no_refused_option(tmp_path: Path) -> None:
+    line = "srun: error: Unable to confirm allocation for job 12: Invalid job id specified\n"
+    assert "SLURM_JOB_ID" in advised(tmp_path, line).remedy
+    line = "srun: error: Unable to create step for job 12: Job/step already completing or completed\n"
+    told = advised(tmp_path, line)
+    assert told.confidence == "medium" and "what ended it" in told.remedy and "partition" not in told.remedy
 
 
 def test_the_reason_of_a_container_counts_more_than_the_report_that_it_did_not_start() -> None:
@@ -226,9 +236,16 @@ def test_the_reason_of_a_container_counts_more_than_the_report_that_it_did_not_s
         assert found.family == "container_start" and found.root and found.root.text.endswith(reason)
 
 
+def test_an_error_in_columns_is_of_no_container() -> None:
+    assert diagnosed("start\nERROR  : the table has no rows\n").family != "container_start"
+    assert diagnosed("start\nERROR  : Failed to create user namespace: it is disabled\n").family == "container_start"
+
+
 def test_the_end_of_jax_by_its_service_points_to_another_task() -> None:
     fatal = "2026-01-01 00:00:00.1: F external/xla/client.h:80] {}\n"
     ends = fatal.format("Terminating process because the JAX distributed service detected fatal errors.")
     assert diagnosed("start\n" + ends).family == "peer_lost"
+    gone = fatal.replace(" F ", " E ").format("coordination service: UNAVAILABLE: task:1 heartbeat timeout")
+    assert diagnosed("start\n" + gone).family == "peer_lost"
     lost = fatal.replace(" F ", " E ").format("Failed to connect to coordination service. UNAVAILABLE")
     assert diagnosed("start\n" + lost).family == "rendezvous_failure"

@@ -35,6 +35,7 @@ SIGNATURE = Signature(
             "[Cc]ould not process JSON input|Invalid image|Command not found|URL http)|"
             "slurmstepd: error: (?:container|_)|FATAL: +(?:[Cc]ould not open image|"
             "[Ww]hile|[Uu]nable to|[Cc]ontainer|[Ii]mage|container creation failed)|(?:oci|OCI) runtime|"
+            "^ERROR  : .*(?:namespace|overlay|setuid|container)|"
             "runc run failed|crun: |container_linux|failed to create (?:container|shim)|"
             "could not open image|manifest unknown|toomanyrequests|pull access denied|"
             "Error response from daemon",
@@ -42,6 +43,7 @@ SIGNATURE = Signature(
             "enroot-",
             "[ERROR]",
             "FATAL: ",
+            "ERROR  ",
             "OCI runtime",
             "oci runtime",
             "runc run",

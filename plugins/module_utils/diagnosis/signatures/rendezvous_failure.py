@@ -35,7 +35,8 @@ SIGNATURE = Signature(
             "client socket has timed out after|(?:Name or service not known|"
             "Temporary failure in name resolution|getaddrinfo failed).*(?:master|rendezvous|store|"
             "socket)?|StoreTimeout|Deadline Exceeded.*(?:coordination|connect)|DEADLINE_EXCEEDED(?!.*[Ss]hutdown)|"
-            r"UNAVAILABLE: .*(?:connect|handshak|resol|refused)|(?:coordination|distributed) service.*UNAVAILABLE|"
+            r"UNAVAILABLE\W.*(?:connect|handshak|resol|refused)|(?:coordination|"
+            r"distributed) service(?!.*heartbeat).*UNAVAILABLE|"
             r"[Ff]ailed to (?:register|connect to|start|initiali[sz]e).{0,20} (?:coordination|distributed) service))",
             "RendezvousTimeoutError",
             "waiting for clients",
@@ -51,7 +52,7 @@ SIGNATURE = Signature(
             strength=WEAK + 3,
         ),
         raises(
-            r"UNAVAILABLE: .*(?:connect|handshak|resol|refused)|RendezvousTimeoutError|"
+            r"UNAVAILABLE\W.*(?:connect|handshak|resol|refused)|RendezvousTimeoutError|"
             r"[Tt]imed out after \d+ seconds? waiting for clients|DEADLINE_EXCEEDED(?!.*[Ss]hutdown)|"
             "client socket has timed out|The client socket has failed to connect to any network address|"
             "Timed out initiali[sz]ing process group|[Tt]he server socket has failed to listen",

@@ -36,8 +36,8 @@ SIGNATURE = Signature(
     matches=(
         says(
             "(?:sbatch|salloc): (?:error|fatal)|Batch job submission failed|srun: (?:error|"
-            r"fatal): (?:Only allocated \d+ nodes? asked for|Unable to (?:create step|allocate resources|"
-            "confirm allocation)|Requested|Invalid|More processors requested|.*[Ii]nvalid (?:option|"
+            r"fatal): (?:Only allocated \d+ nodes? asked for|Unable to (?:create step(?!.*already complet)|"
+            "allocate resources|confirm allocation)|Requested|Invalid|More processors requested|.*[Ii]nvalid (?:option|"
             "partition|account|node name)|Job step.*(?:disabled|aborted)|cpus-per-task)|srun: fatal: |"
             "Requested node configuration is not available|Invalid account or account/partition|"
             r"QOSMax\w+Limit|(?:srun|sbatch|salloc): (?:unrecognized|invalid) option|srun: error: --",
@@ -53,21 +53,38 @@ SIGNATURE = Signature(
             "invalid option",
         ),
         says(
-            rf"(?:srun|sbatch|salloc|scontrol|squeue): error: (?:Task launch for \S+ failed|"
-            rf"Application launch failed|Unable to create step|"
-            rf"Unable to confirm allocation|Unable to allocate resources|[Bb]atch job submission failed|"
-            rf"slurm_\w+)\b.*{_SILENT}|"
-            r"(?:srun|sbatch|salloc|slurm_\w+)(?: error)?: .*(?:[Uu]nable to contact slurm controller|"
-            r"Zero Bytes were transmitted)",
+            rf"(?:srun|sbatch|salloc): error: (?:Task launch for \S+ failed|Application launch failed|"
+            rf"Unable to create step|"
+            rf"Unable to confirm allocation|Unable to allocate resources|[Bb]atch job submission failed)\b.*{_SILENT}",
             "srun: error",
             "sbatch: error",
             "salloc: error",
-            "scontrol: error",
-            "squeue: error",
-            "to contact slurm controller",
-            "Zero Bytes were",
             strength=CAUSE + 1,
             remedy=_NO_ANSWER,
+        ),
+        # A command that the batch script runs may have asked.
+        says(
+            r"(?:srun|sbatch|salloc|squeue|scontrol|slurm_\w+)(?: error)?: .*(?:[Uu]nable to contact slurm controller|"
+            r"Zero Bytes were transmitted)",
+            "to contact slurm controller",
+            "Zero Bytes were",
+            strength=WEAK + 6,
+            remedy=_NO_ANSWER,
+        ),
+        says(
+            r"srun: error: Unable to confirm allocation for job \d+: Invalid job id",
+            "Unable to confirm allocation",
+            strength=CAUSE + 1,
+            remedy=(
+                "The SLURM_JOB_ID of the environment is of a job that has ended: launch from a shell outside of it, or "
+                "`unset` the variables that begin with SLURM_."
+            ),
+        ),
+        says(
+            r"srun: error: Unable to create step for job \d+: Job/step already complet",
+            "Unable to create step",
+            strength=WEAK + 2,
+            remedy="The job was ending when this step began: look for what ended it, in the lines before it.",
         ),
         says(
             r"srun: error: (?:Couldn't find the specified plugin|Cannot create context|cannot find \S+ plugin|MPI:)",
