@@ -68,7 +68,7 @@ def score(labels: list[dict[str, Any]], predictions: dict[str, dict[str, Any]], 
         with open(os.path.join(folder, f"{label['id']}.log"), errors="replace", newline="\n", encoding="utf-8") as log:
             lines = log.read().split("\n")
         right = got["class"] in [label["class"], *(label.get("also_acceptable") or [])]
-        roots = [label["root_lineno"], *(label.get("also_lines") or [])]
+        roots = [root for root in (label["root_lineno"], *(label.get("also_lines") or [])) if root]
         line = any(same_line(lines, got["root_lineno"], root) for root in roots)
         confusion[label["class"], label["class"] if right else got["class"]] += 1
         for counts in (count, group):

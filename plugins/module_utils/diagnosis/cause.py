@@ -50,6 +50,11 @@ _DYING = re.compile(
 )
 # srun has ended the step: what its processes raise after that follows from it.
 _STEP_GONE = re.compile(r"Terminating StepId|Job step aborted|\*\*\* STEP .*CANCELLED AT")
+# A batch script prepared nothing for the program, and started it all the same.
+_SET_UP = re.compile(
+    r"/activate: No such file|EnvironmentNameNotFound|[Cc]ould not find conda environment|CondaHTTPError|: cd: |"
+    "fatal: unable to access|Could not resolve host"
+)
 # How a process ends that a watchdog aborts.
 _ABORTS = re.compile(r"[Aa]bort|terminate called|SIGABRT|exitcode: -6")
 # Up to so many lines after Ctrl-C a program says what it ends with.
@@ -171,6 +176,14 @@ def _first_raised(raised: Sequence[Event], skew: float) -> Event:
     return first
 
 
+def _set_up_before(first: Event, events: Sequence[Event]) -> Event | None:
+    """What failed in the batch script before its program lacked a package or a file."""
+    if first.family not in ("import_error", "file_missing") or first.rank is not None:
+        return None
+    earlier = (event for event in events if event.file == first.file and event.line < first.line)
+    return next((event for event in earlier if _SET_UP.search(event.text)), None)
+
+
 def _root(events: Sequence[Event], skew: float) -> tuple[Event | None, str]:
     decisive = [event for event in events if event.strength >= DECISIVE]
     if decisive:
@@ -178,6 +191,9 @@ def _root(events: Sequence[Event], skew: float) -> tuple[Event | None, str]:
     raised = [event for event in events if event.strength >= RAISED]
     if raised:
         first = _first_raised(raised, skew)
+        before = _set_up_before(first, events)
+        if before is not None:
+            return before, "medium"
         outside = [event for event in raised if event.strength == LIMIT]
         if outside and _DYING.search(first.text):
             return outside[0], "high"

@@ -57,7 +57,7 @@ TOGETHER = 128
 CUT = ECHO + 5
 FATAL = WEAK + 3
 # A traceback that a logger writes at one of these levels did not end the program.
-_MINOR = ("WARNING", "INFO", "DEBUG")
+_MINOR = ("WARNING", "INFO", "DEBUG", "W", "I")
 
 
 def _one_of(words: tuple[str, ...], text: str) -> bool:
@@ -68,12 +68,13 @@ def _one_of(words: tuple[str, ...], text: str) -> bool:
 
 
 class _Meaning(NamedTuple):
-    """What a line means: the family and strength of a wording, what its pattern captured, and its own remedy."""
+    """What a line means: the family and strength of a wording, what its pattern captured, its own remedy and sense."""
 
     family: str
     strength: int
     groups: Mapping[str, str | None] = {}
     remedy: str = ""
+    what: str = ""
 
 
 _LAUNCHER = _Meaning(LAUNCHER, ECHO)
@@ -138,7 +139,7 @@ class Reader:
                 runs.finished()
             if event is None:
                 nan.see(line, events.runs)
-                self._recovered(line, stream, events)
+                self._recovered(line, stream, events, kept)
                 continue
             if event.time is None:
                 stamps = (time_of(other.stamp or other.text) for other in reversed(heard))
@@ -167,6 +168,9 @@ class Reader:
         """What the program complained of last before a launcher reports that it failed, where nothing else is known."""
         for line in reversed(heard):
             text = line.text
+            if phrases.progress(text):
+                # It went on after everything before this.
+                break
             means_it = phrases.COMPLAINT.match(text) and not phrases.NO_ERROR.search(text[:160])
             if means_it and not phrases.NOISE.search(text) and not phrases.ECHOES.search(text):
                 return [self._made(line, file_events, _Meaning(LAUNCHER, ECHO + 5))]
@@ -192,7 +196,7 @@ class Reader:
         ends = nothing and bool(levels) and levels[-1][0] is heard[-1] and not phrases.NOISE.search(heard[-1].text)
         return [self._made(heard[-1], file_events, _Meaning(LAUNCHER, CUT))] if ends else []
 
-    def _recovered(self, line: Line, stream: Stream, file_events: FileEvents) -> None:
+    def _recovered(self, line: Line, stream: Stream, file_events: FileEvents, kept: Kept) -> None:
         """Weaken a complaint to a hint if its writer reports at once that it recovers."""
         # Lines of the next traceback do not count: several ranks may report an error in a row.
         if not stream.recent or stream.open_traceback:
@@ -202,6 +206,7 @@ class Reader:
             event = file_events.events[place]
             if HINT < event.strength < DECISIVE:
                 file_events.events[place] = replace(event, strength=HINT)
+                kept.forget(event)
                 # It is not about the next one.
                 stream.last_text = ""
         stream.since += 1
@@ -270,32 +275,15 @@ class Reader:
         return self._exception(line, stream, file_events) or self._wording(line, file_events)
 
     def _exception(self, line: Line, stream: Stream, file_events: FileEvents) -> Event | None:
-        # Compilers of Python code re-raise exceptions indented below "in user code:".
-        text = line.text.strip("^ ~") if stream.open_traceback or line.text.startswith(("^", "~")) else line.text
-        if stream.open_traceback:
-            joined = stream.name if text.startswith(":") else ""
-            text, stream.name = phrases.stitched(joined + text), ""
-            if joined and 0 <= stream.raised < len(file_events.events):
-                # The name alone was taken for the exception.
-                file_events.events[stream.raised] = replace(file_events.events[stream.raised], strength=ECHO)
-        plain = phrases.EXCEPTION.match(text)
-        any_class = stream.open_traceback and stream.indented and not stream.headless
-        if not plain and not (any_class and phrases.ANY_CLASS.match(text)):
-            inside = phrases.EXCEPTION_INSIDE.search(text) if stream.open_traceback else None
-            if not inside or text[0] in " \t":
-                return None
-            text = text[inside.start() :]
-        within, frames, after = stream.open_traceback, stream.frames, stream.after
-        ignored = stream.ignored
+        text = self._last_line(line, stream, file_events)
+        if not text:
+            return None
+        within, frames, after, ignored = stream.open_traceback, stream.frames, stream.after, stream.ignored
         if text.endswith(": in user code:"):
+            # Compilers of Python code re-raise exceptions indented below it.
             stream.wrapped = True
             return None
-        stream.wrapped = stream.headless = False
-        stream.headers = max(0, stream.headers - 1)
-        stream.open_traceback, stream.after, stream.ignored, stream.column = stream.headers > 0, "", False, 0
-        stream.ended = stream.frames
-        stream.frames = stream.frames if stream.headers else ""
-        stream.name = text.rstrip(": ") if stream.headers and phrases.BARE.match(text) else ""
+        stream.closed(text)
         if ignored or phrases.WARNING.match(text) or (phrases.NOISE.search(text) and not within):
             return None
         if phrases.ECHOES.search(text) and not any(
@@ -306,29 +294,50 @@ class Reader:
                 return None
             # `died with <Signals.SIGKILL: 9>` comes from a launcher but still tells what ended a rank.
             return self._wording(line, file_events) or self._made(line, file_events, _LAUNCHER, after)
+        meaning = self._raised_as(text, frames, within)
+        if meaning is None:
+            return None
+        strength = min(meaning.strength, CARRIER) if phrases.CARRIERS.search(text) else meaning.strength
+        if meaning.strength < DECISIVE and (line.level in _MINOR or (within and phrases.AT_EXIT.search(frames))):
+            strength = HINT
+        elif within and meaning.strength < DECISIVE and (stream.lived_with or (stream.warned and stream.is_caught)):
+            strength = WEAK
+        if within and stream.thread:
+            strength = min(strength, CARRIER - 1)
+        stream.raised = len(file_events.events)
+        made = self._made(replace(line, text=text), file_events, meaning._replace(strength=strength), after)
+        return replace(made, top=within and stream.is_program, caught=within and stream.is_caught)
+
+    def _last_line(self, line: Line, stream: Stream, file_events: FileEvents) -> str:
+        """The exception with its message, where the line may be the last of a traceback; else empty."""
+        text = line.text.strip("^ ~") if stream.open_traceback or line.text.startswith(("^", "~")) else line.text
+        if stream.open_traceback:
+            joined = stream.name if text.startswith(":") else ""
+            text, stream.name = phrases.stitched(joined + text), ""
+            if joined and 0 <= stream.raised < len(file_events.events):
+                # The name alone was taken for the exception.
+                file_events.events[stream.raised] = replace(file_events.events[stream.raised], strength=ECHO)
+        any_class = stream.open_traceback and stream.indented and not stream.headless
+        if phrases.EXCEPTION.match(text) or (any_class and phrases.ANY_CLASS.match(text)):
+            return text
+        inside = phrases.EXCEPTION_INSIDE.search(text) if stream.open_traceback else None
+        return text[inside.start() :] if inside and text[0] not in " \t" else ""
+
+    def _raised_as(self, text: str, frames: str, within: bool) -> _Meaning | None:
+        """What an exception means: by its wording and its frames, else by its words where it ended a traceback."""
         best: _Meaning | None = None
         for signature, match in self._raised + self._anywhere:
             hit = match.regex.search(text)
             passed = hit and (match.frames is None or match.frames.search(frames))
             if hit and passed and (not best or match.strength > best.strength):
                 place = {"place": phrases.place(frames)} if "{place}" in signature.what else {}
-                best = _Meaning(signature.family, match.strength, {**hit.groupdict(), **place}, match.remedy)
-        if best is None:
-            if not within:
-                return None
-            meant = phrases.meant(text, frames)
-            place = {"place": phrases.place(frames)} if meant == "shape_or_divisibility" else {}
-            best = _Meaning(meant, MEANT, place) if meant else _Meaning(UNEXPLAINED, RAISED)
-        strength = min(best.strength, CARRIER) if phrases.CARRIERS.search(text) else best.strength
-        if within and best.strength < DECISIVE and (stream.lived_with or (stream.warned and stream.is_caught)):
-            strength = WEAK
-        if within and best.strength < DECISIVE and (line.level in _MINOR or phrases.AT_EXIT.search(frames)):
-            strength = HINT
-        if within and stream.thread:
-            strength = min(strength, CARRIER - 1)
-        stream.raised = len(file_events.events)
-        made = self._made(replace(line, text=text), file_events, best._replace(strength=strength), after)
-        return replace(made, top=within and stream.is_program, caught=within and stream.is_caught)
+                known = {**hit.groupdict(), **place}
+                best = _Meaning(signature.family, match.strength, known, match.remedy, match.what)
+        if best is not None or not within:
+            return best
+        meant = phrases.meant(text, frames)
+        place = {"place": phrases.place(frames)} if meant == "shape_or_divisibility" else {}
+        return _Meaning(meant, MEANT, place) if meant else _Meaning(UNEXPLAINED, RAISED)
 
     def _wording(self, line: Line, file_events: FileEvents) -> Event | None:
         text = line.text
@@ -342,7 +351,7 @@ class Reader:
             if match.strength >= least and (not best or match.strength > best.strength):
                 hit = match.regex.search(text)
                 if hit:
-                    best = _Meaning(signature.family, match.strength, hit.groupdict(), match.remedy)
+                    best = _Meaning(signature.family, match.strength, hit.groupdict(), match.remedy, match.what)
         if (
             best is not None
             and (best.strength > RAISED or not phrases.ECHOES.search(text))
@@ -359,7 +368,7 @@ class Reader:
         return None
 
     def _made(self, line: Line, file_events: FileEvents, meaning: _Meaning, after: str = "") -> Event:
-        family, strength, groups, remedy = meaning
+        family, strength, groups, remedy, what = meaning
         task = phrases.TASK.search(line.text)
         if task and family == LAUNCHER and "Exited with exit code" in line.text:
             # The rank that failed first is worth more than the launcher's end of the others.
@@ -386,4 +395,5 @@ class Reader:
             process=line.process,
             captured=tuple((name, value) for name, value in groups.items() if value),
             remedy=remedy,
+            what=what,
         )

@@ -44,8 +44,10 @@ ECHOES = re.compile(
     r"|exits with return code|Sending process \d+ closing signal|BrokenPipeError|ConnectionResetError"
     r"|CalledProcessError: Command .*(?:python|torchrun|srun|deepspeed|mpirun)|died with <Signals"
     r"|SystemExit|\bCancelledError\b|Horovod has been shut down|NCCL communicator was aborted on rank \d+\.?$"
-    r"|the rank (?:of the )?first process to fail|Primary job +terminated normally|mpirun (?:detected|noticed)"
+    r"|the rank (?:of the )?first process to fail|Primary job +terminated normally|(?:mpi|prte)run (?:detected|noticed)"
     r"|BAD TERMINATION OF ONE OF YOUR|KILLED BY SIGNAL: \d|APPLICATION TERMINATED WITH THE EXIT STRING"
+    # R's.
+    r"|^Execution halted$"
     r"|data reader raises an exception|EOFError$|raise_error|UnboundLocalError: .*(?:sock|conn)"
     r"|Process group watchdog thread terminated(?!.*operation timeout)"
     r"|(?:[Tt]raining|Command execution|[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram|[Pp]rocess|"
@@ -62,7 +64,9 @@ CARRIERS = re.compile(
     r"|^\w*(?:Error|Exception):$"
     r"|NCCL error in: \S+, (?:invalid usage|invalid argument|internal error|unhandled)"
     # The exception that follows names the host.
-    r"|urllib3\.exceptions\.NewConnectionError"
+    r"|urllib3\.exceptions\.NewConnectionError| raised:$"
+    # Torn from its message by other ranks.
+    r"|^(?:Runtime|Value|Type|OS|Key|Index|Import|Attribute)Error$"
     # TensorFlow lists what failed on the lines below it.
     r"|\d+ root error\(s\) found"
     r"|RemoteTraceback|_RemoteError|See (?:the )?(?:root cause|stack trace|traceback) above|"
@@ -86,6 +90,9 @@ ECHO_NEEDLES = (
     "Root Cause (first",
     "mpirun noticed",
     "mpirun detected",
+    "prterun detected",
+    "Execution halted",
+    "prterun noticed",
     "BAD TERMINATION OF",
     "KILLED BY SIGNAL",
     "THE EXIT STRING",
@@ -115,7 +122,8 @@ NOISE = re.compile(
 SEVERAL = re.compile(r"\b[Rr]ank\W{0,3}[1-9]|[Ww]orld[_ ][Ss]ize\W{1,4}(?:[2-9]|1\d)")
 # A line that its writer marks as a warning or less: a symptom on it proves nothing.
 NO_ERROR = re.compile(
-    r"^\[?[WI](?:\d{3,4})? |\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*(?:\bERROR\b|[Rr]eceived SIG))|^\w{0,12}[Ww]arning: "
+    r"^\[?[WI](?:\d{3,4})? |\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*(?:\bERROR\b|[Rr]eceived SIG|nterrupted by))"
+    r"|^\w{0,12}[Ww]arning: "
 )
 # What Python prints of a warning while a program runs, not as it ends.
 PYTHON_WARNS = re.compile(r"(?!.*resource_tracker).*\.py:\d+: \w*Warning: ")
@@ -125,6 +133,7 @@ WARNED = re.compile(r"\[W\d{0,4} ?\S*\.cpp:|\[?(?:[\d:.,/ T-]{8,30}[\]| ]*)?\[?(
 GLOG = re.compile(r"(?:[\d:. -]{19,30}: )?(?P<level>[EF])(?:\d{4,8} \d\d:\d\d:\d\d| \S+\.(?:cc|cpp|cu|h):\d+\] )")
 # What a program prints of a failure without an exception: a box, a level, a sentence.
 COMPLAINT = re.compile(
+    r".{0,60}\b(?:CRITICAL|FATAL)\b|"
     r"\W*(?:[EF]\d{4} \d\d:|\[?(?:ERROR|FATAL|CRITICAL|[Ee]rror|[Ff]atal)\b|terminate called|Abort|Assertion)|"
     r".*\b(?:[Ff]ailed|[Cc]annot|[Cc]ould not|[Cc]ouldn't|[Uu]nable to|[Ii]nvalid|[Uu]nrecogni[sz]ed|[Mm]issing|"
     r"not found|[Nn]o such|[Rr]equired|[Dd]enied|[Rr]efused|exceeds?|exceeded)\b"
@@ -141,8 +150,8 @@ IN_A_THREAD = "Exception in thread "
 _RECOVERS = re.compile(
     r"\b(?:re-?trying\b|will re-?try\b|(?:will try|trying) again|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)"
     r"|continu(?:e|ing) without|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)\b|fall(?:ing|s)? ?back (?:to|on)"
-    r"|trial \d+ failed\b|\d+ fits failed\b|failed\b.{0,40}\bcontinuing\b"
-    r"|(?:not (?:found|available|installed)|unavailable|missing)\b.{0,40}\busing"
+    r"|, skipping\b|\bcontinuing:?$|\btrial \d+ failed\b|\d+ fits failed\b|failed\b.{0,40}\bcontinuing\b"
+    r"|(?:not (?:found|available|installed)|unavailable|missing)\b.{0,40}\busing|\busing the latest cached"
     r"|using (?:the )?(?:default|cpu) instead)|^skipping [a-z]",
     re.IGNORECASE,
 )
@@ -151,7 +160,7 @@ _ADVISES = re.compile(r"\b(?:please|you (?:can|may|should|could)|to (?:start|con
 # The same within the complaint itself: its writer goes on.
 FALLBACK = re.compile(
     r"\b(?:going to|switching to|changing to|defaulting to|reverting to|using) \S+(?: \S+)? instead\b"
-    r"|\b(?:continuing|proceeding|going on) (?:without|with|anyway)\b",
+    r"|\b(?:continuing|proceeding|going on) (?:without|with|anyway)\b|\b(?:recovered|retried)\b",
     re.IGNORECASE,
 )
 RECOVERY_LINES = 3

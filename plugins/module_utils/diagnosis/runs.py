@@ -31,7 +31,7 @@ ONCE = 400
 IN_A_ROW, FIRST, OWN, LONG = 2, 40, 5, 60
 # Tracebacks, exceptions, steps and frames of a box appear in the middle of a run as well.
 _OF_A_RUN = re.compile(
-    rf"\W*\s|{phrases.HEADER.pattern}|{phrases.DURING}|{phrases.DIRECT}|{phrases.EXCEPTION.pattern}|"
+    rf"\W*\s|srun: |slurmstepd|{phrases.HEADER.pattern}|{phrases.DURING}|{phrases.DIRECT}|{phrases.EXCEPTION.pattern}|"
     rf".*(?:{phrases.PROGRESS})"
 )
 _NUMBERS = re.compile(r"[\d\s]+")

@@ -89,6 +89,15 @@ class Stream:
         self.headless, self.quoted = headless, quoted
         self.began, self.script, self.top = line, "", False
 
+    def closed(self, text: str) -> None:
+        """An exception ends the innermost open traceback."""
+        self.wrapped = self.headless = False
+        self.headers = max(0, self.headers - 1)
+        self.open_traceback, self.after, self.ignored, self.column = self.headers > 0, "", False, 0
+        self.ended = self.frames
+        self.frames = self.frames if self.headers else ""
+        self.name = text.rstrip(": ") if self.headers and phrases.BARE.match(text) else ""
+
     @property
     def is_program(self) -> bool:
         """Whether the outermost frame is that of the program: not of a thread, a launcher or a child's start."""
@@ -127,6 +136,10 @@ class Kept:
         if event.strength > ECHO:
             self._newest[key] = event
         return False
+
+    def forget(self, event: Event) -> None:
+        """The event is not counted: the program went on after it."""
+        self.counts[event.family, event.rank, event.node] -= 1
 
     def settle(self) -> None:
         """Insert the newest ones where they belong."""

@@ -28,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import CARRIER
 
 # The messages of a launcher that gives up.
-_FINAL = re.compile(r"srun: error: |ChildFailedError|Force Terminated|mpirun (?:detected|noticed)")
+_FINAL = re.compile(r"srun: error: |ChildFailedError|Force Terminated|(?:mpi|prte)run (?:detected|noticed)")
 # What a batch script needs to start the program; without any other command it goes on.
 _PROGRAM = re.compile(
     r"(?:python|torchrun|srun|mpi|deepspeed|accelerate|uv$|apptainer|singularity|enroot|podman|docker)"
@@ -72,7 +72,7 @@ def lasting(log: FileEvents) -> list[Event]:
             continue
         if event.strength == HINT and not failed:
             continue
-        again = event.text in survived and log.finished and not event.top
+        again = event.text in survived and not event.top and (log.finished or any(later.top for later in events))
         if again or _lived_through(event, log, events, last_failure):
             survived.add(event.text)
         else:
@@ -115,10 +115,20 @@ def _of_newest_run(log: FileEvents) -> list[Event]:
     if events and events[0].family in _OF_A_CUT_FILE and events[0].strength >= RAISED:
         # The full disk of the run before left a file behind that is cut short.
         events = [event for event in log.events if event.family == "disk_full" and event.run == log.runs - 1] + events
-    ended = [event for event in events if event.family in (LAUNCHER, CANCELLED, *_ENDS) or event.strength >= RAISED]
+    while events and _is_outlived_signal(events[-1], log):
+        events = events[:-1]
+    ended = [event for event in events if event.family in (LAUNCHER, *_ENDS) or event.strength >= RAISED]
     if ended and not log.finished and _ran_on(ended[-1], log):
         return [event for event in events if event.line > ended[-1].line]
     return events
+
+
+def _is_outlived_signal(event: Event, log: FileEvents) -> bool:
+    """Whether the file goes on after a signal that ends a process: another process, or the next run, wrote the rest."""
+    if event.family != CANCELLED or event.strength > WEAK or log.ranks:
+        return False
+    stepped = log.progress > event.progress and log.to_the_end
+    return stepped or log.ran > event.line or log.printed - event.printed > UNBUFFERED
 
 
 def _ran_on(event: Event, log: FileEvents) -> bool:
@@ -126,12 +136,9 @@ def _ran_on(event: Event, log: FileEvents) -> bool:
 
     Or whether the file goes on after the exception of its only process, so that another program wrote the rest.
     """
-    ends = event.top and event.family not in _ENDS and not log.several
-    signalled = event.family == CANCELLED and event.strength < WEAK
-    alone = (ends or signalled) and event is log.events[-1] and not log.ranks
+    alone = event.top and event.family not in _ENDS and event is log.events[-1] and not (log.ranks or log.several)
     if alone and not any(other.family == LAUNCHER or other.text == event.text for other in log.events[:-1]):
-        held_back = BUFFERED if event.top else UNBUFFERED
-        return log.ran > event.line or log.printed - event.printed > held_back
+        return log.ran > event.line or log.printed - event.printed > BUFFERED
     steps = log.progress - event.progress + log.bars - event.bars
     if steps >= WENT_ON and log.printed - event.printed >= BUFFERED * max(1, len(log.ranks)) and log.to_the_end:
         return True

@@ -163,7 +163,12 @@ def advised(folder: Path, text: str) -> Diagnosis:
 ADVISED = (
     ("ImportError: cannot import name 'a_loss' from 'transformers' (/x/__init__.py)", "versions", "LD_LIBRARY_PATH"),
     ("ImportError: cannot import name 'a' from partially initialized module 'utils' (/x)", "rename", "LD_LIBRARY_PATH"),
-    ("ImportError: cannot import name 'a_loss' from 'mylib' (/x/__init__.py)", "lacks", "another Python runs"),
+    (
+        "ImportError: cannot import name 'a_loss' from 'mylib' (/e/lib/python3.11/site-packages/mylib/__init__.py)",
+        "lacks",
+        "another Python runs",
+    ),
+    ("ImportError: cannot import name 'a_loss' from 'mylib' (/home/me/mylib.py)", "not defined there", "lock it"),
     ("ImportError: libGL.so.1: cannot open shared object file: No such file or directory", "system", "extras"),
     ("ValueError: Default process group has not been initialized", "init_process_group", "MASTER_ADDR"),
     ("OSError: [Errno 24] Too many open files", "ulimit -n", "df -h"),

@@ -32,7 +32,7 @@ def test_the_score_counts_classes_lines_and_false_alarms(tmp_path: Path) -> None
         {"id": "d", "class": "nan_loss", "root_lineno": 2, "also_lines": [4], "group": "g3"},
         {"id": "e", "class": "healthy", "root_lineno": None, "group": "g3"},
         {"id": "f", "class": "node_failure", "also_acceptable": ["unknown"], "root_lineno": 1, "group": "g4"},
-        {"id": "g", "class": "node_failure", "root_lineno": 1, "group": "g4"},
+        {"id": "g", "class": "node_failure", "root_lineno": None, "group": "g4"},
         {"id": "h", "class": "healthy", "root_lineno": None, "group": "g4"},
     ]
     for label in labels:
@@ -43,7 +43,7 @@ def test_the_score_counts_classes_lines_and_false_alarms(tmp_path: Path) -> None
         "c": {"class": "cuda_oom", "root_lineno": 1, "confidence": "low"},
         "d": {"class": "nan_loss", "root_lineno": 4, "confidence": "medium"},
         "e": {"class": "healthy", "root_lineno": None, "confidence": "high"},
-        "f": {"class": "unknown", "root_lineno": None, "confidence": "low"},
+        "f": {"class": "unknown", "root_lineno": 3, "confidence": "low"},
         "g": {"class": "healthy", "root_lineno": None, "confidence": "medium"},
         "h": {"class": "unknown", "root_lineno": None, "confidence": "low"},
     }

@@ -239,3 +239,29 @@ def test_a_traceback_that_a_logger_writes_counts_by_its_level(level: str, family
     logged = "".join(f"{prefix}{line}\n" for line in raised("KeyError: 'a'").splitlines())
     assert root(f"{logged}(Core_0 pid=11) INFO 06-25 16:32:19 [core.py:72] ready\n")[0] == family
     assert cause.find_cause([read(logged)], failed=True).family == "exception"
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["[2026-11-29 11:04:57,788] torch._dynamo.convert_frame: [{0}] ", "{1}1129 11:04:57.7880 42 torch/a.py:8] [0/0] "],
+)
+def test_what_torch_writes_as_a_warning_did_not_end_the_program(prefix: str) -> None:
+    trace = raised("backend.BackendFailed: the backend raised:") + "FileNotFoundError: [Errno 2] no such: 'ld'\n"
+    warned = "".join(f"{prefix.format('WARNING', 'W')}{line}\n" for line in trace.splitlines())
+    limit = "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\n"
+    assert root(warned + "the fit goes on\n")[0] == cause.UNKNOWN
+    assert root(warned + limit)[0] == "time_limit"
+    assert root(warned.replace("WARNING", "ERROR").replace("W1129", "E1129"))[0] == "file_missing"
+
+
+def test_an_exception_torn_from_its_message_carries_it() -> None:
+    torn = raised("RuntimeError") + "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    assert root(torn)[0] == "cuda_oom"
+    assert root(raised("AssertionError") + raised("KeyError: 'a'"))[1] == "AssertionError"
+
+
+def test_what_came_before_a_step_is_no_last_word() -> None:
+    complaint = "the dataset could not be found on the hub\n"
+    ended = "srun: error: n1: task 0: Exited with exit code 3\n"
+    assert root(complaint + ended)[1] == complaint.strip()
+    assert root(complaint + STEPS + ended)[1] == ended.strip()

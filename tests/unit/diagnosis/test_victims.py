@@ -267,3 +267,29 @@ def test_a_wrapper_that_calls_the_program_is_no_library_of_another_version() -> 
     library = raised(error, frame="/e/lib/python3.12/site-packages/lamps/post.py")
     assert root(library)[0] == "abi_conflict"
     assert root(library.replace("in step", "in _call_impl"))[0] == "exception"
+
+
+def test_what_a_batch_script_did_not_prepare_is_the_cause_of_what_its_program_lacks() -> None:
+    inactive = "job.sh: line 8: /env/bin/activate: No such file or directory\n"
+    lacks = raised("ModuleNotFoundError: No module named 'torch'")
+    assert root(inactive + lacks)[1] == inactive.strip()
+    assert root("[rank0]: a lamp\n" + lacks)[0] == "import_error"
+    nowhere = "job.sh: line 8: cd: project: No such file or directory\n"
+    assert (
+        root(nowhere + "python: can't open file 'fit.py': [Errno 2] No such file or directory\n")[1] == nowhere.strip()
+    )
+    assert root(inactive + raised("KeyError: 'a'"))[1] == "KeyError: 'a'"
+
+
+def test_srun_lines_at_the_beginning_begin_no_run_again() -> None:
+    step = "srun: error: n1: task 0: Exited with exit code 2\nsrun: Terminating StepId=6.0\n"
+    missing = "[2026-12-11T02:29:03.160] error: execve(): bash: No such file or directory\n"
+    assert root(step + missing + step + missing + step)[0] == "script_error"
+
+
+def test_a_signal_after_which_steps_follow_ended_another_process() -> None:
+    signal = "FatalError: `Termination signal` is detected by the operating system.\n"
+    limit = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-01-10T15:27:25 DUE TO TIME LIMIT ***\n"
+    assert root(STEPS + signal + STEPS)[0] == cause.HEALTHY
+    assert root(STEPS + signal)[0] == "preempted_or_cancelled"
+    assert root(STEPS + limit + "[rank: 0] Received SIGTERM: 15\n" + "'loss': 1.0\n")[0] == "time_limit"

@@ -80,9 +80,19 @@ SIGNATURE = Signature(
             strength=RAISED + 2,
         ),
         raises(r"^EOFError$", frames=r"serialization\.py|_unpickler\.py|pickle\.load|in load_checkpoint"),
+        raises(
+            r"OptimizerParamScheduler: class input value .* do not match",
+            strength=CAUSE + 3,
+            what="the schedule in the checkpoint is not that of the arguments",
+            remedy=(
+                "Give the program the schedule that the checkpoint was saved with (iterations, warm-up, decay), or "
+                "Megatron's `--override-opt_param-scheduler` or `--use-checkpoint-opt_param-scheduler` in `command`."
+            ),
+        ),
         raises("does not contain the valid metadata", strength=CAUSE + 1),
     ),
     examples=(
+        "AssertionError: OptimizerParamScheduler: class input value 2 and checkpointvalue 1 for it do not match",
         "RuntimeError: Error(s) in loading state_dict for GPT:",
         "safetensors_rust.SafetensorError: Error while deserializing header: HeaderTooLarge",
         "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",

@@ -57,12 +57,22 @@ SIGNATURE = Signature(
         ),
         says(
             r"(?:^|: |\d )(?:Segmentation fault|Bus error|Illegal instruction|"
-            r"Floating point exception)\b(?: \(core dumped\))?|!!!!!!! Segfault encountered",
+            r"Floating point exception)\b(?: \(core dumped\))?|!!!!!!! Segfault encountered|"
+            # The shell in other languages.
+            r"Speicherzugriffsfehler|Erreur de segmentation|Violación de segmento|Errore di segmentazione|"
+            r"Falha de segmentação|段错误|セグメンテーション違反",
             "Segmentation fault",
             "Bus error",
             "Illegal instruction",
             "Floating point exception",
             "Segfault encountered",
+            "Speicherzugriffsfehler",
+            "Erreur de segmentation",
+            "Violación de segmento",
+            "Errore di segmentazione",
+            "Falha de segmentação",
+            "段错误",
+            "セグメンテーション違反",
             strength=WEAK + 4,
         ),
         says(
@@ -117,6 +127,8 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "job.sh: Zeile 9: 4242 Speicherzugriffsfehler  (Speicherabzug geschrieben) python fit.py",
+        "job.sh: 行 7: 4242 段错误 (核心已转储) python fit.py",
         "srun: error: n1: task 3: Segmentation fault (core dumped)",
         "Fatal Python error: Segmentation fault",
         (

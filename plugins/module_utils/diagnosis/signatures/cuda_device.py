@@ -16,7 +16,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 
 _FEWER = (
     "The rank asks for a GPU that it does not see: compare `resources.gpus_per_node` with the processes that the "
-    "program starts on a node, and set no `CUDA_VISIBLE_DEVICES` in `env`."
+    "program starts on a node, set no `CUDA_VISIBLE_DEVICES` in `env`, and let each rank use the device of its "
+    "LOCAL_RANK."
 )
 _NONE = (
     "The rank sees no GPU: `resources.gpus_per_node`, no `CUDA_VISIBLE_DEVICES` in `env`, and a build of torch (or "
@@ -70,6 +71,14 @@ SIGNATURE = Signature(
             remedy=_KERNEL,
         ),
         says(
+            r"\bCUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED|MISALIGNED_ADDRESS)\b|Memory access fault by GPU node",
+            "CUDA_ERROR_",
+            "Memory access fault by",
+            strength=RAISED + 3,
+            remedy=_KERNEL,
+        ),
+        says(r"The TPU is already in use by", "TPU is already in use", strength=CAUSE + 2),
+        says(
             r"CUDA error: (?:invalid device ordinal|no CUDA-capable device)|Invalid CUDAPlace\(",
             "CUDA error",
             "CUDAPlace(",
@@ -80,6 +89,14 @@ SIGNATURE = Signature(
             r"cudaError(?:Illegal|Launch|Misaligned|InvalidValue|InvalidConfiguration|InvalidResourceHandle)",
             strength=RAISED + 3,
             remedy=_KERNEL,
+        ),
+        raises(
+            "support bf16/gpu",
+            what="no GPU that computes in bf16 is visible",
+            remedy=(
+                "bf16 needs an Ampere GPU or a newer one: fp16 in `command`, or another `resources.gpu_type`. If the "
+                "node has one, the rank does not see it: set no `CUDA_VISIBLE_DEVICES` in `env`."
+            ),
         ),
         raises(r"invalid device ordinal|But your machine only has", strength=CAUSE + 2, remedy=_FEWER),
         raises(
@@ -96,7 +113,7 @@ SIGNATURE = Signature(
             r"CUDA unknown error|on a CUDA device but torch\.cuda\.is_available\(\) is False|"
             r"Invalid device id|no ROCm-capable device|cudaError(?:NoDevice|ECC|Device\w*Unavail|InvalidDevice\b|"
             r"SystemNotReady|Unknown|Initialization|HardwareStack|Nvlink)\w*|"
-            r"support bf16/gpu|cudaSetDevice|"
+            r"cudaSetDevice|"
             r"CUDA (?:failure|exception|initiali[sz]ation)|NVML.*(?:not found|Uninitialized|Unknown)|NVMLError",
             strength=CAUSE + 1,
         ),
@@ -116,10 +133,16 @@ SIGNATURE = Signature(
             "unable to create StreamExecutor",
             "CUDA_ERROR_",
         ),
+        says(r"THCudaCheck FAIL (?!.*out of memory)", "THCudaCheck FAIL", strength=WEAK + 6),
         says(r"Unable to determine the device handle for", "determine the device handle", strength=WEAK + 6),
         raises(r"CUBLAS_STATUS_NOT_INITIALIZED|on CUDA device \d+ but torch\.cuda\.device_count", strength=CAUSE + 1),
     ),
     examples=(
+        "failed to query event: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access",
+        "THCudaCheck FAIL file=a.cu line=25 error=46 : all devices are busy",
+        "Memory access fault by GPU node-4 on address 0x7",
+        "RuntimeError: ABORTED: The TPU is already in use by process with pid 7",
+        "ValueError: Your setup doesn't support bf16/gpu.",
         "RuntimeError: CUDA error: an illegal memory access was encountered",
         "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
         "RuntimeError: No CUDA GPUs are available",

@@ -29,7 +29,7 @@ SIGNATURE = Signature(
             "no kernel image is available for execution|CUDA driver version is insufficient|"
             "driver on your system is too old|unsupported toolchain|"
             "forward compatibility was attempted on non supported HW|"
-            "not implemented for CUDA below version|libnvrtc|undefined symbol: (?:_*nvJitLink|cu(?:blas|"
+            "not implemented for CUDA below version|libnvrtc(?!.* \\(0x)|undefined symbol: (?:_*nvJitLink|cu(?:blas|"
             r"dnn|sparse|solver|fft)|nccl)\S*|nvrtc: error: invalid value for --gpu-arch|"
             r"NCCL version mismatch|mismatched NCCL|Mismatched? (?:NCCL|"
             "CUDA) version",

@@ -18,8 +18,8 @@ SIGNATURE = Signature(
         "Less memory a GPU: a smaller micro batch in `command`, activation checkpointing, or more GPUs to "
         "share the state (`resources.nodes`, `parallelism.tensor`, `parallelism.pipeline`, "
         "`parallelism.expert`). `env: {PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True}` helps where "
-        "much is reserved but unallocated. If the message names another process, the GPU was not free: "
-        "`resources.exclusive: true`."
+        "much is reserved but unallocated. If the message names another process, or this one has allocated much less "
+        "than the capacity, the GPU was not free: `resources.exclusive: true`."
     ),
     look="See how much memory the GPU had and who used it: the message and `monitor.gpu` show it.",
     matches=(
@@ -44,7 +44,7 @@ SIGNATURE = Signature(
         raises(
             r"RESOURCE_EXHAUSTED: .*(?:[Oo]ut of memory|[Aa]llocat)|CUDA_ERROR_OUT_OF_MEMORY|"
             r"cudaErrorMemoryAllocation|CUDA error\(2\)|"
-            r"\bOutOfMemoryError\b|OOM when allocating tensor"
+            r"(?<!lang\.)\bOutOfMemoryError\b|OOM when allocating tensor"
         ),
         raises(
             "No available memory for the cache blocks|"
@@ -63,13 +63,19 @@ SIGNATURE = Signature(
         # Paddle and MindSpore write it below the exception.
         says(
             r"Out of memory error on GPU \d|Malloc for kernel (?:output|workspace) failed, Memory isn't enough|"
-            "Out of Memory!!! Request memory size",
+            r"Out of Memory!!! Request memory size|\bcudaMalloc\w*(?:\([^)]*\))? failed: out of memory|"
+            "THCudaCheck FAIL .*out of memory|EXCEPTION .*CUDA OOM",
             "Out of memory error on",
             "Malloc for kernel",
             "Out of Memory!!!",
+            "failed: out of memory",
+            "THCudaCheck FAIL",
+            "CUDA OOM",
         ),
     ),
     examples=(
+        "cudaMallocAsync(size=8) failed: out of memory",
+        "mxnet.base.MXNetError: cudaMalloc retry failed: out of memory",
         "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Error allocating device buffer: no memory",
         "Out of memory error on GPU 0. Cannot allocate 8MB memory on GPU 0",
         (

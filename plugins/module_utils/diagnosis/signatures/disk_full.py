@@ -24,9 +24,10 @@ SIGNATURE = Signature(
     matches=(
         says(
             r"^(?!.*inotify).*(?:\[Errno 28\]|No space left on device|Disk quota exceeded|"
-            r"[Qq]uota exceeded|FilesystemQuotaExceeded|StorageFull|\[Errno 122\])",
+            r"[Qq]uota exceeded|low on resource: ephemeral-storage|FilesystemQuotaExceeded|StorageFull|\[Errno 122\])",
             "No space left on device",
             "uota exceeded",
+            "on resource: ephemeral",
             "QuotaExceeded",
             "StorageFull",
             "[Errno 28]",
@@ -41,6 +42,7 @@ SIGNATURE = Signature(
         raises(r"\d+ requested and \d+ written|[Nn]ot enough (?:free )?disk space|disk is full"),
     ),
     examples=(
+        "The node was low on resource: ephemeral-storage.",
         "OSError: [Errno 28] No space left on device",
         "OSError: [Errno 122] Disk quota exceeded",
         (

@@ -53,6 +53,10 @@ SIGNATURE = Signature(
             strength=CAUSE - 1,
         ),
         raises(
+            r"(?:FileNotFoundError\b|No such file or directory: ).*'(?P<path>[^']*\$\{?\w+[^']*)'",
+            remedy="A variable in the path was not replaced: expand it in `command`, or write the path itself.",
+        ),
+        raises(
             "does not appear to have a file named|[Nn]o file named|Repo id must be in the form|HFValidationError|"
             "Incorrect path_or_model_id|"
             "Can't load (?:the )?(?:tokenizer|config|model)|DatasetNotFoundError|NotADirectoryError|"
@@ -111,6 +115,7 @@ SIGNATURE = Signature(
         raises(r"Error opening '[^']+\.\w{2,4}'", strength=CAUSE - 2),
     ),
     examples=(
+        "FileNotFoundError: [Errno 2] No such file or directory: '$DATA/x.npy'",
         "FileNotFoundError: [Errno 2] No such file or directory: '/data/x.npy'",
         "OSError: /models/a does not appear to have a file named config.json.",
         "python: can't open file '/home/me/train.py': [Errno 2] No such file or directory",

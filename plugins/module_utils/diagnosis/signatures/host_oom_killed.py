@@ -14,6 +14,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     says,
 )
 
+# The shell says it in the language of the user.
+_KILLED = r"Getötet|Processus arrêté|Terminado \(killed\)|Ucciso|Morto|已杀死|強制終了"
+
 SIGNATURE = Signature(
     family="host_oom_killed",
     what="the job's memory on the host is full and the kernel killed a process",
@@ -46,10 +49,13 @@ SIGNATURE = Signature(
             "emory limit",
             strength=DECISIVE,
         ),
+        raises(r"java\.lang\.OutOfMemoryError", strength=CAUSE + 2),
         raises(
             r"\bMemoryError\b|_ArrayMemoryError|DefaultCPUAllocator: (?:can\'t|not enough)|"
             "Cannot allocate memory|std::bad_alloc"
         ),
+        # Programs in Rust.
+        says(r"^memory allocation of .*bytes failed", "memory allocation of", strength=WEAK + 5),
         says(
             r"what\(\):\s+std::bad_alloc|instance of 'std::bad_alloc'|fork: Cannot allocate memory",
             "std::bad_alloc",
@@ -68,9 +74,23 @@ SIGNATURE = Signature(
         # The shell writes it behind a progress line that has no end yet.
         says(r"^(?:\S+: line \d+: +\d+ )?Killed\b(?! by)|[\d\])%]Killed$", "Killed", strength=WEAK + 5),
         says(
-            # Ray lists reasons that are possible.
-            r"oom-kill:constraint=|^(?!.*potential root cause).*killed by SIGKILL by OOM killer|exceeded memory limit",
+            rf": \D{{1,8}}\d+\D{{0,2}}: +\d+ (?:{_KILLED})",
+            "Getötet",
+            "Processus arrêté",
+            "(killed)",
+            "Ucciso",
+            "Morto",
+            "已杀死",
+            "強制終了",
+            strength=WEAK + 5,
+        ),
+        says(
+            # Kubernetes; Ray also lists reasons that are possible.
+            r"low on resource: memory|Reason: +OOMKilled|oom-kill:constraint=|exceeded memory limit|"
+            "^(?!.*potential root cause).*killed by SIGKILL by OOM killer",
             "oom-kill:",
+            "on resource: memory",
+            "OOMKilled",
             "by OOM killer",
             "exceeded memory limit",
             strength=DECISIVE,
@@ -93,6 +113,11 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "job.sh: Zeile 31: 4242 Getötet                python fit.py",
+        "job.sh: 行 12: 4242 已杀死               python fit.py",
+        "The node was low on resource: memory.",
+        "java.lang.OutOfMemoryError: Java heap space",
+        "memory allocation of 2097152 bytes failed",
         "joblib.externals.loky.process_executor.TerminatedWorkerError: A worker process was ended",
         "=>> PBS: job killed: mem 8kb exceeded limit 4kb",
         "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)",

@@ -24,6 +24,8 @@ _LIBRARY = (
     "wheel that brings it (such as opencv-python-headless)."
 )
 
+_LACKS = "a module lacks a name: {module}"
+
 SIGNATURE = Signature(
     family="import_error",
     what="a Python package is missing: {module}",
@@ -60,7 +62,18 @@ SIGNATURE = Signature(
         ),
         says(r"^\S*python[\d.]*: No module named '?(?P<module>[\w.]+)'?$", "No module named"),
         raises(r"(?:ImportError|ModuleNotFoundError)\b.*", strength=CAUSE - 1),
-        raises("ImportError: cannot import name '", remedy=_NAME),
+        raises("ImportError: cannot import name '(?P<module>[^']+)'", remedy=_NAME, what=_LACKS),
+        # A file of the program itself.
+        raises(
+            r"ImportError: cannot import name '(?P<module>[^']+)' from .*\((?!.*(?:(?:site|dist)-packages|/lib/python|"
+            r"unknown location))/",
+            strength=CAUSE + 1,
+            what=_LACKS,
+            remedy=(
+                "Look at the file that it names: the name is not defined there, or the two files import each other. "
+                "An older copy of the file comes first if it is defined in yours."
+            ),
+        ),
         raises(r"ImportError: lib\S+: cannot open shared object file", remedy=_LIBRARY),
         raises(
             r"(?P<module>Ninja) is required to load C\+\+ extensions|"

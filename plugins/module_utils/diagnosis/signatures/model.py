@@ -32,8 +32,8 @@ EXCEPTION = "exception"
 class Match:
     """One wording. `needles`: fixed strings; each matching line contains at least one.
 
-    `remedy`: what helps against this wording, where that is not the remedy of its family; such a wording blames no
-    node.
+    `what`, `remedy`: what this wording means and what helps against it, where that is not what its family says; a
+    wording with its own remedy blames no node.
     """
 
     regex: re.Pattern[str]
@@ -42,6 +42,7 @@ class Match:
     where: str = ANYWHERE
     frames: re.Pattern[str] | None = None
     remedy: str = ""
+    what: str = ""
 
 
 @dataclass(frozen=True)
@@ -64,14 +65,14 @@ class Signature:
     look: str = ""
 
 
-def says(regex: str, *needles: str, strength: int = CAUSE, remedy: str = "") -> Match:
+def says(regex: str, *needles: str, strength: int = CAUSE, remedy: str = "", what: str = "") -> Match:
     """A wording that counts on any line."""
-    return Match(re.compile(regex), needles, strength, remedy=remedy)
+    return Match(re.compile(regex), needles, strength, remedy=remedy, what=what)
 
 
-def raises(regex: str, *, frames: str = "", strength: int = CAUSE, remedy: str = "") -> Match:
+def raises(regex: str, *, frames: str = "", strength: int = CAUSE, remedy: str = "", what: str = "") -> Match:
     """A wording that counts as the last line of an exception, where its traceback passed through `frames`, if given.
 
     It needs no fixed strings: every line that may end a traceback is checked.
     """
-    return Match(re.compile(regex), (), strength, EXCEPTION, re.compile(frames) if frames else None, remedy)
+    return Match(re.compile(regex), (), strength, EXCEPTION, re.compile(frames) if frames else None, remedy, what)

@@ -29,7 +29,7 @@ SIGNATURE = Signature(
             r"\[Errno 1\] Operation not permitted|PermissionDeniedError"
         ),
         says(
-            r"^(?:\S+: )*(?:error: )?(?:execve\(\): )?(?P<path>/\S+|\./\S+): [Pp]ermission denied$|"
+            r"^(?:\S+: (?:line \d+: )?)*(?:error: )?(?:execve\(\): )?(?P<path>/\S+|\./\S+): [Pp]ermission denied$|"
             "(?:bash|sh|mkdir|cp|mv|tee|touch|rm|ln|tar|install): .*(?:[Pp]ermission denied|Read-only file system)",
             "ermission denied",
             "Read-only file system",
@@ -41,6 +41,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "job.sh: line 12: ./build/fit: Permission denied",
         "PermissionError: [Errno 13] Permission denied: '/results/run1'",
         "OSError: [Errno 30] Read-only file system: '/x'",
     ),

@@ -60,6 +60,9 @@ SIGNATURE = Signature(
         ),
         # The first key of the default group: not all ranks reached this point.
         raises(r"^(?!.*ncclUniqueId).*wait timeout after \d+ms, keys: /default_pg/0//\w+//\d", strength=RAISED),
+        says(r"nslookup: can't resolve '(?!\()", "nslookup: can't resolve", strength=WEAK + 1),
+        # MPICH and Intel MPI.
+        says(r"Fatal error in (?:P?MPI_Init|internal_Init)", "Fatal error in ", strength=WEAK + 4),
         # Two processes with the number of one rank.
         says("NCCL WARN Bootstrap Root ?: .*already checked in", "already checked in", strength=WEAK + 3),
         raises("Socket Timeout", frames=r"in _?rendezvous\b|init_process_group|rendezvous/", strength=RAISED),
@@ -75,6 +78,8 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "Fatal error in PMPI_Init: Other MPI error, error stack:",
+        "nslookup: can't resolve 'job-master-0': Name does not resolve",
         "n1:8:9 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 of 8 ranks has already checked in",
         "torch.distributed.DistStoreError: wait timeout after 10000ms, keys: /default_pg/0//cpu//0/0",
         "torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError",

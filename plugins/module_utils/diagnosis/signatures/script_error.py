@@ -29,7 +29,9 @@ SIGNATURE = Signature(
             "Lmod has detected the following error|Unable to locate a modulefile|exec format error|"
             r"execve\(\): [^/\s]+: No such file|"
             "Exec format error|env: .*: No such file or directory|CondaError|EnvironmentNameNotFound|"
-            ": [Nn]ot a valid identifier",
+            ": [Nn]ot a valid identifier|"
+            "(?:Kommando|Befehl) nicht gefunden|commande introuvable|orden no encontrada|未找到命令|"
+            "コマンドが見つかりません",
             "command not found",
             "syntax error near",
             "unexpected EOF while",
@@ -45,6 +47,11 @@ SIGNATURE = Signature(
             "executable file not found",
             "EnvironmentNameNotFound",
             "valid identifier",
+            " nicht gefunden",
+            "commande introuvable",
+            "orden no encontrada",
+            "未找到命令",
+            "コマンドが見つかりません",
             strength=WEAK + 3,
         ),
         says(
@@ -67,6 +74,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "job.sh: ligne 14: torchrun : commande introuvable",
         "run.sh: line 3: nvidia-smi: command not found",
         "run.sh: line 9: syntax error near unexpected token `fi'",
         "/bin/bash^M: bad interpreter: No such file or directory",

@@ -53,6 +53,15 @@ SIGNATURE = Signature(
     ),
     matches=(
         says(
+            "error: unrecognized arguments:.* --local[-_]rank",
+            "error: unrecognized",
+            strength=CAUSE + 1,
+            remedy=(
+                "The launcher adds `--local-rank`, not `command`: `launcher.kind: torchrun` sets LOCAL_RANK in the "
+                "environment instead. A program of its time must accept the argument."
+            ),
+        ),
+        says(
             r"^[^\s:(]+(?: \S+)?: error: (?:unrecognized arguments|the following arguments are required|"
             "argument|ambiguous option|invalid choice|one of the arguments|expected)|"
             "^Error: (?:No such (?:option|command)|Missing (?:option|argument|parameter|command)|"
@@ -152,6 +161,7 @@ SIGNATURE = Signature(
         raises(r"ValueError: .*\bis required\b|materialized from meta device", strength=RAISED + 1),
     ),
     examples=(
+        "fit.py: error: unrecognized arguments: --local-rank=0",
         "There are not enough slots available in the system to satisfy the 9",
         "train.py: error: unrecognized arguments: --sed 1",
         "ValueError: Template `x` does not support packing.",
