@@ -55,6 +55,10 @@ nccl_network | app/client.py open | OSError: [Errno 113] No route to host
 offline | P/torch/distributed/rendezvous.py create | TimeoutError: [Errno 110] Connection timed out
 file_missing | app/h5.py open | OSError: Unable to open file (truncated file: eof = 96)
 cuda_device | app/jit.py load | RuntimeError: the cubin was not loaded: CUDA_ERROR_NO_BINARY_FOR_GPU
+file_missing | app/lsf.py rank | ValueError: Environment variable `JOB_RANK` not found. Make sure to run it with jrun
+file_missing | app/plot.py draw | AttributeError: the model was not found, run create() first
+offline | P/urllib3/util.py load | ssl.SSLError: folders of certificates are not supported
+permission_denied | app/push.py push | PermissionError: Authentication failed during the upload
 import_error | app/cuda.py check | ImportError: fused attention requires a GPU or an XPU
 import_error/cuda_mismatch | app/a.py f | RuntimeError: the part was installed twice
 abi_conflict | app/model.py build | TypeError: Block.__init__() got an unexpected keyword argument 'drop'
@@ -108,6 +112,7 @@ data_error | app/h5.py open | OSError: Unable to open file (truncated file: eof 
 cuda_mismatch | app/jit.py load | RuntimeError: the cubin was not loaded: CUDA_ERROR_NO_BINARY_FOR_GPU
 cuda_oom | app/net.py run | OSError: (External) CUDA error(2), out of memory.
 unused_parameters | P/lightning/ddp.py step | RuntimeError: the module has parameters that were not used in producing the loss of the step
+env_not_set | app/lsf.py rank | ValueError: Environment variable `JOB_RANK` not found. Make sure to run it with jrun
 checkpoint | app/load.py load | KeyError: model3 not found in state_dict
 checkpoint | P/fab/fsdp.py load | ValueError: the folder /c/last is an incomplete checkpoint
 checkpoint | P/torch/serialization.py load | _pickle.UnpicklingError: Weights only load failed: the class is unknown
@@ -244,6 +249,13 @@ def test_the_reason_of_a_container_counts_more_than_the_report_that_it_did_not_s
 def test_an_error_in_columns_is_of_no_container() -> None:
     assert diagnosed("start\nERROR  : the table has no rows\n").family != "container_start"
     assert diagnosed("start\nERROR  : Failed to create user namespace: it is disabled\n").family == "container_start"
+
+
+def test_a_library_that_refuses_a_keyword_itself_fits_its_caller() -> None:
+    message = "TypeError: pop() got an unexpected keyword argument 'sorted'"
+    log = TRACEBACK.format(file=f"{PACKAGES}table/core.py", function="pop", message=message)
+    assert diagnosed(log).family == "abi_conflict"
+    assert diagnosed(log.replace("run(it)", "raise TypeError(")).family == "exception"
 
 
 def test_the_end_of_jax_by_its_service_points_to_another_task() -> None:

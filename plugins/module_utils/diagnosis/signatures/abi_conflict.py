@@ -26,7 +26,7 @@ _CIRCULAR = (
 # Wrappers call what the program has written.
 _IN_A_LIBRARY = (
     r"(?:site|dist)-packages/[^\"]*\", line \d+, in (?!__getattr__|_?_?(?:wrapped_)?call_|decorate_|wrap|inner\b)\S+\n"
-    r"(?:(?!\s*File \")[^\n]*\n)*\Z"
+    r"(?!\s*raise\b)(?:(?!\s*File \")[^\n]*\n)*\Z"
 )
 
 SIGNATURE = Signature(

@@ -32,7 +32,7 @@ SIGNATURE = Signature(
             "(?:[Ee]nvironment variable|env var|"
             r"[Ee]nvironment)\S* \S+ (?:is )?(?:not set|undefined|missing)|must be (?:launched|"
             "run) with (?:torchrun|mpirun)|Please set (?:the )?(?:environment variable|env)|"
-            r"[Uu]nset environment variable|[Ee]nvironment variable.{0,60} must be set"
+            r"[Uu]nset environment variable|[Ee]nvironment variable.{0,60} (?:must be set|not found)"
         ),
         # A program's own dictionary may have such keys as well.
         raises(

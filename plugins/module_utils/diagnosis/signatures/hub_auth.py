@@ -63,7 +63,8 @@ SIGNATURE = Signature(
             strength=WEAK + 4,
         ),
         raises(
-            r"[Mm]ust be authenticated|40[13] (?:Forbidden|Unauthorized)|"
+            r"[Mm]ust be authenticated|(?:Hugging ?Face|[Hh]ub|API|[Uu]pload)\b.*[Aa]uthentication failed|"
+            r"[Aa]uthentication failed .*upload|40[13] (?:Forbidden|Unauthorized)|"
             r"[Nn]o (?:[\w&]+ ){0,4}(?:API key|credentials) (?:configured|provided|found)|is a gated (?:dataset|"
             r"repo|model)",
             strength=CAUSE + 2,

@@ -24,7 +24,8 @@ SIGNATURE = Signature(
     ),
     matches=(
         raises(
-            r"PermissionError\b.*?(?:'(?P<path>[^']+)')?$|\[Errno 13\]|\[Errno 30\] Read-only file system|"
+            r"PermissionError\b(?!.*(?:[Aa]uthentication|[Cc]redential|overwrite itself)).*?(?:'(?P<path>[^']+)')?$|"
+            r"\[Errno 13\]|\[Errno 30\] Read-only file system|"
             r"[Rr]ead-only file system|[Pp]ermission denied \(os error|strerror: Permission denied|"
             r"\[Errno 1\] Operation not permitted|PermissionDeniedError"
         ),
