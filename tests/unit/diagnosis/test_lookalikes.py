@@ -95,7 +95,7 @@ IS = """
 file_missing | app/vocab.py load | ValueError: a vocabulary file was not found at /data/v.txt
 file_missing | app/data.py list | AssertionError: no tar shards found for the split train
 file_missing | app/conf.py read | OSError: config file(conf/a.yml) doesnt exist
-file_missing | app/norm.py get | ValueError: Norm statistics not found. Make sure to run `stats.py`.
+file_missing | app/norm.py get | ValueError: Norm statistics not found. Make sure to run `stats.py --config-name=NAME`.
 file_missing | app/data.py open | ValueError: Cannot open /data/train.jsonl
 file_missing | app/data.py open | RuntimeError: the dataset folder /data/coco is missing
 usage | app/registry.py get | ValueError: Optimizer lion9 not found in registry
@@ -204,6 +204,24 @@ def test_a_wording_gets_the_advice_that_its_own_cause_needs(
     assert not told.blame
 
 
+WORDED = (
+    ("ImportError: cannot import name 'a_loss' from 'transformers' (/x/__init__.py)", "version", "extension"),
+    ("OSError: [Errno 24] Too many open files", "open files", "/dev/shm"),
+    ("RuntimeError: can't start new thread", "thread", "/dev/shm"),
+    ("ValueError: Input X contains NaN.", "value", "gradient"),
+    ("SyntaxError: invalid syntax", "Python file", "batch script"),
+    ("ValueError: Default process group has not been initialized", "process group", "variable"),
+    ("OSError: m/x is not a local folder and is not a valid model identifier", "folder", "token"),
+    ("requests.exceptions.SSLError: certificate verify failed", "certificate", "without a network"),
+)
+
+
+@pytest.mark.parametrize(("message", "named", "unnamed"), WORDED)
+def test_a_wording_is_described_by_what_it_means_itself(tmp_path: Path, message: str, named: str, unnamed: str) -> None:
+    told = advised(tmp_path, TRACEBACK.format(file="app/main.py", function="main", message=message))
+    assert named in told.what and unnamed not in told.what, told.what
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -229,7 +247,7 @@ def test_a_step_of_a_job_that_has_ended_is_no_refused_option(tmp_path: Path) -> 
     assert "SLURM_JOB_ID" in advised(tmp_path, line).remedy
     line = "srun: error: Unable to create step for job 12: Job/step already completing or completed\n"
     told = advised(tmp_path, line)
-    assert told.confidence == "medium" and "what ended it" in told.remedy and "partition" not in told.remedy
+    assert told.confidence == "medium" and "what ended the job" in told.remedy and "partition" not in told.remedy
 
 
 def test_the_reason_of_a_container_counts_more_than_the_report_that_it_did_not_start() -> None:

@@ -18,6 +18,7 @@ _VERSIONS = (
     "(`environment.project`) and lock them. If the project has them, another copy comes first: `env.PYTHONPATH`, "
     "`setup.modules`, the image. `preflight.imports` shows each package's version on each node."
 )
+_UNFIT = "the code expects another version of a package"
 _CIRCULAR = (
     "Two modules import each other, or a file of the program has the name of that package: rename the file, or import "
     "where the name is used."
@@ -31,7 +32,7 @@ _IN_A_LIBRARY = (
 
 SIGNATURE = Signature(
     family="abi_conflict",
-    what="a package does not fit the versions of the libraries that it runs with",
+    what="a compiled extension does not fit the libraries that it runs with",
     remedy=(
         "Build it in the environment that runs it: lock torch and the extension together "
         "(`environment.project`), one CUDA only (`setup.modules`, `container.image`), and nothing in "
@@ -56,17 +57,24 @@ SIGNATURE = Signature(
             r"Detected that PyTorch and \S+ were compiled with different CUDA|"
             "object has no attribute '(?:__version__|_C)'"
         ),
-        raises("partially initiali[sz]ed module", strength=CAUSE + 2, remedy=_CIRCULAR),
+        raises(
+            "partially initiali[sz]ed module",
+            strength=CAUSE + 2,
+            remedy=_CIRCULAR,
+            what="a module is imported before it is complete",
+        ),
         raises(
             r"module '(?:torch|transformers|triton|deepspeed|jax|flax|megatron|apex|flash_attn|"
             r"transformer_engine)[\w.]*' "
             "has no attribute",
             remedy=_VERSIONS,
+            what=_UNFIT,
         ),
         raises(
             "got an unexpected keyword argument '(?:dispatch_batches|use_auth_token|logits_to_keep|"
             "num_items_in_batch)'",
             remedy=_VERSIONS,
+            what=_UNFIT,
         ),
         raises(
             "cannot import name '(?P<name>[^']+)' from '(?:torch|transformers|numpy|deepspeed|megatron|apex|accelerate|"
@@ -75,6 +83,7 @@ SIGNATURE = Signature(
             r"pydantic|typing_extensions|importlib_metadata|packaging|collections|markupsafe|jinja2|werkzeug)\b",
             strength=CAUSE + 1,
             remedy=_VERSIONS,
+            what=_UNFIT,
         ),
         # The message of an import names the version that it found.
         raises(
@@ -84,8 +93,14 @@ SIGNATURE = Signature(
             r"installed version|(?:\bversion|[=<>]=) ?\d\S* (?:is|was) (?:found|installed))",
             strength=CAUSE + 1,
             remedy=_VERSIONS,
+            what=_UNFIT,
         ),
-        raises(r"ImportError\b.*(?:requires? (?:PyTorch|torch) ?(?:>=|v?\d)|at least version \d)", remedy=_VERSIONS),
+        raises(
+            r"ImportError\b.*(?:requires? (?:PyTorch|torch) ?(?:>=|v?\d)|"
+            r"at least version \d)",
+            remedy=_VERSIONS,
+            what=_UNFIT,
+        ),
         raises(
             "Failed to import \\S+ because of the following error|"
             "operator torchvision::\\w+ does not exist|Could not load this library: "
@@ -98,6 +113,7 @@ SIGNATURE = Signature(
             # A program has classes of such names as well.
             strength=RAISED + 2,
             remedy=_VERSIONS,
+            what=_UNFIT,
         ),
         raises(
             r"\b(?:(?:Seq2Seq|SFT|DPO|GRPO|PPO|KTO|ORPO|RLOO|Reward)Trainer|(?:Seq2Seq)?TrainingArguments|Accelerator|"
@@ -107,20 +123,23 @@ SIGNATURE = Signature(
             r"(?:\.__init__|\.\w+)?\(\) got an unexpected keyword argument",
             strength=CAUSE - 4,
             remedy=_VERSIONS,
+            what=_UNFIT,
         ),
         raises(
             # A program may have a class of that name as well.
             r"\bTrainer(?:\.__init__)?\(\) got an unexpected keyword argument",
             strength=RAISED + 2,
             remedy=_VERSIONS,
+            what=_UNFIT,
         ),
         raises(
             r"got an unexpected keyword argument|module '[\w.]+' has no attribute",
             frames=_IN_A_LIBRARY,
             strength=RAISED + 2,
             remedy=_VERSIONS,
+            what=_UNFIT,
         ),
-        raises("has no attribute 'ImpImporter'", remedy=_VERSIONS),
+        raises("has no attribute 'ImpImporter'", remedy=_VERSIONS, what=_UNFIT),
     ),
     examples=(
         "ImportError: /x/fused.cpython-311-x86_64-linux-gnu.so: undefined symbol: _ZN3c104cuda20example",

@@ -51,6 +51,7 @@ SIGNATURE = Signature(
             r"not an allowed global by default",
             strength=CAUSE + 2,
             remedy=_PICKLED,
+            what="torch refuses to unpickle an object of the file",
         ),
         raises(
             r"KeyError: '?[\w]*(?:model|layers?|module|encoder|decoder|embed\w*|lm_head|optimizer|"

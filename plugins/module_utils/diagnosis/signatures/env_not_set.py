@@ -44,6 +44,7 @@ SIGNATURE = Signature(
             r"(?:[Pp]rocess group|parallel group|[Dd]istributed(?: environment| package)?) (?:has not been|is not|"
             r"not) initiali[sz]ed",
             strength=WEAK + 2,
+            what="a collective was used before its process group was initialised",
             remedy=(
                 "The program used a collective without `init_process_group`, or after it failed: see whether it is "
                 "meant to run as several processes. If so, start it with `launcher.kind: torchrun` or `srun`; on one "

@@ -107,7 +107,7 @@ SIGNATURE = Signature(
         ),
         # What another program should have written, or an object that the program itself lacks.
         raises(
-            r"^(?!.*(?:[Ee]nvironment variable|attribute|\(\) first|[Ss]ecret|[Rr]epository|namespace|\w=)).*"
+            r"^(?!.*(?:[Ee]nvironment variable|attribute|\(\) first|[Ss]ecret|[Rr]epository|namespace|`\w+=)).*"
             r"not (?:found|exist)\b[^.]{0,40}[.!:,]? *(?:Make sure|Did you|Have you|(?:Please )?(?:[Rr]un|"
             r"[Dd]ownload|[Gg]enerate|"
             r"[Cc]reate|[Pp]repare)\b)",

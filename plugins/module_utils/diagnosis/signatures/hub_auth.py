@@ -31,6 +31,7 @@ SIGNATURE = Signature(
         raises(
             "is not a local folder and is not a valid model identifier",
             strength=CAUSE + 1,
+            what="this is neither a folder of the node nor a name that the hub shows",
             remedy=(
                 "A path must exist on the node: put it on shared storage, or in `container.mounts`. A name on the hub "
                 "must be written as there. Only a private or gated one needs a token: "

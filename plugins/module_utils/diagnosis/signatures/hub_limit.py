@@ -27,6 +27,7 @@ SIGNATURE = Signature(
         raises(
             r"RateLimitError|Error code: 429|HTTP 429|API rate limit",
             strength=CAUSE + 1,
+            what="a service limits the rate of requests",
             remedy=(
                 "Send fewer requests at once: fewer ranks or workers that ask, and a longer pause before the next try; "
                 "or raise the limit of the account."

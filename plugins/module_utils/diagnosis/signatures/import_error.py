@@ -74,7 +74,11 @@ SIGNATURE = Signature(
                 "An older copy of the file comes first if it is defined in yours."
             ),
         ),
-        raises(r"ImportError: lib\S+: cannot open shared object file", remedy=_LIBRARY),
+        raises(
+            r"ImportError: lib\S+: cannot open shared object file",
+            remedy=_LIBRARY,
+            what="a library of the system is missing",
+        ),
         raises(
             r"(?P<module>Ninja) is required to load C\+\+ extensions|"
             "requires the following packages that were not found|PackageNotFoundError"

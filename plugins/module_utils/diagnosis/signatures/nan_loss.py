@@ -20,7 +20,7 @@ _IN_THE_DATA = (
 
 SIGNATURE = Signature(
     family="nan_loss",
-    what="the loss, a gradient or another value is not a number",
+    what="the loss or a gradient is not a number",
     remedy=(
         "Start from the last good checkpoint with a lower learning rate, gradient clipping or bf16; one "
         "rank only: suspect its GPU (`resources.exclude`)."
@@ -53,6 +53,7 @@ SIGNATURE = Signature(
             r"(?:[Cc]ontains?|[Ff]ound|[Gg]ot|\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\b",
             strength=CAUSE + 1,
             remedy=_IN_THE_DATA,
+            what="a value is not a number",
         ),
         raises(
             r"NaN, infinity or a value too large|Input (?:\w+ )?contains (?:NaN|infinity)|cannot convert float NaN|"
@@ -60,6 +61,7 @@ SIGNATURE = Signature(
             r"non-finite)",
             strength=CAUSE + 1,
             remedy=_IN_THE_DATA,
+            what="a value is not a number",
         ),
     ),
     examples=(

@@ -25,7 +25,7 @@ _THREADS = (
 
 SIGNATURE = Signature(
     family="nccl_shm",
-    what="/dev/shm, or another limit of the processes of a node, is too small",
+    what="/dev/shm is full or too small",
     remedy=(
         "Give the ranks shared memory: mount the host's /dev/shm (`container.mounts`), or fewer data loader workers."
     ),
@@ -48,16 +48,22 @@ SIGNATURE = Signature(
         raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal: Bus error", strength=CAUSE - 3),
         # More than what the frames of a data loader prove.
         raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) exited unexpectedly", strength=RAISED + 2),
-        raises("received 0 items of ancdata|Too many open files", strength=RAISED, remedy=_OPEN_FILES),
+        raises(
+            "received 0 items of ancdata|Too many open files",
+            strength=RAISED,
+            remedy=_OPEN_FILES,
+            what="a process has too many open files",
+        ),
         raises(
             r"unable to (?:mmap|write to file|resize file) .*</?torch_|unable to mmap \d+ bytes", strength=CAUSE + 2
         ),
-        raises(r"\[Errno 24\]", strength=RAISED + 2, remedy=_OPEN_FILES),
+        raises(r"\[Errno 24\]", strength=RAISED + 2, remedy=_OPEN_FILES, what="a process has too many open files"),
         raises(
             r"\[Errno 11\] Resource temporarily unavailable|can't start new thread|"
             r"pthread_create failed|Resource temporarily unavailable$",
             strength=RAISED + 2,
             remedy=_THREADS,
+            what="no further process or thread may start on the node",
         ),
     ),
     examples=(

@@ -50,6 +50,7 @@ SIGNATURE = Signature(
         raises(
             r"certificate verify failed|CERTIFICATE_VERIFY_FAILED",
             strength=CAUSE + 1,
+            what="the certificate of a server is not trusted",
             remedy=(
                 "The certificate of the server, or of the site's proxy, is not trusted there: name the site's "
                 "bundle in "

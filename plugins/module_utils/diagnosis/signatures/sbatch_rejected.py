@@ -26,7 +26,7 @@ _SILENT = (
 
 SIGNATURE = Signature(
     family="sbatch_rejected",
-    what="Slurm did not start the job or a step of it",
+    what="Slurm refused the job or a step of it",
     remedy=(
         "It says which option: `resources.partition`, `resources.account`, `resources.qos`, "
         "`resources.nodes`, `resources.time`, `resources.gpus_per_node`; `rankzero.slurm.cluster_info` "
@@ -61,6 +61,7 @@ SIGNATURE = Signature(
             "salloc: error",
             strength=CAUSE + 1,
             remedy=_NO_ANSWER,
+            what="a part of Slurm did not answer",
         ),
         # A command that the batch script runs may have asked.
         says(
@@ -70,11 +71,13 @@ SIGNATURE = Signature(
             "Zero Bytes were",
             strength=WEAK + 6,
             remedy=_NO_ANSWER,
+            what="a part of Slurm did not answer",
         ),
         says(
             r"srun: error: Unable to confirm allocation for job \d+: Invalid job id",
             "Unable to confirm allocation",
             strength=CAUSE + 1,
+            what="the step belongs to a job that has ended",
             remedy=(
                 "The SLURM_JOB_ID of the environment is of a job that has ended: launch from a shell outside of it, or "
                 "`unset` the variables that begin with SLURM_."
@@ -84,7 +87,8 @@ SIGNATURE = Signature(
             r"srun: error: Unable to create step for job \d+: Job/step already complet",
             "Unable to create step",
             strength=WEAK + 2,
-            remedy="The job was ending when this step began: look for what ended it, in the lines before it.",
+            what="the job was ending when this step began",
+            remedy="Look for what ended the job, in the lines before that one.",
         ),
         says(
             r"srun: error: (?:Couldn't find the specified plugin|Cannot create context|cannot find \S+ plugin|MPI:)",

@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 
 SIGNATURE = Signature(
     family="script_error",
-    what="the batch script or a file of the program has an error that keeps it from running",
+    what="the batch script itself failed",
     remedy=(
         "A command that is not found needs `setup.modules` or `setup.commands`; `\\r` in a message means "
         "Windows line ends: convert the file (`sed -i 's/\\r$//'`)."
@@ -67,6 +67,7 @@ SIGNATURE = Signature(
         raises(
             "^(?:SyntaxError|IndentationError|TabError)",
             strength=RAISED,
+            what="a Python file has a syntax error",
             remedy=(
                 "Correct that line of the Python file; if it is valid in a newer Python, choose that: "
                 "`environment.python`, `container.image`, `setup.modules`."
