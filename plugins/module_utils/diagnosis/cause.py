@@ -62,6 +62,8 @@ INTERRUPTED = 40
 # The clocks of two nodes may differ by SKEW seconds. From strength KNOWN on, the wording of an exception is known.
 SKEW = 300.0
 KNOWN = LIMIT
+# A function that catches what a single process raises may end it: so many lines further it has not.
+CAUGHT = 5
 # From this many different causes on, a file contains more than one run.
 MANY = 3
 
@@ -119,7 +121,8 @@ def _mixed(root: Event, events: Sequence[Event]) -> bool:
 def _went_on(root: Event, events_of: Sequence[tuple[FileEvents, list[Event]]]) -> bool:
     """Whether its file goes on for long after it and shows no other event: something was not ended by it."""
     log, events = next((log, events) for log, events in events_of if log.file == root.file)
-    return log.lines - max(event.line for event in events) > QUIET
+    few = root.caught and not (log.ranks or log.several)
+    return log.lines - max(event.line for event in events) > (CAUGHT if few else QUIET)
 
 
 def _without_cause(logs: Sequence[FileEvents]) -> Cause:

@@ -375,7 +375,7 @@ class Reader:
             strength = ECHO + 3
         if WEAK < strength <= CAUSE and phrases.WARNED.match(line.text):
             strength = WEAK
-        if strength <= CAUSE and phrases.FALLBACK.search(line.text):
+        if strength < DECISIVE and phrases.FALLBACK.search(line.text):
             strength = min(strength, HINT)
         rank, node = (int(task["rank"]), task["node"]) if task else (line.rank, line.node)
         return Event(

@@ -65,6 +65,8 @@ CARRIERS = re.compile(
     r"|NCCL error in: \S+, (?:invalid usage|invalid argument|internal error|unhandled)"
     # The exception that follows names the host.
     r"|urllib3\.exceptions\.NewConnectionError| raised:$"
+    # The reason is that of the rank which raises another one.
+    r"|RuntimeError: NCCL Error \d+: (?:unhandled|internal)"
     # Torn from its message by other ranks.
     r"|^(?:Runtime|Value|Type|OS|Key|Index|Import|Attribute)Error$"
     # TensorFlow lists what failed on the lines below it.
@@ -139,8 +141,8 @@ COMPLAINT = re.compile(
     r"not found|[Nn]o such|[Rr]equired|[Dd]enied|[Rr]efused|exceeds?|exceeded)\b"
 )
 IGNORED = re.compile(
-    r"Exception ignored (?:in|while)|Error in atexit|Exception in (?:thread (?:NetStatThr|asyncio)|callback )"
-    r"|exception was never retrieved|--- Logging error ---"
+    r"Exception ignored (?:in|while)|Error in (?:atexit|sys\.excepthook)"
+    r"|Exception in (?:thread (?:NetStatThr|asyncio)|callback )|exception was never retrieved|--- Logging error ---"
 )
 # Functions that run as the interpreter ends.
 AT_EXIT = re.compile(r", in (?:_run_finalizers|_exitfunc|_run_exitfuncs|_exit_function|__del__)\b")
@@ -160,11 +162,12 @@ _ADVISES = re.compile(r"\b(?:please|you (?:can|may|should|could)|to (?:start|con
 # The same within the complaint itself: its writer goes on.
 FALLBACK = re.compile(
     r"\b(?:going to|switching to|changing to|defaulting to|reverting to|using) \S+(?: \S+)? instead\b"
-    r"|\b(?:continuing|proceeding|going on) (?:without|with|anyway)\b|\b(?:recovered|retried)\b",
+    r"|\b(?:continuing|proceeding|going on) (?:without|with|anyway)\b|\b(?:recovered|retried)\b|\bretry in \d"
+    r"|[(,] ?ignored\)|, using \d+$",
     re.IGNORECASE,
 )
 RECOVERY_LINES = 3
-IGNORED_WORDS = ("ignored", "atexit", "Exception in", "never retrieved", "Logging error")
+IGNORED_WORDS = ("ignored", "atexit", "excepthook", "Exception in", "never retrieved", "Logging error")
 # srun names the node and the rank that its message is about.
 TASK = re.compile(r"srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)")
 _STEPS = re.compile(

@@ -8,9 +8,12 @@ The logs are written for the test, in words of their own.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, phrases, streams
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, phrases, scan, streams
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
 from tests.unit.diagnosis.test_cause import CHILD, STEPS, raised, read, root
 
 KEY = "KeyError: 'a'"
@@ -265,3 +268,23 @@ def test_what_came_before_a_step_is_no_last_word() -> None:
     ended = "srun: error: n1: task 0: Exited with exit code 3\n"
     assert root(complaint + ended)[1] == complaint.strip()
     assert root(complaint + STEPS + ended)[1] == ended.strip()
+
+
+def test_what_python_says_of_its_own_hook_is_no_cause() -> None:
+    hook = "Error in sys.excepthook:\n" + raised("UnicodeEncodeError: no such character")
+    original = raised("KeyError: 7")
+    assert root(f"{hook}\nOriginal exception was:\n{original}")[1] == "KeyError: 7"
+
+
+def test_a_name_of_its_own_is_no_missing_package(tmp_path: Path) -> None:
+    def told(message: str) -> Diagnosis:
+        (tmp_path / "job.log").write_text(raised(message))
+        found = scan.scan(scan.find_logs(str(tmp_path)))
+        return advice.diagnosis_of(cause.find_cause(found.logs), found, str(tmp_path))
+
+    assert "PYTHONPATH" in told("ModuleNotFoundError: No module named 'utils'").remedy
+    assert "extras" in told("ModuleNotFoundError: No module named 'lightning'").remedy
+    assert "another Python" in told("ModuleNotFoundError: No module named 'numpy.core._multiarray_umath'").remedy
+    assert "python -m" in told("ImportError: attempted relative import with no known parent package").remedy
+    newer = told("ModuleNotFoundError: No module named 'numpy._core'")
+    assert "numpy>=2" in newer.remedy and "numpy 1" in newer.what

@@ -13,11 +13,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 
 SIGNATURE = Signature(
     family="address_in_use",
-    what="the rendezvous port is taken",
+    what="a port is taken",
     remedy=(
         "Leave `launcher.port` on auto, or choose another one; an earlier run may still hold it on that node. If every "
         "task of the node starts torchrun itself, name the program in `command` and set `launcher.kind: torchrun`: it "
-        "starts one torchrun a node."
+        "starts one torchrun a node. The port of a server of the program itself is an argument in `command`."
     ),
     look=(
         "See which process holds the port on that node (`ss -ltnp`): an earlier run, or a second launcher of this job."

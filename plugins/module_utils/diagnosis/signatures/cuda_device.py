@@ -135,7 +135,16 @@ SIGNATURE = Signature(
         ),
         says(r"THCudaCheck FAIL (?!.*out of memory)", "THCudaCheck FAIL", strength=WEAK + 6),
         says(r"Unable to determine the device handle for", "determine the device handle", strength=WEAK + 6),
-        raises(r"CUBLAS_STATUS_NOT_INITIALIZED|on CUDA device \d+ but torch\.cuda\.device_count", strength=CAUSE + 1),
+        raises(
+            "CUBLAS_STATUS_NOT_INITIALIZED",
+            strength=CAUSE + 1,
+            what="cuBLAS could not start on the GPU",
+            remedy=(
+                "Mostly the memory of the GPU is full when it starts: see who uses it (`monitor.gpu`), and take less. "
+                "Else compare the versions of the driver, CUDA and torch on that node."
+            ),
+        ),
+        raises(r"on CUDA device \d+ but torch\.cuda\.device_count", strength=CAUSE + 1),
     ),
     examples=(
         "failed to query event: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access",

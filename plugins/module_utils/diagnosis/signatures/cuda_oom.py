@@ -6,6 +6,9 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
+    LIMIT,
+    WEAK,
     Signature,
     raises,
     says,
@@ -23,6 +26,8 @@ SIGNATURE = Signature(
     ),
     look="See how much memory the GPU had and who used it: the message and `monitor.gpu` show it.",
     matches=(
+        says("^out of memory$", "out of memory", strength=WEAK + 6),
+        # A program may print it, and go on with less.
         says(
             "(?:CUDA|HIP|XPU|MPS backend|"
             r"NPU) out of memory\.? ?\(?Tried to allocate (?P<size>[\d.]+ \w+)?|(?:CUDA|HIP) out of memory",
@@ -30,9 +35,14 @@ SIGNATURE = Signature(
             "CUDA out of memory",
             "HIP out of memory",
             "backend out of memory",
+            strength=LIMIT - 1,
+        ),
+        raises(
+            r"(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory(?:\.? ?\(?Tried to allocate (?P<size>[\d.]+ \w+)?)?",
+            strength=CAUSE,
         ),
         says(
-            r"(?:CUDA|HIP)(?: runtime)? (?:API )?error:? (?:2 )?:?\(?out of memory|(?:Cuda|"
+            r"(?:CUDA|HIP)(?: runtime)? (?:API )?error:? (?:2 )?:?[('\"]?out of memory|(?:Cuda|"
             r"HIP) failure (?:2 )?\'out of memory\'",
             "error: out of memory",
             "error 2",
@@ -64,16 +74,22 @@ SIGNATURE = Signature(
         says(
             r"Out of memory error on GPU \d|Malloc for kernel (?:output|workspace) failed, Memory isn't enough|"
             r"Out of Memory!!! Request memory size|\bcudaMalloc\w*(?:\([^)]*\))? failed: out of memory|"
-            "THCudaCheck FAIL .*out of memory|EXCEPTION .*CUDA OOM",
+            "THCudaCheck FAIL .*out of memory|EXCEPTION .*CUDA OOM|Out of GPU memory trying to allocate|"
+            "BFCArena.*Failed to allocate memory for requested buffer",
             "Out of memory error on",
             "Malloc for kernel",
             "Out of Memory!!!",
             "failed: out of memory",
             "THCudaCheck FAIL",
             "CUDA OOM",
+            "Out of GPU memory",
+            "BFCArena",
         ),
     ),
     examples=(
+        "Error: CUDA error 2 'out of memory' - a.cu:38: cudaMalloc(&p, n)",
+        "BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 8",
+        "ERROR: LoadError: Out of GPU memory trying to allocate 8 MiB",
         "cudaMallocAsync(size=8) failed: out of memory",
         "mxnet.base.MXNetError: cudaMalloc retry failed: out of memory",
         "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Error allocating device buffer: no memory",

@@ -39,7 +39,8 @@ SIGNATURE = Signature(
         raises(
             # What is wrong with the arguments of a function is a mistake in the program.
             r"^(?!.*(?:argument|must be (?:a|an|one|in|set|spec)|not supported|DataLoader worker|does not support))"
-            r"(?:KeyError|IndexError|ValueError|TypeError(?!: \w+\(\))|AttributeError|StopIteration|RuntimeError|"
+            r"(?:KeyError|IndexError|ValueError|TypeError(?!: \w+\(\))|AttributeError: 'NoneType'|"
+            r"StopIteration|RuntimeError|"
             r"AssertionError)\b",
             # What prepares or reads a record. An item of another object is none.
             frames=r"torch/utils/data/_utils/(?:fetch|collate|worker)|"

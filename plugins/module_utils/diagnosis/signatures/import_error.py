@@ -51,6 +51,31 @@ SIGNATURE = Signature(
             ),
         ),
         raises(
+            r"No module named '?(?P<module>(?:src|utils?|models?|datasets?_\w+|configs?|lib|common|core|tools|"
+            r"scripts?|modules|networks?|loss(?:es)?|options)(?:\.[\w.]+)?)'?$",
+            strength=CAUSE + 1,
+            what="a module of the program is not found: {module}",
+            remedy=(
+                "It has the name of a module of the program itself: start the program in the folder that holds it, or "
+                "name that folder in `env.PYTHONPATH`. Else add the package to `environment.project` and lock it."
+            ),
+        ),
+        raises(
+            r"No module named '?(?P<module>(?:numpy|scipy|pandas|torch|sklearn)\.[\w.]*_\w+)",
+            strength=CAUSE + 1,
+            what="a compiled part of a package is missing: {module}",
+            remedy=(
+                "The copy that is imported was built for another Python: see the folders in the traceback. Modules and "
+                "`env.PYTHONPATH` may put it before that of the environment (`setup.modules`, `environment.project`)."
+            ),
+        ),
+        raises(
+            "attempted relative import",
+            strength=CAUSE + 1,
+            what="a file of a package was started as a program",
+            remedy="Start it as a module: `python -m PACKAGE.MODULE` in `command`, from the folder above the package.",
+        ),
+        raises(
             r"(?:ImportError|ModuleNotFoundError)\b(?:.*'(?P<module>[\w.]+)')?",
             frames=_EXPORT,
             strength=CAUSE + 2,

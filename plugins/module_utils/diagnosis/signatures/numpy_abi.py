@@ -25,12 +25,18 @@ SIGNATURE = Signature(
         raises(
             r"numpy\.(?:dtype|ufunc) size changed, may indicate binary incompatibility|"
             r"numpy\.core\.multiarray failed to import|`np\.\w+` was removed in the NumPy 2|"
-            r"module \'numpy\' has no attribute|_ARRAY_API not found|No module named \'numpy\._core|"
+            r"module \'numpy\' has no attribute|_ARRAY_API not found|"
             r"Numpy is not available|Unable to avoid copy while creating an array",
             strength=CAUSE + 1,
         ),
         says(
             r"A module that was compiled using NumPy 1\.x cannot be run in", "compiled using NumPy 1.x", strength=WEAK
+        ),
+        raises(
+            r"No module named 'numpy\._core",
+            strength=CAUSE + 2,
+            what="a file that numpy 2 wrote is read with numpy 1",
+            remedy="Take `numpy>=2` in `environment.project` and lock it, or write the file with numpy 1.",
         ),
         raises("cannot import name '\\w+' from 'numpy", strength=CAUSE + 2),
     ),

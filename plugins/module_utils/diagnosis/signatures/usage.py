@@ -76,6 +76,20 @@ SIGNATURE = Signature(
             "LexerNoViable",
             "Missing mandatory",
         ),
+        # What click, typer, tyro, fire and absl print, also in a box.
+        says(
+            r"^\W*(?:No such option: |Required options? (?:were|was) not|Missing (?:option|argument) |"
+            r"Could not consume arg: |Unknown command line flag |Got unexpected extra argument)|"
+            r"^ERROR: Could not consume arg: ",
+            "No such option",
+            "Required option",
+            "Missing option",
+            "Missing argument",
+            "Could not consume arg",
+            "Unknown command line flag",
+            "Got unexpected extra",
+            strength=CAUSE - 1,
+        ),
         says("There are not enough slots available in the system", "not enough slots", strength=WEAK + 6),
         raises(
             r"\d+ validation errors? for|ConfigAttributeError|ConfigKeyError|"
@@ -139,7 +153,7 @@ SIGNATURE = Signature(
             r"unsupported|[Oo]nly supports?|mutually exclusive|incompatible|"
             r"[Uu]nrecogni[sz]ed|[Uu]nknown |[Cc]onfig(?:uration)?\b|--[a-z][\w-]+|"
             r"[Ii]nvalid (?:value|choice|option|config|argument|combination|mode|backend)|"
-            r"must (?:be set|specify|provide|use|set)|(?:cannot|can not|can't) (?:use|set|enable|re-init)|"
+            r"must (?:be set|specify|provide|use|set)|(?:cannot|can not|can't) (?:use|set|enable)|"
             r"[Pp]lease (?:set|add|specify|provide|pass|enable|disable)|you must use))",
             frames=_BY_A_CHECK,
             strength=RAISED + 1,
@@ -161,6 +175,10 @@ SIGNATURE = Signature(
         raises(r"ValueError: .*\bis required\b|materialized from meta device", strength=RAISED + 1),
     ),
     examples=(
+        "│ No such option: --warmt Did you mean --warmth? │",
+        "ERROR: Could not consume arg: --warmth",
+        "Unknown command line flag 'warmt'. Did you mean: warmth ?",
+        "│ Required options were not parsed: --data.path. │",
         "fit.py: error: unrecognized arguments: --local-rank=0",
         "There are not enough slots available in the system to satisfy the 9",
         "train.py: error: unrecognized arguments: --sed 1",
