@@ -41,6 +41,7 @@ CLASSES = {
     "offline": "offline_network",
     "peer_lost": "nccl_timeout_rank0",
     "script_error": "argparse_or_config",
+    "syntax_error": "python_exception_other",
     "time_limit": "slurm_timeout",
     "tolerance": "python_exception_other",
     "unused_parameters": "python_exception_other",

@@ -238,7 +238,8 @@ class _Ends:
         gone = bool(_STEP_GONE.search(event.text))
         self.step_gone |= gone
         self.exited |= "Exited with exit code" in event.text
-        self.explained |= not gone and event.strength > ECHO + 4
+        victim = self.step_gone and event.family == _KILLED
+        self.explained |= not (gone or victim) and event.strength > ECHO + 4
         self.watchdog |= event.family == "collective_timeout"
         if event.text.startswith("KeyboardInterrupt") and not self.raised and self.interrupt is None:
             self.interrupt = event

@@ -124,7 +124,8 @@ NOISE = re.compile(
 SEVERAL = re.compile(r"\b[Rr]ank\W{0,3}[1-9]|[Ww]orld[_ ][Ss]ize\W{1,4}(?:[2-9]|1\d)")
 # A line that its writer marks as a warning or less: a symptom on it proves nothing.
 NO_ERROR = re.compile(
-    r"^\[?[WI](?:\d{3,4})? |\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*(?:\bERROR\b|[Rr]eceived SIG|nterrupted by))"
+    r"^\[?[WI](?:\d{3,4})? (?!.*\*\*\* SIG)"
+    r"|\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*(?:\bERROR\b|[Rr]eceived SIG|nterrupted by))"
     r"|^\w{0,12}[Ww]arning: "
 )
 # What Python prints of a warning while a program runs, not as it ends.

@@ -202,9 +202,9 @@ class Runs:
         gives_up = "ChildFailedError" in event.text
         self._several |= (gives_up and self._given_up) or "srun: " in event.text or "slurmstepd: " in event.text
         self._given_up = self._given_up or gives_up
-        self._refused = event.text.partition(": error:")[0] if event.family == "usage" else ""
         if stream.script:
             self._raises_again(event, stream)
+        self._refused = event.text.partition(": error:")[0] if event.family == "usage" else ""
         self._head.discard((event.rank, _shape(event.text)))
         named = _JOB.search(event.text)
         job = next(filter(None, named.groups()), "") if named else ""
@@ -236,7 +236,8 @@ class Runs:
         if not alone or _PROCESSES.search(stream.ended):
             return
         known, text = self._raised
-        if stream.top and known == script and text != event.text and self._events.begun < stream.began:
+        other = (known == script and text != event.text) or (bool(self._refused) and event.family != "usage")
+        if stream.top and other and self._events.begun < stream.began:
             self._begin(stream.began, inferred=True)
         self._raised = (script, event.text)
 

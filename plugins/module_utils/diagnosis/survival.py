@@ -40,6 +40,8 @@ WENT_ON = 8
 BARS = 30
 # What a process writes to a file is held back up to this many bytes, and may appear after its exception.
 BUFFERED = 16 << 10
+# The other processes of a program that has ended write less than this.
+MUCH = 512 << 10
 # A process that a signal ends loses what it held back: more than this many bytes are of other processes.
 UNBUFFERED = 4 << 10
 _OF_A_CUT_FILE = ("data_error", "checkpoint")
@@ -112,6 +114,10 @@ def _of_newest_run(log: FileEvents) -> list[Event]:
     nothing = nothing or any(event.family == LAUNCHER for event in events)
     if log.inferred and nothing and not any(event.strength >= WEAK for event in events):
         return [event for event in log.events if event.run >= log.runs - 1]
+    before = [event for event in log.events if event.run == log.runs - 1]
+    if log.inferred and nothing and max((event.strength for event in events), default=RAISED) < RAISED:
+        # What Slurm says of the ranks that it killed begins no run.
+        events = before + events if any(event.strength >= DECISIVE for event in before) else events
     if events and events[0].family in _OF_A_CUT_FILE and events[0].strength >= RAISED:
         # The full disk of the run before left a file behind that is cut short.
         events = [event for event in log.events if event.family == "disk_full" and event.run == log.runs - 1] + events
@@ -136,9 +142,12 @@ def _ran_on(event: Event, log: FileEvents) -> bool:
 
     Or whether the file goes on after the exception of its only process, so that another program wrote the rest.
     """
-    alone = event.top and event.family not in _ENDS and event is log.events[-1] and not (log.ranks or log.several)
-    if alone and not any(other.family == LAUNCHER or other.text == event.text for other in log.events[:-1]):
+    ends = event.top and event.family not in _ENDS and event is log.events[-1] and not log.ranks
+    ends = ends and not any(other.family == LAUNCHER or other.text == event.text for other in log.events[:-1])
+    if ends and not log.several:
         return log.ran > event.line or log.printed - event.printed > BUFFERED
+    if ends and log.printed - event.printed > MUCH:
+        return True
     steps = log.progress - event.progress + log.bars - event.bars
     if steps >= WENT_ON and log.printed - event.printed >= BUFFERED * max(1, len(log.ranks)) and log.to_the_end:
         return True

@@ -322,3 +322,23 @@ def test_what_a_program_survived_before_it_survives_again() -> None:
         == HEALTHY
     )
     assert root(STEPS + caught)[0] == "exception"
+
+
+def test_a_program_that_starts_after_one_that_refused_its_arguments_is_another_run() -> None:
+    refused = "fit.py: error: argument --lamps: expected one argument\n"
+    assert root(refused + top("KeyboardInterrupt"))[0] == "preempted_or_cancelled"
+    assert root(refused + CHILD + top("KeyboardInterrupt"))[0] == "usage"
+
+
+def test_much_text_after_an_exception_is_of_another_run_whoever_writes_it() -> None:
+    failed = "world size: 4\n" + top("KeyError: 'shard'")
+    assert root(failed + "a lamp is lit\n" * 4000)[0] == "exception"
+    assert root(failed + "a lamp is lit\n" * 60000)[0] == UNKNOWN
+
+
+def test_what_srun_says_of_killed_ranks_begins_no_run() -> None:
+    detected = (
+        "slurmstepd: error: Detected 1 oom_kill event in StepId=3.0. Some of the step tasks have been OOM Killed.\n"
+    )
+    killed = "srun: error: n1: task 7: Killed\n"
+    assert root(f"the lamps of today\n{detected}{killed}the lamps of today\n{killed}")[1] == detected.strip()

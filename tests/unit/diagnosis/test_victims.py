@@ -293,3 +293,15 @@ def test_a_signal_after_which_steps_follow_ended_another_process() -> None:
     assert root(STEPS + signal + STEPS)[0] == cause.HEALTHY
     assert root(STEPS + signal)[0] == "preempted_or_cancelled"
     assert root(STEPS + limit + "[rank: 0] Received SIGTERM: 15\n" + "'loss': 1.0\n")[0] == "time_limit"
+
+
+def test_a_rank_that_srun_killed_does_not_explain_the_one_that_failed() -> None:
+    step = "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
+    killed = "srun: error: n1: tasks 0,2-3: Killed\n"
+    failed = "srun: error: n1: task 1: Exited with exit code 1\n"
+    assert root(step + killed + "srun: Terminating StepId=3.0\n" + failed)[1] == failed.strip()
+
+
+def test_a_crash_that_glog_writes_as_a_warning_is_one() -> None:
+    crash = "W1212 04:02:33.403934 24044 init.cc:205] *** SIGSEGV (@0x0) received by PID 24044; stack trace: ***\n"
+    assert root(crash)[0] == "crash"

@@ -292,8 +292,8 @@ filesystem_io | sqlite3.OperationalError: disk I/O error
 build | RuntimeError: Error building extension 'fused_adam'
 build | torch._inductor.exc.InductorError: CalledProcessError: Command '['/usr/bin/gcc', '/tmp/x/main.c', '-O3']' returned non-zero exit status 1.
 build | RuntimeError: Failed to find C compiler. Please specify via CC environment variable or set triton.knobs.build.impl.
-script_error |   File "train.py", line 3#SyntaxError: invalid syntax
-script_error | IndentationError: unexpected indent
+syntax_error |   File "train.py", line 3#SyntaxError: invalid syntax
+syntax_error | IndentationError: unexpected indent
 cuda_oom | RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`
 cuda_oom | torch.cuda.OutOfMemoryError: Caught OutOfMemoryError in replica 1 on device 1.
 cuda_oom | RuntimeError: Failed to allocate GPU memory for optimizer states

@@ -117,16 +117,17 @@ SIGNATURE = Signature(
         says(r"Unhandled exception: \S+\. what\(\):", "Unhandled exception: ", strength=WEAK + 4),
         says(
             r"status failed cmd .* code -(?:6|11|7|4|8)\b|"
-            r"Program received signal SIG(?:SEGV|BUS|ILL|FPE)|^forrtl: severe|"
+            r"Program received signal SIG(?:SEGV|BUS|ILL|FPE)|^forrtl: (?:severe|error) |"
             r"Signal: (?:Segmentation fault|Bus error|Floating point exception) \(",
             "Program received signal",
             "status failed cmd",
-            "forrtl: severe",
+            "forrtl: ",
             "Signal: ",
             strength=WEAK + 5,
         ),
     ),
     examples=(
+        "forrtl: error (200): program aborting due to window-CLOSE event",
         "job.sh: Zeile 9: 4242 Speicherzugriffsfehler  (Speicherabzug geschrieben) python fit.py",
         "job.sh: 行 7: 4242 段错误 (核心已转储) python fit.py",
         "srun: error: n1: task 3: Segmentation fault (core dumped)",

@@ -6,10 +6,8 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
-    RAISED,
     WEAK,
     Signature,
-    raises,
     says,
 )
 
@@ -28,7 +26,8 @@ SIGNATURE = Signature(
             r"executable file not found in|\$'\\r'|bad interpreter|"
             "Lmod has detected the following error|Unable to locate a modulefile|exec format error|"
             r"execve\(\): [^/\s]+: No such file|"
-            "Exec format error|env: .*: No such file or directory|CondaError|EnvironmentNameNotFound|"
+            "Exec format error|env: .*: No such file or directory|EnvironmentNameNotFound|"
+            "CondaError(?!.*conda deactivate)|"
             ": [Nn]ot a valid identifier|"
             "(?:Kommando|Befehl) nicht gefunden|commande introuvable|orden no encontrada|未找到命令|"
             "コマンドが見つかりません",
@@ -62,15 +61,6 @@ SIGNATURE = Signature(
             remedy=(
                 "The ranks need no uv: name the project in `environment.project`. The environment is built once, "
                 "before the job, and `command` runs in it."
-            ),
-        ),
-        raises(
-            "^(?:SyntaxError|IndentationError|TabError)",
-            strength=RAISED,
-            what="a Python file has a syntax error",
-            remedy=(
-                "Correct that line of the Python file; if it is valid in a newer Python, choose that: "
-                "`environment.python`, `container.image`, `setup.modules`."
             ),
         ),
     ),
