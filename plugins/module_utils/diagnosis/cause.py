@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event imp
     Event,
     FileEvents,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import YEAR
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
     DECISIVE,
@@ -30,7 +31,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import CARRIER
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.survival import lasting
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import YEAR
 
 _KILLED = "host_oom_killed"
 HEALTHY = "healthy"

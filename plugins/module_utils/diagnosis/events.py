@@ -14,14 +14,14 @@ from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import last_words, phrases
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
     LAUNCHER,
     UNEXPLAINED,
     Event,
     FileEvents,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import GAP, STEP_BAR, Line
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import GAP, STEP_BAR, Line, time_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.needles import Index
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.runs import Runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
@@ -46,16 +46,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams i
     carried,
     outlived,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
 
-FRAMES_KEPT = 4000
 # Where an event's own line has no time, this many lines before it are searched for one.
 RECENT = 40
 # So many lines are searched for fixed strings together first.
 TOGETHER = 128
-# The log ends within a traceback, or with a complaint; its C++ code aborts the program.
-CUT = ECHO + 5
-FATAL = WEAK + 3
 # A traceback that a logger writes at one of these levels did not end the program.
 _MINOR = ("WARNING", "INFO", "DEBUG", "W", "I")
 
@@ -65,6 +60,17 @@ def _one_of(words: tuple[str, ...], text: str) -> bool:
         if word in text:
             return True
     return False
+
+
+def _count(line: Line, events: FileEvents) -> None:
+    """Take account of what a line shows of its writers and of their progress bars."""
+    events.lines = line.number
+    if line.rank is not None:
+        events.ranks.add(line.rank)
+    if not events.several and (line.process or _one_of(phrases.SEVERAL_WORDS, line.text)):
+        events.several = bool(line.process or phrases.SEVERAL.search(line.text))
+    if line.steps:
+        events.bars, events.step_line = events.bars + line.steps, line.number
 
 
 class _Meaning(NamedTuple):
@@ -111,15 +117,7 @@ class Reader:
                 # A traceback that was open before an unread part is not open after it.
                 streams.clear()
                 continue
-            events.lines = line.number
-            if line.rank is not None:
-                events.ranks.add(line.rank)
-            if line.process or (
-                ("ank" in line.text or "orld" in line.text) and not events.several and phrases.SEVERAL.search(line.text)
-            ):
-                events.several = True
-            if line.steps:
-                events.bars, events.step_line = events.bars + line.steps, line.number
+            _count(line, events)
             if not line.text:
                 continue
             heard.append(line)
@@ -145,12 +143,16 @@ class Reader:
                 stamps = (time_of(other.stamp or other.text) for other in reversed(heard))
                 event = replace(event, time=next(filter(None, stamps), None))
             if event.family == LAUNCHER and not any(known.run == events.runs for known in events.events):
-                events.events += self._last_words(heard, events)
+                complaint = last_words.before_a_launcher(heard)
+                if complaint:
+                    events.events.append(self._made(complaint.line, events, _Meaning(LAUNCHER, complaint.strength)))
             runs.note(event, stream)
             if kept.add(replace(event, run=events.runs)):
                 stream.recent, stream.since = [*stream.recent, len(events.events) - 1], 0
         kept.settle()
-        events.events += self._cut_short(heard, streams.values(), events) or self._of_glog(heard, events)
+        end = last_words.at_the_end(heard, streams.values(), events)
+        if end:
+            events.events.append(self._made(end.line, events, _Meaning(end.family, end.strength)))
         if nan.lines >= NAN_LINES and nan.first is not None:
             # A loss that is no number and stays so until the end.
             where = replace(nan.first, file=file, progress=events.progress)
@@ -163,38 +165,6 @@ class Reader:
         while batch := list(islice(rest, TOGETHER)):
             self._near = self._index.near(line.text for line in batch)
             yield from batch
-
-    def _last_words(self, heard: Sequence[Line], file_events: FileEvents) -> list[Event]:
-        """What the program complained of last before a launcher reports that it failed, where nothing else is known."""
-        for line in reversed(heard):
-            text = line.text
-            if phrases.progress(text):
-                # It went on after everything before this.
-                break
-            means_it = phrases.COMPLAINT.match(text) and not phrases.NO_ERROR.search(text[:160])
-            if means_it and not phrases.NOISE.search(text) and not phrases.ECHOES.search(text):
-                return [self._made(line, file_events, _Meaning(LAUNCHER, ECHO + 5))]
-        return []
-
-    def _cut_short(self, heard: Sequence[Line], streams: Iterable[Stream], file_events: FileEvents) -> list[Event]:
-        """The last line of a log that ends within a traceback, after everything that it reports."""
-        opened = [stream for stream in streams if stream.open_traceback and not stream.headless]
-        if not heard or not any(not phrases.LAUNCHERS.search(stream.frames) for stream in opened):
-            return []
-        line = heard[-1]
-        inside = phrases.FRAME.match(line.text) or line.text[:1] in " \t" or phrases.HEADER.search(line.text)
-        return [self._made(line, file_events, _Meaning(UNEXPLAINED, CUT))] if inside else []
-
-    def _of_glog(self, heard: Sequence[Line], file_events: FileEvents) -> list[Event]:
-        """What C++ code logs as it aborts the program, or as an error in the last line of a log without any event."""
-        matches = [(line, phrases.GLOG.match(line.text)) for line in heard]
-        levels = [(line, match["level"]) for line, match in matches if match]
-        fatal = next((line for line, level in levels if level == "F"), None)
-        if fatal:
-            return [self._made(fatal, file_events, _Meaning(UNEXPLAINED, FATAL))]
-        nothing = not file_events.progress and not any(event.run == file_events.runs for event in file_events.events)
-        ends = nothing and bool(levels) and levels[-1][0] is heard[-1] and not phrases.NOISE.search(heard[-1].text)
-        return [self._made(heard[-1], file_events, _Meaning(LAUNCHER, CUT))] if ends else []
 
     def _recovered(self, line: Line, stream: Stream, file_events: FileEvents, kept: Kept) -> None:
         """Weaken a complaint to a hint if its writer reports at once that it recovers."""
@@ -236,8 +206,7 @@ class Reader:
             if stream.open_traceback:
                 stream.indented = True
                 stream.column = stream.column or (len(frame[1]) if frame else 0)
-                if len(stream.frames) < FRAMES_KEPT:
-                    stream.frames += text + "\n"
+                stream.more(text)
                 inner = len(text) - len(text.lstrip()) < stream.column and phrases.EXCEPTION.match(text.lstrip())
                 if not stream.wrapped and not inner:
                     return None
@@ -311,6 +280,9 @@ class Reader:
     def _last_line(self, line: Line, stream: Stream, file_events: FileEvents) -> str:
         """The exception with its message, where the line may be the last of a traceback; else empty."""
         text = line.text.strip("^ ~") if stream.open_traceback or line.text.startswith(("^", "~")) else line.text
+        if text.startswith(": ") and phrases.BARE.match(stream.last_text) and not stream.open_traceback:
+            # Another rank wrote between the name and the message.
+            return stream.last_text.rstrip(": ") + text
         if stream.open_traceback:
             joined = stream.name if text.startswith(":") else ""
             text, stream.name = phrases.stitched(joined + text), ""

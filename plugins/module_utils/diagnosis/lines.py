@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read log files of any size and content as lines. Each line has its number and the rank and node of its prefix.
+"""Read log files of any size and content as lines. Each line has its number, the rank and node of its prefix, its time.
 
 Memory is bounded: a file is read in blocks, and only the beginning and the end of a line longer than LONGEST are kept.
 """
@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
@@ -56,6 +57,13 @@ _FAILED = re.compile("rror|Killed|CANCELLED|xception")
 MESSAGES = 20
 # `cv2.error: ` and `n1.Error2: ` are exceptions, not nodes.
 _EXCEPTION_NAME = re.compile(r"(?:[Ee]rror|Exception|Warning|Interrupt|Exit)\d*$")
+
+_ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
+# glog, as PyTorch's C++ and torchrun write it: level, month, day, time; PyTorch omits the month's leading zero.
+_GLOG = re.compile(r"(?<![\w.])[IWEF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?")
+# glog gives no year, so the year is ignored in all formats: one file may contain both.
+_YEAR = 2000
+YEAR = 366 * 86400.0
 
 
 @dataclass(frozen=True)
@@ -140,6 +148,20 @@ def _message(number: int, text: str) -> Line:
         process = prefix["pid"] or process
         level = prefix["level"] or prefix["named"] or prefix["letter"] or level
     return Line(number, text[position:].rstrip(), rank, node, stamp, process=process, level=level)
+
+
+def time_of(text: str) -> float | None:
+    """Seconds since a fixed moment, from the first time stamp in the beginning of the line; None without one."""
+    head = text[:200]
+    match = _ISO.search(head) or _GLOG.search(head)
+    if not match:
+        return None
+    month, day, hour, minute, second, fraction = match.groups()[-6:]
+    try:
+        moment = datetime(_YEAR, int(month), int(day), int(hour), int(minute), int(second), tzinfo=timezone.utc)
+    except ValueError:
+        return None
+    return moment.timestamp() + (float(f"0.{fraction}") if fraction else 0.0)
 
 
 # Marks a part of a file that was not read.

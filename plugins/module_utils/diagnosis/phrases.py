@@ -115,12 +115,13 @@ NOISE = re.compile(
     r"|libaio|NUMEXPR|inotify|_find_nvidia|OSError: .*lspci|destroy_process_group\(\) was not called"
     r"|[Ff]ailed to find ncclNetPlugin|ncclNet\w* (?:symbol|plugin)|NCCL INFO|ignored, because|"
     r"PythonFinalizationError"
-    r"|can be ignored|safely ignore|[Rr]etrying|will (?:fall ?back|retry)|falling back"
+    r"|can be ignored|safely ignore|[Ww]ill be ignored|[Rr]etrying|will (?:fall ?back|retry)|falling back"
     # Optional parts of NCCL: its monitoring, tuners and in-network reductions.
     r"|NCCL WARN (?:Error: corrupted comm|RAS)|\bras/\w+\.cc:\d+ NCCL WARN"
     r"|NCCL WARN .*(?:TUNER|Tuner|PROFILER|SHARP|CollNet)"
 )
-# Text of a program with several processes.
+# Text of a program with several processes, and the fixed strings that it contains.
+SEVERAL_WORDS = ("ank", "orld")
 SEVERAL = re.compile(r"\b[Rr]ank\W{0,3}[1-9]|[Ww]orld[_ ][Ss]ize\W{1,4}(?:[2-9]|1\d)")
 # A line that its writer marks as a warning or less: a symptom on it proves nothing.
 NO_ERROR = re.compile(
@@ -134,6 +135,8 @@ PYTHON_WARNS = re.compile(r"(?!.*resource_tracker).*\.py:\d+: \w*Warning: ")
 WARNED = re.compile(r"\[W\d{0,4} ?\S*\.cpp:|\[?(?:[\d:.,/ T-]{8,30}[\]| ]*)?\[?(?:INFO|DEBUG)\b")
 # What glog and absl write of an error, and before they abort the program.
 GLOG = re.compile(r"(?:[\d:. -]{19,30}: )?(?P<level>[EF])(?:\d{4,8} \d\d:\d\d:\d\d| \S+\.(?:cc|cpp|cu|h):\d+\] )")
+# What a logger writes of an error.
+LOGGED_ERROR = re.compile(r"(?!.*\b(?:INFO|DEBUG)\b).{0,80}?(?:^|[\s\[(|:-])(?:ERROR|CRITICAL|FATAL)(?:$|[\s\])|:-])")
 # What a program prints of a failure without an exception: a box, a level, a sentence.
 COMPLAINT = re.compile(
     r".{0,60}\b(?:CRITICAL|FATAL)\b|"
@@ -146,7 +149,7 @@ IGNORED = re.compile(
     r"|Exception in (?:thread (?:NetStatThr|asyncio)|callback )|exception was never retrieved|--- Logging error ---"
 )
 # Functions that run as the interpreter ends.
-AT_EXIT = re.compile(r", in (?:_run_finalizers|_exitfunc|_run_exitfuncs|_exit_function|__del__)\b")
+AT_EXIT = re.compile(r", in (?:_exit_barrier|_run_finalizers|_exitfunc|_run_exitfuncs|_exit_function|__del__)\b")
 # What Python prints before the traceback of a thread.
 IN_A_THREAD = "Exception in thread "
 # Follows a complaint at once where the program handles it.
@@ -154,7 +157,8 @@ _RECOVERS = re.compile(
     r"\b(?:re-?trying\b|will re-?try\b|(?:will try|trying) again|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)"
     r"|continu(?:e|ing) without|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)\b|fall(?:ing|s)? ?back (?:to|on)"
     r"|, skipping\b|\bcontinuing:?$|\btrial \d+ failed\b|\d+ fits failed\b|failed\b.{0,40}\bcontinuing\b"
-    r"|(?:not (?:found|available|installed)|unavailable|missing)\b.{0,40}\busing|\busing the latest cached"
+    r"|(?:not (?:found|available|installed)|unavailable|missing)\b.{0,40}\busing"
+    r"|\busing (?:the latest cached|a?n? ?fallback)\b"
     r"|using (?:the )?(?:default|cpu) instead)|^skipping [a-z]",
     re.IGNORECASE,
 )

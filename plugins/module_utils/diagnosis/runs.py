@@ -15,10 +15,9 @@ from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import LAUNCHER, Event, FileEvents
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import Line
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import Line, time_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import RAISED, WEAK
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import Stream
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
 
 # This many lines of the beginning of a file are compared, up to COMPARED characters of each, digits aside.
 HEAD = 6
@@ -64,6 +63,8 @@ _PROCESSES = re.compile(
     r"distributed_c10d\.py|parallel/distributed\.py|fsdp|distributed/elastic|multiprocessing/(?:process|spawn|pool)|"
     r"concurrent/futures/process|/ray/|deepspeed/(?:launcher|comm)|mpi4py|horovod"
 )
+# In the outer frames: what a program imports may come through the same modules.
+OUTER = 2000
 _JOB = re.compile(r"\*\*\* (?:JOB|STEP) (\d+)|StepId=(\d+)|job step (\d+)|/job0*(\d+)/slurm_script")
 
 
@@ -224,7 +225,7 @@ class Runs:
         """A program raises once. Where the same one raises something else later, it was started again."""
         script, stream.script = stream.script, ""
         says_little = event.family == LAUNCHER or event.strength < WEAK
-        if stream.quoted or says_little or phrases.LAUNCHERS.search(stream.ended):
+        if stream.quoted or says_little or phrases.LAUNCHERS.search(stream.ended[:OUTER]):
             return
         if self._given_up and script in self._scripts and event.node is None and not self._several:
             # Its launcher had already ended.
@@ -233,7 +234,7 @@ class Runs:
             return
         self._scripts.add(script)
         alone = not self._processes and not self._events.ranks and event.rank is None and not event.after
-        if not alone or _PROCESSES.search(stream.ended):
+        if not alone or _PROCESSES.search(stream.ended[:OUTER]):
             return
         known, text = self._raised
         other = (known == script and text != event.text) or (bool(self._refused) and event.family != "usage")

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import Event, FileEvents
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import Line
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import Line, time_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import ECHO, RAISED, WEAK
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
 
 KEPT = 12
 # A file of very many runs keeps so many events, and then only the newest of each family and stream.
@@ -22,6 +21,8 @@ CARRIER = RAISED - 1
 # After this many steps in a row whose loss is no number, the loss counts as NaN.
 NAN_LINES = 3
 TEXT_KEPT = 2000
+# Of the frames of a long traceback, at least so many characters are kept from each end.
+FRAMES_KEPT = 2000
 
 
 def carried(text: str, stream: Stream, file_events: FileEvents) -> None:
@@ -88,6 +89,12 @@ class Stream:
         self.open_traceback, self.frames, self.indented, self.column = True, "", False, 0
         self.headless, self.quoted = headless, quoted
         self.began, self.script, self.top = line, "", False
+
+    def more(self, text: str) -> None:
+        """A line of the frames of the open traceback."""
+        self.frames += text + "\n"
+        if len(self.frames) > 4 * FRAMES_KEPT:
+            self.frames = f"{self.frames[:FRAMES_KEPT]}\n{self.frames[-FRAMES_KEPT:]}"
 
     def closed(self, text: str) -> None:
         """An exception ends the innermost open traceback."""

@@ -34,14 +34,16 @@ _PROGRAM = re.compile(
     r"(?:python|torchrun|srun|mpi|deepspeed|accelerate|uv$|apptainer|singularity|enroot|podman|docker)"
 )
 # How the shell and its tools begin what they complain of.
-_SHELL = re.compile(r"\S+: line \d+: (?! *\d)|(?:cp|mv|ln|rm|mkdir|touch|chmod|tar|tee|cat|ls|source|rsync|wget|sed): ")
+_SHELL = re.compile(
+    r"\S+: line \d+: (?! *\d)|(?:find|cp|mv|ln|rm|mkdir|touch|chmod|tar|tee|cat|ls|source|rsync|wget|sed): "
+)
 # This many steps after an exception mean that the program continued.
 WENT_ON = 8
 BARS = 30
 # What a process writes to a file is held back up to this many bytes, and may appear after its exception.
 BUFFERED = 16 << 10
 # The other processes of a program that has ended write less than this.
-MUCH = 512 << 10
+MUCH = 256 << 10
 # A process that a signal ends loses what it held back: more than this many bytes are of other processes.
 UNBUFFERED = 4 << 10
 _OF_A_CUT_FILE = ("data_error", "checkpoint")
@@ -111,7 +113,7 @@ def _of_newest_run(log: FileEvents) -> list[Event]:
     """
     events = [event for event in log.events if event.run == log.runs]
     nothing = log.progress == log.steps_before and not log.finished
-    nothing = nothing or any(event.family == LAUNCHER for event in events)
+    nothing = (nothing and log.lines - log.begun < REFUSED) or any(event.family == LAUNCHER for event in events)
     if log.inferred and nothing and not any(event.strength >= WEAK for event in events):
         return [event for event in log.events if event.run >= log.runs - 1]
     before = [event for event in log.events if event.run == log.runs - 1]
@@ -142,9 +144,9 @@ def _ran_on(event: Event, log: FileEvents) -> bool:
 
     Or whether the file goes on after the exception of its only process, so that another program wrote the rest.
     """
-    ends = event.top and event.family not in _ENDS and event is log.events[-1] and not log.ranks
+    ends = (event.top or event.family in _ENDS) and event is log.events[-1] and not log.ranks
     ends = ends and not any(other.family == LAUNCHER or other.text == event.text for other in log.events[:-1])
-    if ends and not log.several:
+    if ends and event.top and not log.several:
         return log.ran > event.line or log.printed - event.printed > BUFFERED
     if ends and log.printed - event.printed > MUCH:
         return True

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.times import time_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import time_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import (
     divided,
     log_names,

@@ -342,3 +342,10 @@ def test_what_srun_says_of_killed_ranks_begins_no_run() -> None:
     )
     killed = "srun: error: n1: task 7: Killed\n"
     assert root(f"the lamps of today\n{detected}{killed}the lamps of today\n{killed}")[1] == detected.strip()
+
+
+def test_a_long_run_after_a_cancelled_one_is_a_run_of_its_own() -> None:
+    cancelled = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
+    opening = "the fit of the lamp begins\n"
+    assert root(opening + cancelled + opening + "a score\n" * 30)[0] == "preempted_or_cancelled"
+    assert root(opening + cancelled + opening + "a score\n" * 900)[0] == UNKNOWN

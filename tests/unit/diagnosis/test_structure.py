@@ -288,3 +288,33 @@ def test_a_name_of_its_own_is_no_missing_package(tmp_path: Path) -> None:
     assert "python -m" in told("ImportError: attempted relative import with no known parent package").remedy
     newer = told("ModuleNotFoundError: No module named 'numpy._core'")
     assert "numpy>=2" in newer.remedy and "numpy 1" in newer.what
+
+
+def test_the_innermost_frames_of_a_long_traceback_are_kept() -> None:
+    deep = "".join(f'  File "/e/lib/python3/site-packages/layers.py", line {line}, in forward\n' for line in range(400))
+    header, _, rest = raised("RuntimeError: Socket Timeout").partition("\n")
+    inner = '  File "/e/torch/distributed/rendezvous.py", line 8, in _rendezvous\n'
+    assert root(header + "\n" + deep + rest)[0] == "exception"
+    exception = "RuntimeError: Socket Timeout\n"
+    assert root(header + "\n" + deep + rest.replace(exception, inner + exception))[0] == "rendezvous_failure"
+
+
+def test_an_error_that_a_logger_writes_last_is_the_last_word() -> None:
+    error = "2026-02-01 10:00:00,1 - root - ERROR - Error running the fit: name 'lamp' is not defined\n"
+    assert root("the lamp is lit\n" + error + "shutting down\n") == ("exception", error.strip())
+    assert root(error + "using a fallback image\n")[0] == cause.UNKNOWN
+    assert root(error + "a lamp\n" * 9)[0] == cause.UNKNOWN
+    assert root(STEPS + error)[0] == cause.HEALTHY
+    assert root("2026-02-01 10:00:00,1 - root - INFO - 0 ERROR messages\n")[0] == cause.UNKNOWN
+
+
+def test_a_message_that_another_rank_tore_from_its_name_is_read() -> None:
+    assert root("AssertionError\n: The dimension 0 of size (1) is not a multiple of world size (2)\n")[0] == (
+        "shape_or_divisibility"
+    )
+
+
+def test_what_ranks_say_at_their_barrier_of_the_end_is_no_cause() -> None:
+    reason = "n1:1:2 [0] NCCL INFO x\nmisc/socket.cc:441 NCCL WARN socketStartConnect: Connect to 10.0.0.7<4> failed\n"
+    barrier = raised("RuntimeError: Socket Timeout").replace("in step", "in _exit_barrier")
+    assert root(reason + barrier)[0] == "nccl_network"

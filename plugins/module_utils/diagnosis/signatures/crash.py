@@ -87,10 +87,11 @@ SIGNATURE = Signature(
             strength=WEAK + 4,
         ),
         says(
-            r"`Process abort signal` is detected by|"
+            r"terminate called after throwing an instance of '(?:c10|gloo)::|`Process abort signal` is detected by|"
             r"(?:^|: |\d )Aborted\b(?!:)|Fatal Python error: Aborted|exitcode: -6\)|\(SIGABRT\) received|"
             r"exit code 134\b",
             "Aborted",
+            "terminate called ",
             "` is detected by",
             "exitcode: -6",
             "(SIGABRT)",
@@ -127,6 +128,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "terminate called after throwing an instance of 'c10::Error'",
         "forrtl: error (200): program aborting due to window-CLOSE event",
         "job.sh: Zeile 9: 4242 Speicherzugriffsfehler  (Speicherabzug geschrieben) python fit.py",
         "job.sh: 行 7: 4242 段错误 (核心已转储) python fit.py",

@@ -77,6 +77,12 @@ SIGNATURE = Signature(
             strength=RAISED + 3,
             remedy=_KERNEL,
         ),
+        says(
+            "Set visible device failed, invalid device|NPU function error",
+            "invalid device",
+            "NPU function",
+            strength=WEAK + 5,
+        ),
         says(r"The TPU is already in use by", "TPU is already in use", strength=CAUSE + 2),
         says(
             r"CUDA error: (?:invalid device ordinal|no CUDA-capable device)|Invalid CUDAPlace\(",
@@ -147,6 +153,7 @@ SIGNATURE = Signature(
         raises(r"on CUDA device \d+ but torch\.cuda\.device_count", strength=CAUSE + 1),
     ),
     examples=(
+        "Set visible device failed, invalid device=2, input visible devices: 0",
         "failed to query event: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access",
         "THCudaCheck FAIL file=a.cu line=25 error=46 : all devices are busy",
         "Memory access fault by GPU node-4 on address 0x7",

@@ -29,7 +29,9 @@ SIGNATURE = Signature(
             "LocalTokenNotFoundError|AuthenticationError(?!: digest)|PERMISSION_ERROR|[Uu]nauthori[sz]ed"
         ),
         raises(
-            "is not a local folder and is not a valid model identifier",
+            "is not a local folder and is not a valid model identifier|"
+            # Without an owner it is rather the name of a folder.
+            r"401 Client Error.*huggingface\.co/[^/\s]+/resolve/",
             strength=CAUSE + 1,
             what="this is neither a folder of the node nor a name that the hub shows",
             remedy=(
@@ -40,14 +42,19 @@ SIGNATURE = Signature(
         ),
         says(
             "wandb: ERROR (?:api_key not configured|.*(?:API key|permission denied|not logged in))|"
-            r"Cannot access gated repo|Access to model \S+ is restricted|fatal: (?:Authentication failed|"
-            r"could not read Username)|Permission denied \(publickey",
+            r"Cannot access gated repo|Access to model \S+ is restricted",
             "wandb: ERROR",
             "gated repo",
             "is restricted",
+        ),
+        # git, before the program: the batch script may go on.
+        says(
+            r"fatal: (?:Authentication failed|could not read Username)|Permission denied \(publickey",
             "fatal: Authentication",
             "could not read Username",
             "(publickey",
+            strength=WEAK + 5,
+            remedy="Give the job the code (`environment.project`, `code`), or a key that git may use on that node.",
         ),
         raises(
             r"CommError: .*(?:permission|not logged in|unauthori[sz]ed|40[13])|user is not logged in|"
@@ -72,6 +79,8 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "fatal: Authentication failed for 'https://git.example/lamp.git/'",
+        "requests.exceptions.HTTPError: 401 Client Error: x: https://huggingface.co/sd-lamp/resolve/main/a",
         "wandb: ERROR api_key not configured (no-tty). call wandb.login(key=[your_api_key])",
         "huggingface_hub.errors.GatedRepoError: 401 Client Error. (Request ID: x)",
         (

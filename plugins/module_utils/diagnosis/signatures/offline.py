@@ -77,12 +77,9 @@ SIGNATURE = Signature(
             "Network is unreachable",
             strength=WEAK + 5,
         ),
-        # nltk prints it, and then misses what it could not download.
-        says(r"\[nltk_data\] Error loading .*<\w+ error", "[nltk_data] Error", strength=CAUSE - 2),
         raises("ServerDisconnectedError|RemoteDisconnected", strength=CAUSE - 2),
     ),
     examples=(
-        "[nltk_data] Error loading punkt: <network error [Errno 101] Network",
         "curl: (6) Could not resolve host: data.example",
         "fatal: unable to access 'https://git.example/model.git/': Could not resolve host: git.example",
         (

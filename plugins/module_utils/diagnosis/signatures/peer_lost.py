@@ -27,11 +27,13 @@ SIGNATURE = Signature(
             r"failed to (?:recv|send), got \d+ bytes|peer process has unexpectedly disconnected|"
             # The coordination service of JAX and TensorFlow.
             r"coordination[ _]service.*heartbeat|heartbeat timeout.*remote task|"
+            r"mca_btl_tcp_\w+: .*(?:failed|error)|"
             r"[Tt]asks? \S+ (?:stopped sending|missed) heartbeat|"
             r"coordination[ _]service.*(?:another task|detected (?:fatal )?error|polled an error|"
             r"[Aa]gent (?:is )?in ERROR)|"
             r"[Pp]olled an error from (?:the )?coordination service",
             "Connection closed by",
+            "mca_btl_tcp",
             "ncclRemoteError",
             "remote process exited",
             "Connection reset by peer",
@@ -46,6 +48,7 @@ SIGNATURE = Signature(
         says(r"JAX distributed service detected fatal errors", "JAX distributed service", strength=WEAK + 4),
     ),
     examples=(
+        "[n1:7] mca_btl_tcp_frag_recv: readv error (0x7, 8) Bad address(1)",
         (
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [1"
             "0.0.0.2]:1234"

@@ -64,6 +64,8 @@ SIGNATURE = Signature(
             strength=WEAK + 1,
         ),
         says(r"^\[rank: \d+\] Received SIGTERM: 15", "Received SIGTERM", strength=ECHO + 4),
+        # Paddle's readers, in their handlers of SIGINT and SIGTERM.
+        says(r"^main proc \d+ exit, kill process group", "kill process group", strength=ECHO + 4),
         says(
             r"srun: (?:interrupt|got SIGCONT|forcing job termination)|Job allocation \d+ has been revoked|"
             "received a keyboard interrupt|Ctrl.?C received|Detected KeyboardInterrupt|[Kk]eyboard interruption|"

@@ -21,7 +21,8 @@ SIGNATURE = Signature(
     look="Read that line of the script: is the command meant to be there, and does anything later depend on it?",
     matches=(
         says(
-            r": (?:line \d+: )?(?P<command>[^:\s]+): command not found|syntax error near unexpected token|"
+            r": (?:line \d+: )?(?P<command>[^:\s]+): command not found|"
+            r"syntax error(?: near unexpected token|: unexpected end of file)|"
             r"unexpected EOF while looking for|CommandNotFoundError: |^\S*/activate: No such file|"
             r"executable file not found in|\$'\\r'|bad interpreter|"
             "Lmod has detected the following error|Unable to locate a modulefile|exec format error|"
@@ -32,7 +33,7 @@ SIGNATURE = Signature(
             "(?:Kommando|Befehl) nicht gefunden|commande introuvable|orden no encontrada|未找到命令|"
             "コマンドが見つかりません",
             "command not found",
-            "syntax error near",
+            "syntax error",
             "unexpected EOF while",
             "bad interpreter",
             "Lmod has detected",
@@ -65,6 +66,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "slurm_script: line 98: syntax error: unexpected end of file",
         "job.sh: ligne 14: torchrun : commande introuvable",
         "run.sh: line 3: nvidia-smi: command not found",
         "run.sh: line 9: syntax error near unexpected token `fi'",

@@ -88,11 +88,20 @@ SIGNATURE = Signature(
             frames=rf"(?:{_DIVIDED})[^\n]*\n(?:[\s^~]*\n)?\Z",
             remedy=_PARALLELISM,
         ),
+        raises(
+            r"divisible by|not (?:evenly )?divis|multiple of",
+            what="a number is not a multiple of another: {place}",
+            remedy=(
+                "One of the two numbers must change: heads, layers, the batch or the vocabulary in `command` (padded "
+                "to a multiple), or the parallel sizes (`parallelism.*`) and the number of ranks."
+            ),
+        ),
         raises(_SIZES),
         # Of lists of settings as of data.
         raises("must have (?:the )?same length|does not match (?:the )?number of", strength=MEANT),
     ),
     examples=(
+        "AssertionError: 151851 is not divisible by 4",
         "AssertionError: 30 is not divisible by 4",
         "RuntimeError: mat1 and mat2 shapes cannot be multiplied (4x8 and 16x2)",
         "RuntimeError: The size of tensor a (20) must match the size of tensor b (23) at non-singleton dimension 1",

@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a log says last, where no wording of a family and no exception explains its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import LAUNCHER, UNEXPLAINED, FileEvents
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import Line
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import ECHO, WEAK
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import Stream
+
+# A log that ends within a traceback, or with a complaint; C++ code that aborts the program.
+CUT = ECHO + 5
+FATAL = WEAK + 3
+# An error that a logger writes within so many lines of the end is the last word of the program.
+LAST = 3
+
+
+class LastWord(NamedTuple):
+    """The line, and the family and strength of the event that it makes."""
+
+    line: Line
+    family: str
+    strength: int
+
+
+def before_a_launcher(heard: Sequence[Line]) -> LastWord | None:
+    """What the program complained of before a launcher reports that it failed, after its last step."""
+    for line in reversed(heard):
+        text = line.text
+        if phrases.progress(text):
+            return None
+        complains = phrases.COMPLAINT.match(text) and not phrases.NO_ERROR.search(text[:160])
+        if complains and not phrases.NOISE.search(text) and not phrases.ECHOES.search(text):
+            return LastWord(line, LAUNCHER, CUT)
+    return None
+
+
+def at_the_end(heard: Sequence[Line], streams: Iterable[Stream], file_events: FileEvents) -> LastWord | None:
+    """What the last lines of a log, `heard`, show of its end."""
+    if not heard:
+        return None
+    return _cut_short(heard[-1], streams) or _of_glog(heard, file_events) or _logged(heard, file_events)
+
+
+def _cut_short(line: Line, streams: Iterable[Stream]) -> LastWord | None:
+    """The last line of a log that ends within a traceback, after everything that it reports."""
+    opened = [stream for stream in streams if stream.open_traceback and not stream.headless]
+    if not any(not phrases.LAUNCHERS.search(stream.frames) for stream in opened):
+        return None
+    inside = phrases.FRAME.match(line.text) or line.text[:1] in " \t" or phrases.HEADER.search(line.text)
+    return LastWord(line, UNEXPLAINED, CUT) if inside else None
+
+
+def _of_glog(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
+    """What C++ code logs as it aborts the program, or as an error in the last line of a log without any event."""
+    matches = [(line, phrases.GLOG.match(line.text)) for line in heard]
+    levels = [(line, match["level"]) for line, match in matches if match]
+    fatal = next((line for line, level in levels if level == "F"), None)
+    if fatal:
+        return LastWord(fatal, UNEXPLAINED, FATAL)
+    last = heard[-1]
+    ends = bool(levels) and levels[-1][0] is last and not phrases.NOISE.search(last.text)
+    return LastWord(last, LAUNCHER, CUT) if ends and _shows_nothing(file_events) else None
+
+
+def _logged(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
+    """What a logger wrote as an error at the end of a log without any event, unless the program handled it."""
+    if not _shows_nothing(file_events):
+        return None
+    for line in list(heard)[: -LAST - 1 : -1]:
+        if phrases.recovers(line.text) or phrases.NOISE.search(line.text):
+            return None
+        if phrases.LOGGED_ERROR.match(line.text):
+            return LastWord(line, UNEXPLAINED, CUT)
+    return None
+
+
+def _shows_nothing(file_events: FileEvents) -> bool:
+    """Whether the newest run shows neither a step nor an event."""
+    return not file_events.progress and not any(event.run == file_events.runs for event in file_events.events)
