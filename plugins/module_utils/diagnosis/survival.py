@@ -47,8 +47,9 @@ MUCH = 256 << 10
 # A process that a signal ends loses what it held back: more than this many bytes are of other processes.
 UNBUFFERED = 4 << 10
 _OF_A_CUT_FILE = ("data_error", "checkpoint")
-# Lines after a program refused its arguments that are of another program.
-REFUSED = 400
+# A run of so many lines is one, even without a step or a cause. Lines after a program refused its arguments that are of
+# another program.
+LONG, REFUSED = 400, 400
 # These end a process, even if a wrapper logs a normal end afterwards.
 _ENDS = ("crash", "host_oom_killed")
 
@@ -107,26 +108,26 @@ def _script_went_on(event: Event, log: FileEvents, last_failure: int) -> bool:
 
 
 def _of_newest_run(log: FileEvents) -> list[Event]:
-    """The events of the newest run. A run that only seems to begin, without a step or a cause, is no run of its own.
+    """The events of the newest run. A short run that only seems to begin, without a step or a cause, is none.
 
-    Nor is one that shows nothing but that a launcher gave up: then ranks of the same run logged later.
+    Nor is one that shows nothing but that a launcher gave up, or ranks that Slurm killed for a reason that came before:
+    then ranks of the same run logged later.
     """
     events = [event for event in log.events if event.run == log.runs]
-    nothing = log.progress == log.steps_before and not log.finished
-    nothing = (nothing and log.lines - log.begun < REFUSED) or any(event.family == LAUNCHER for event in events)
-    if log.inferred and nothing and not any(event.strength >= WEAK for event in events):
-        return [event for event in log.events if event.run >= log.runs - 1]
     before = [event for event in log.events if event.run == log.runs - 1]
-    if log.inferred and nothing and max((event.strength for event in events), default=RAISED) < RAISED:
-        # What Slurm says of the ranks that it killed begins no run.
-        events = before + events if any(event.strength >= DECISIVE for event in before) else events
+    nothing = log.progress == log.steps_before and not log.finished and log.lines - log.begun < LONG
+    nothing = nothing or any(event.family == LAUNCHER for event in events)
+    strongest = max((event.strength for event in events), default=ECHO)
+    explained = strongest < RAISED and any(event.strength >= DECISIVE for event in before)
+    if log.inferred and nothing and (strongest < WEAK or explained):
+        return before + events
     if events and events[0].family in _OF_A_CUT_FILE and events[0].strength >= RAISED:
         # The full disk of the run before left a file behind that is cut short.
         events = [event for event in log.events if event.family == "disk_full" and event.run == log.runs - 1] + events
     while events and _is_outlived_signal(events[-1], log):
         events = events[:-1]
     ended = [event for event in events if event.family in (LAUNCHER, *_ENDS) or event.strength >= RAISED]
-    if ended and not log.finished and _ran_on(ended[-1], log):
+    if ended and not log.finished and (_others_wrote_on(ended[-1], log) or _ran_on(ended[-1], log)):
         return [event for event in events if event.line > ended[-1].line]
     return events
 
@@ -139,17 +140,22 @@ def _is_outlived_signal(event: Event, log: FileEvents) -> bool:
     return stepped or log.ran > event.line or log.printed - event.printed > UNBUFFERED
 
 
-def _ran_on(event: Event, log: FileEvents) -> bool:
-    """Whether the program logged steps from the event until the end of the file: more than one buffer a rank holds.
+def _others_wrote_on(event: Event, log: FileEvents) -> bool:
+    """Whether the event ended its program, and the rest of the file is of another one.
 
-    Or whether the file goes on after the exception of its only process, so that another program wrote the rest.
+    A single process prints no warning after its exception, and less than a buffer; several print less than MUCH.
     """
-    ends = (event.top or event.family in _ENDS) and event is log.events[-1] and not log.ranks
-    ends = ends and not any(other.family == LAUNCHER or other.text == event.text for other in log.events[:-1])
-    if ends and event.top and not log.several:
-        return log.ran > event.line or log.printed - event.printed > BUFFERED
-    if ends and log.printed - event.printed > MUCH:
-        return True
+    if log.ranks or event is not log.events[-1] or not (event.top or event.family in _ENDS):
+        return False
+    if any(other.family == LAUNCHER or other.text == event.text for other in log.events[:-1]):
+        return False
+    printed = log.printed - event.printed
+    alone = event.top and not log.several
+    return printed > MUCH or (alone and (log.ran > event.line or printed > BUFFERED))
+
+
+def _ran_on(event: Event, log: FileEvents) -> bool:
+    """Whether the program logged steps from the event until the end of the file: more than one buffer a rank holds."""
     steps = log.progress - event.progress + log.bars - event.bars
     if steps >= WENT_ON and log.printed - event.printed >= BUFFERED * max(1, len(log.ranks)) and log.to_the_end:
         return True
