@@ -44,6 +44,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams i
     Nan,
     Stream,
     carried,
+    explained,
     outlived,
 )
 
@@ -146,6 +147,7 @@ class Reader:
                 complaint = last_words.before_a_launcher(heard)
                 if complaint:
                     events.events.append(self._made(complaint.line, events, _Meaning(LAUNCHER, complaint.strength)))
+            explained(event, stream, events)
             runs.note(event, stream)
             if kept.add(replace(event, run=events.runs)):
                 stream.recent, stream.since = [*stream.recent, len(events.events) - 1], 0

@@ -73,6 +73,9 @@ def _logged(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
     """What a logger wrote as an error at the end of a log without any event, unless the program handled it."""
     if not _shows_nothing(file_events):
         return None
+    if phrases.EXCEPTION.match(heard[-1].text) and not phrases.ECHOES.search(heard[-1].text):
+        # Printed without its traceback.
+        return LastWord(heard[-1], UNEXPLAINED, CUT)
     for line in list(heard)[: -LAST - 1 : -1]:
         if phrases.recovers(line.text) or phrases.NOISE.search(line.text):
             return None

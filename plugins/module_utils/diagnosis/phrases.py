@@ -136,7 +136,7 @@ WARNED = re.compile(r"\[W\d{0,4} ?\S*\.cpp:|\[?(?:[\d:.,/ T-]{8,30}[\]| ]*)?\[?(
 # What glog and absl write of an error, and before they abort the program.
 GLOG = re.compile(r"(?:[\d:. -]{19,30}: )?(?P<level>[EF])(?:\d{4,8} \d\d:\d\d:\d\d| \S+\.(?:cc|cpp|cu|h):\d+\] )")
 # What a logger writes of an error.
-LOGGED_ERROR = re.compile(r"(?!.*\b(?:INFO|DEBUG)\b).{0,80}?(?:^|[\s\[(|:-])(?:ERROR|CRITICAL|FATAL)(?:$|[\s\])|:-])")
+LOGGED_ERROR = re.compile(r"(?!.*\b(?:INFO|DEBUG)\b).{0,80}?(?:^|[\s\[(|:-])(?:ERROR|FATAL)(?:$|[\s\])|:-])")
 # What a program prints of a failure without an exception: a box, a level, a sentence.
 COMPLAINT = re.compile(
     r".{0,60}\b(?:CRITICAL|FATAL)\b|"

@@ -18,6 +18,8 @@ KEPT = 12
 MOST = 4000
 # The strength of an exception that carries another one: it counts only where that one is not in the log.
 CARRIER = RAISED - 1
+# The reason of such an exception may stand up to so many lines below it.
+BELOW = 8
 # After this many steps in a row whose loss is no number, the loss counts as NaN.
 NAN_LINES = 3
 TEXT_KEPT = 2000
@@ -37,6 +39,15 @@ def carried(text: str, stream: Stream, file_events: FileEvents) -> None:
         file_events.events[stream.raised] = replace(event, strength=min(event.strength, CARRIER))
         stream.open_traceback, stream.headers = True, 1
     stream.raised = -1
+
+
+def explained(event: Event, stream: Stream, file_events: FileEvents) -> None:
+    """Weaken an exception that only carries the reason which its library prints below it."""
+    if not (0 <= stream.raised < len(file_events.events) and WEAK < event.strength < CARRIER):
+        return
+    carrier = file_events.events[stream.raised]
+    if carrier.strength == CARRIER and 0 < event.line - carrier.line <= BELOW:
+        file_events.events[stream.raised] = replace(carrier, strength=WEAK)
 
 
 def outlived(text: str, file_events: FileEvents) -> None:
@@ -108,7 +119,8 @@ class Stream:
     @property
     def is_program(self) -> bool:
         """Whether the outermost frame is that of the program: not of a thread, a launcher or a child's start."""
-        return self.top and not (self.thread or self.quoted or self.script.startswith("<string"))
+        child = self.script.startswith("<string") and "spawn" in self.ended
+        return self.top and not (self.thread or self.quoted or child)
 
     @property
     def is_caught(self) -> bool:

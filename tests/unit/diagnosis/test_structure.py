@@ -318,3 +318,34 @@ def test_what_ranks_say_at_their_barrier_of_the_end_is_no_cause() -> None:
     reason = "n1:1:2 [0] NCCL INFO x\nmisc/socket.cc:441 NCCL WARN socketStartConnect: Connect to 10.0.0.7<4> failed\n"
     barrier = raised("RuntimeError: Socket Timeout").replace("in step", "in _exit_barrier")
     assert root(reason + barrier)[0] == "nccl_network"
+
+
+def test_a_command_of_the_batch_script_in_python_is_another_program() -> None:
+    called = 'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\n'
+    asked = called + "ModuleNotFoundError: No module named 'a'\n"
+    warning = "/e/lamp.py:30: UserWarning: the lamp is old\n"
+    assert root(asked)[0] == "import_error"
+    assert root(asked + warning)[0] == cause.UNKNOWN
+    child = asked.replace("<module>\n", '<module>\n  File "/e/multiprocessing/spawn.py", line 8, in spawn_main\n')
+    assert root(child + warning)[0] == "import_error"
+
+
+def test_an_exception_in_the_last_line_is_the_last_word() -> None:
+    assert root("a lamp\nlamps.StatusError: no balance\n") == ("exception", "lamps.StatusError: no balance")
+    assert root("lamps.StatusError: no balance\na lamp\n" * 2)[0] == cause.UNKNOWN
+    assert root(STEPS + "lamps.StatusError: no balance\n")[0] == cause.HEALTHY
+
+
+def test_the_reason_below_an_exception_of_nccl_goes_before_it() -> None:
+    error = (
+        "torch.distributed.DistBackendError: NCCL error in: /x/NCCLUtils.cpp:93, invalid usage (run with NCCL_DEBUG)"
+    )
+    reason = "ncclInvalidUsage: invalid usage.\nLast error:\nFailed to initialize any NET plugin\n"
+    assert root(raised(error) + reason)[0] == "nccl_network"
+    assert root(raised(error) + "a lamp\n" * 20 + reason)[0] == "exception"
+
+
+def test_a_syntax_error_at_the_end_of_a_file_is_no_damaged_checkpoint() -> None:
+    assert (
+        root('  File "fit.py", line 3\n    (\n    ^\nSyntaxError: unexpected EOF while parsing\n')[0] == "syntax_error"
+    )

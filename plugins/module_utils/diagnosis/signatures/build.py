@@ -77,6 +77,13 @@ SIGNATURE = Signature(
             "undefined reference",
             strength=WEAK + 6,
         ),
+        # Docker.
+        says(
+            r"^The command '.*' returned a non-zero code: |^ERROR: failed to solve: ",
+            "returned a non-zero code",
+            "failed to solve: ",
+            strength=WEAK + 6,
+        ),
         says(r"^g?make(?:\[\d+\])?: \*\*\* ", "make: ***", "]: ***", strength=WEAK + 5),
         # A carrier: the output of the command it ran is more specific.
         raises(r"CalledProcessError.*(?:pip|ninja|nvcc|cmake|gcc|g\+\+)", strength=RAISED + 1),
@@ -86,6 +93,7 @@ SIGNATURE = Signature(
         raises(r"\w+(?:Error|Exception)\b", frames=r"-packages/virtualenv/", strength=CAUSE - 2),
     ),
     examples=(
+        "The command '/bin/sh -c pip3 install lamps' returned a non-zero code: 1",
         "ERROR: Cannot install a and b==1 because these package versions have conflicting dependencies.",
         "error: Failed to fetch: `https://example.org/x.whl`",
         "  No solution found when resolving dependencies:",

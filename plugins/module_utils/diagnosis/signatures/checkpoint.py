@@ -44,7 +44,7 @@ SIGNATURE = Signature(
             rf"{_STORED}checkpoint.*(?:corrupt|mismatch|incompatible|not (?:match|compatible))|"
             r"[Mm]issing key in checkpoint|BadZipFile|invalid magic number|size mismatch for \S+:|"
             r"not (?:found|present) in (?:the )?(?:\w+ )?(?:state[_ ]dict|checkpoint)\b|"
-            "unexpected EOF|loaded state dict (?:contains|has)"
+            "unexpected EOF(?! while parsing)|loaded state dict (?:contains|has)"
         ),
         raises(
             r"Weights only load failed|Unsupported (?:global|class|operand)\b.*(?:weights_only|safe_globals)|"

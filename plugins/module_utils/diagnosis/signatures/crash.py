@@ -101,10 +101,11 @@ SIGNATURE = Signature(
         says(
             r"\*\*\* SIG(?:SEGV|BUS|ILL|FPE) |terminat\w+ (?:with|by) signal SIG(?:SEGV|BUS|ILL|FPE)|"
             r"died with <Signals\.SIG(?:SEGV|BUS|ILL|FPE)|corrupted double-linked list|code (?:= )?-(?:11|7|4|8)\b|"
-            r"exited on signal (?:11|7|4|8)\b|KILLED BY SIGNAL: (?:11|7|4|8)\b|"
+            r"exited on signal (?:11|7|4|8)\b|died with exit code -(?:6|11|7|4|8)\b|KILLED BY SIGNAL: (?:11|7|4|8)\b|"
             r"EXIT STRING: .*\(signal (?:11|7|4|8)\)",
             "*** SIG",
             "exited on signal",
+            "died with exit code -",
             "BY SIGNAL: ",
             "EXIT STRING: ",
             "signal SIG",
@@ -128,6 +129,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "2026-06-10 13:18:20,848 ERROR scripts.py:450 -- raylet died with exit code -6",
         "terminate called after throwing an instance of 'c10::Error'",
         "forrtl: error (200): program aborting due to window-CLOSE event",
         "job.sh: Zeile 9: 4242 Speicherzugriffsfehler  (Speicherabzug geschrieben) python fit.py",

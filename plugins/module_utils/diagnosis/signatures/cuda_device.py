@@ -114,6 +114,7 @@ SIGNATURE = Signature(
             "CUDA-capable device|Cannot (?:access|find) (?:accelerator|GPU)|"
             "Unable to initialize backend '(?:cuda|gpu|rocm)'(?!.*DEADLINE)|HIP error"
         ),
+        raises("CudaSupportError|CUDA driver library cannot be found", remedy=_NONE),
         raises("(?:cuda|CUDA|GPU) is (?:not |un)available", remedy=_NONE),
         raises(
             r"CUDA unknown error|on a CUDA device but torch\.cuda\.is_available\(\) is False|"
@@ -153,6 +154,7 @@ SIGNATURE = Signature(
         raises(r"on CUDA device \d+ but torch\.cuda\.device_count", strength=CAUSE + 1),
     ),
     examples=(
+        "numba.cuda.cudadrv.error.CudaSupportError: Error at driver init:",
         "Set visible device failed, invalid device=2, input visible devices: 0",
         "failed to query event: CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access",
         "THCudaCheck FAIL file=a.cu line=25 error=46 : all devices are busy",

@@ -30,10 +30,11 @@ SIGNATURE = Signature(
         # A program may print it, and go on with less.
         says(
             "(?:CUDA|HIP|XPU|MPS backend|"
-            r"NPU) out of memory\.? ?\(?Tried to allocate (?P<size>[\d.]+ \w+)?|(?:CUDA|HIP) out of memory",
+            r"NPU) out of memory\.? ?\(?Tried to allocate (?P<size>[\d.]+ \w+)?|(?:CUDA|HIP|NPU) out of memory",
             "out of memory. Tried to allocate",
             "CUDA out of memory",
             "HIP out of memory",
+            "NPU out of memory",
             "backend out of memory",
             strength=LIMIT - 1,
         ),
@@ -87,6 +88,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "NPU out of memory. NPUWorkspaceAllocator tried to allocate 216.00 MiB",
         "Error: CUDA error 2 'out of memory' - a.cu:38: cudaMalloc(&p, n)",
         "BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 8",
         "ERROR: LoadError: Out of GPU memory trying to allocate 8 MiB",

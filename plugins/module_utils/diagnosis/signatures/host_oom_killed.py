@@ -101,9 +101,10 @@ SIGNATURE = Signature(
         raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal: Killed", strength=CAUSE - 3),
         says(
             r"terminat\w+ (?:with|by) signal SIGKILL|died with <Signals\.SIGKILL|code (?:= )?-9\b|"
-            r"exited on signal 9\b|KILLED BY SIGNAL: 9\b|EXIT STRING: Killed",
+            r"exited on signal 9\b|died with exit code -9\b|KILLED BY SIGNAL: 9\b|EXIT STRING: Killed",
             "signal SIGKILL",
             "on signal 9",
+            "died with exit code -9",
             "BY SIGNAL: 9",
             "EXIT STRING: Killed",
             "Signals.SIGKILL",

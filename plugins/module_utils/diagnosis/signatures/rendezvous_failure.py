@@ -37,6 +37,7 @@ SIGNATURE = Signature(
             "socket)?|StoreTimeout|Deadline Exceeded.*(?:coordination|connect)|DEADLINE_EXCEEDED(?!.*[Ss]hutdown)|"
             r"UNAVAILABLE\W.*(?:connect|handshak|resol|refused)|(?:coordination|"
             r"distributed) service(?!.*heartbeat).*UNAVAILABLE|"
+            r"(?:[Cc]ouldn't reconnect|[Ff]ailed to connect) to GCS\b|"
             r"[Ff]ailed to (?:register|connect to|start|initiali[sz]e).{0,20} (?:coordination|distributed) service))",
             "RendezvousTimeoutError",
             "waiting for clients",
@@ -47,6 +48,7 @@ SIGNATURE = Signature(
             "getaddrinfo",
             "DEADLINE_EXCEEDED",
             "UNAVAILABLE",
+            " to GCS",
             "coordination service",
             "distributed service",
             strength=WEAK + 3,
@@ -78,6 +80,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "gcs_client.cc:229: Couldn't reconnect to GCS server. The last attempted address was 10.0.0.4:4",
         "Fatal error in PMPI_Init: Other MPI error, error stack:",
         "nslookup: can't resolve 'job-master-0': Name does not resolve",
         "n1:8:9 [0] bootstrap.cc:131 NCCL WARN Bootstrap Root : rank 1 of 8 ranks has already checked in",
