@@ -284,6 +284,7 @@ def test_a_name_of_its_own_is_no_missing_package(tmp_path: Path) -> None:
 
     assert "PYTHONPATH" in told("ModuleNotFoundError: No module named 'utils'").remedy
     assert "extras" in told("ModuleNotFoundError: No module named 'lightning'").remedy
+    assert "lacks that part" in told("ModuleNotFoundError: No module named 'lightning.lamps'").remedy
     assert "another Python" in told("ModuleNotFoundError: No module named 'numpy.core._multiarray_umath'").remedy
     assert "python -m" in told("ImportError: attempted relative import with no known parent package").remedy
     newer = told("ModuleNotFoundError: No module named 'numpy._core'")

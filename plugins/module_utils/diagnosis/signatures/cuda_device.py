@@ -56,8 +56,8 @@ SIGNATURE = Signature(
             r"CUDA error\((?:7\d\d|46|100|999)\), |"
             "CUDA error: (?:unknown error|"
             "initialization error|all CUDA-capable devices are busy|"
-            "system not yet initialized|hardware stack error|mapping of buffer|invalid device function|"
-            "device kernel image is invalid|driver shutting down|uncorrectable)|"
+            "system not yet initialized|hardware stack error|mapping of buffer|"
+            "driver shutting down|uncorrectable)|"
             r"Cuda failure (?:\d+ )?\'(?!out of memory|driver shutting)",
             "CUDA error",
             "Cuda failure",

@@ -26,13 +26,14 @@ SIGNATURE = Signature(
     ),
     matches=(
         says(
-            "no kernel image is available for execution|CUDA driver version is insufficient|"
+            "no kernel image is available for execution|kernel image is invalid|CUDA driver version is insufficient|"
             "driver on your system is too old|unsupported toolchain|"
             "forward compatibility was attempted on non supported HW|"
             "not implemented for CUDA below version|libnvrtc(?!.* \\(0x)|undefined symbol: (?:_*nvJitLink|cu(?:blas|"
             r"dnn|sparse|solver|fft)|nccl)\S*|nvrtc: error: invalid value for --gpu-arch|"
             r"NCCL version mismatch|mismatched NCCL|Mismatched? (?:NCCL|"
             "CUDA) version",
+            "kernel image is",
             "no kernel image",
             "driver version is insufficient",
             "system is too old",
@@ -76,6 +77,7 @@ SIGNATURE = Signature(
         raises(r"requires? (?:an? )?(?:NVIDIA )?GPU with at least (?:Ampere|Hopper|Turing|Volta|Ada|Blackwell)"),
     ),
     examples=(
+        'RuntimeError: CUDA error: device kernel image is invalid',
         "nvrtc: error: invalid value for --gpu-architecture (-arch)",
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",
         "RuntimeError: FlashAttention only supports Ampere GPUs or newer.",

@@ -69,6 +69,17 @@ SIGNATURE = Signature(
                 "`env.PYTHONPATH` may put it before that of the environment (`setup.modules`, `environment.project`)."
             ),
         ),
+        # Python names the package alone where that is missing.
+        raises(
+            r"No module named '?(?P<module>\w+\.[\w.]+)",
+            strength=CAUSE + 1,
+            what="a package lacks a part: {module}",
+            remedy=(
+                "The package is there, and this version of it, or the copy that comes first, lacks that part: choose "
+                "the version that the code was written for in `environment.project` and lock it, or put the folder of "
+                "your own copy in `env.PYTHONPATH`. `preflight.imports` shows each package's version on each node."
+            ),
+        ),
         raises(
             "attempted relative import",
             strength=CAUSE + 1,
