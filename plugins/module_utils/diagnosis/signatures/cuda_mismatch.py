@@ -77,7 +77,7 @@ SIGNATURE = Signature(
         raises(r"requires? (?:an? )?(?:NVIDIA )?GPU with at least (?:Ampere|Hopper|Turing|Volta|Ada|Blackwell)"),
     ),
     examples=(
-        'RuntimeError: CUDA error: device kernel image is invalid',
+        "RuntimeError: CUDA error: device kernel image is invalid",
         "nvrtc: error: invalid value for --gpu-architecture (-arch)",
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",
         "RuntimeError: FlashAttention only supports Ampere GPUs or newer.",

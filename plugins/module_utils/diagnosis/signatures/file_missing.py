@@ -38,9 +38,9 @@ SIGNATURE = Signature(
     family="file_missing",
     what="a file is missing: {path}",
     remedy=(
-        "If it exists on the node where you look, it is not on a shared file system: put data and caches "
-        "on one (`env.HF_HOME`, `data`, `container.mounts`), or stage it (`data`). Else correct the path "
-        "in `command`."
+        "Correct the path in `command`, or look why an earlier step did not write the file. If it exists where you "
+        "look, the nodes do not see it: put data and caches on a shared file system (`env.HF_HOME`, `data`, "
+        "`container.mounts`), or stage it (`data`)."
     ),
     look=(
         "See whether the path exists on the node of that rank (`ls` in a job there), and whether something "

@@ -23,11 +23,11 @@ SIGNATURE = Signature(
         says(
             r": (?:line \d+: )?(?P<command>[^:\s]+): command not found|"
             r"syntax error(?: near unexpected token|: unexpected end of file)|"
-            r"unexpected EOF while looking for|CommandNotFoundError: |^\S*/activate: No such file|"
+            r"unexpected EOF while looking for|CommandNotFoundError: |"
             r"executable file not found in|\$'\\r'|bad interpreter|"
             "Lmod has detected the following error|Unable to locate a modulefile|exec format error|"
             r"execve\(\): [^/\s]+: No such file|"
-            "Exec format error|env: .*: No such file or directory|EnvironmentNameNotFound|"
+            "Exec format error|env: .*: No such file or directory|"
             "CondaError(?!.*conda deactivate)|"
             ": [Nn]ot a valid identifier|"
             "(?:Kommando|Befehl) nicht gefunden|commande introuvable|orden no encontrada|未找到命令|"
@@ -43,9 +43,7 @@ SIGNATURE = Signature(
             "execve()",
             "CondaError",
             "CommandNotFoundError",
-            "/activate: No such",
             "executable file not found",
-            "EnvironmentNameNotFound",
             "valid identifier",
             " nicht gefunden",
             "commande introuvable",
@@ -53,6 +51,18 @@ SIGNATURE = Signature(
             "未找到命令",
             "コマンドが見つかりません",
             strength=WEAK + 3,
+        ),
+        says(
+            "/activate: No such file|EnvironmentNameNotFound|[Cc]ould not find conda environment",
+            "/activate: No such",
+            "EnvironmentNameNotFound",
+            "conda environment",
+            strength=WEAK + 4,
+            what="the environment of the program was not activated",
+            remedy=(
+                "It does not exist on that node, or has another name: `environment.project` builds one before the job, "
+                "and `command` runs in it."
+            ),
         ),
         says(
             r": (?:line \d+: )?uv: command not found|execve\(\): uv: No such file",
@@ -66,6 +76,8 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "job.sh: line 8: /env/bin/activate: No such file or directory",
+        "EnvironmentNameNotFound: Could not find conda environment: lamps",
         "slurm_script: line 98: syntax error: unexpected end of file",
         "job.sh: ligne 14: torchrun : commande introuvable",
         "run.sh: line 3: nvidia-smi: command not found",
