@@ -284,3 +284,13 @@ def test_the_end_of_jax_by_its_service_points_to_another_task() -> None:
     assert diagnosed("start\n" + gone).family == "peer_lost"
     lost = fatal.replace(" F ", " E ").format("Failed to connect to coordination service. UNAVAILABLE")
     assert diagnosed("start\n" + lost).family == "rendezvous_failure"
+
+
+def test_what_an_operation_refuses_is_no_argument_however_long_its_traceback_is() -> None:
+    message = "RuntimeError: the option `groups` is not supported"
+    log = TRACEBACK.format(file=f"{PACKAGES}lamps/ops.py", function="apply", message=message)
+    deep = "".join(f'  File "{PACKAGES}lamps/{line}.py", line 8, in outer\n    inner()\n' for line in range(60))
+    long = log.replace('  File "/home', deep + '  File "/home')
+    assert diagnosed(log).family == diagnosed(long).family == "exception"
+    checked = [text.replace("run(it)", "raise RuntimeError(message)") for text in (log, long)]
+    assert [diagnosed(text).family for text in checked] == ["usage", "usage"]

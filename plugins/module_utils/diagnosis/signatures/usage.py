@@ -31,8 +31,8 @@ _FRAME = (
 )
 _LAST = r"(?:(?!\s*File \")[^\n]*\n)*\Z"
 _NO_CALL = rf"{_FRAME}{_LAST}|\A\Z"
-# Python code raises it, no operation of a compiled library. What is kept of a long traceback lacks its end.
-_BY_A_CHECK = rf"{_FRAME}\s*(?:raise|assert)\b{_LAST}|\A\Z|\A[\s\S]{{4000}}"
+# Python code raises it, no operation of a compiled library.
+_BY_A_CHECK = rf"{_FRAME}\s*(?:raise|assert)\b{_LAST}|\A\Z"
 # Devices and operating systems refuse calls as well; the types of objects are no settings.
 _OF_A_CALL = (
     r"(?!.*(?:(?:CUDA|HIP|cuDNN|NCCL|[Dd]river)\w* (?:[Ee]rror|[Ff]ailure)|CUDNN_|CUBLAS_|[Ee]rrno|device-side|"
@@ -48,8 +48,7 @@ SIGNATURE = Signature(
     remedy=("Correct the arguments in `command`, or the configuration file that it reads: the line says which one."),
     look=(
         "See where the value in that line comes from: the arguments in `command` (compare its `--help`), a "
-        "configuration "
-        "file, or a call in the program (its traceback shows it)."
+        "configuration file, or a call in the program (its traceback shows it)."
     ),
     matches=(
         says(
@@ -107,17 +106,15 @@ SIGNATURE = Signature(
             strength=CAUSE - 4,
             remedy=(
                 "The name or the folder is of no such model (look at `model_type` in its config.json), or the "
-                "installed "
-                "transformers is older than the model: take a newer one in `environment.project`."
+                "installed transformers is older than the model: take a newer one in `environment.project`."
             ),
         ),
         raises(
             "chat_template is not set|does not have a padding token",
             strength=CAUSE - 4,
             remedy=(
-                "Set it in the program or in the files of the tokenizer: `tokenizer.pad_token = "
-                "tokenizer.eos_token`, or "
-                "the chat template of the model that it is for."
+                "Set it in the program or in the files of the tokenizer: `tokenizer.pad_token = tokenizer.eos_token`, "
+                "or the chat template of the model that it is for."
             ),
         ),
         raises(
