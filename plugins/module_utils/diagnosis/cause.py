@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
     CANCELLED,
     LAUNCHER,
@@ -51,10 +52,7 @@ _DYING = re.compile(
 # srun has ended the step: what its processes raise after that follows from it.
 _STEP_GONE = re.compile(r"Terminating StepId|Job step aborted|\*\*\* STEP .*CANCELLED AT")
 # A batch script prepared nothing for the program, and started it all the same.
-_SET_UP = re.compile(
-    r"/activate: No such file|EnvironmentNameNotFound|[Cc]ould not find conda environment|CondaHTTPError|: cd: |"
-    "fatal: unable to access|Could not resolve host"
-)
+_SET_UP = re.compile(rf"{phrases.NOT_ACTIVATED}|CondaHTTPError|: cd: |fatal: unable to access|Could not resolve host")
 # How a process ends that a watchdog aborts.
 _ABORTS = re.compile(r"[Aa]bort|terminate called|SIGABRT|exitcode: -6")
 # Up to so many lines after Ctrl-C a program says what it ends with.

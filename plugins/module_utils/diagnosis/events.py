@@ -304,7 +304,7 @@ class Reader:
             hit = match.regex.search(text)
             passed = hit and (match.frames is None or match.frames.search(frames))
             if hit and passed and (not best or match.strength > best.strength):
-                place = {"place": phrases.place(frames)} if "{place}" in signature.what else {}
+                place = {"place": phrases.place(frames)} if "{place}" in (match.what or signature.what) else {}
                 known = {**hit.groupdict(), **place}
                 best = _Meaning(signature.family, match.strength, known, match.remedy, match.what)
         if best is not None or not within:

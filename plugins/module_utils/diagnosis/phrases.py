@@ -129,6 +129,8 @@ NO_ERROR = re.compile(
     r"|\b(?:WARNING|INFO|DEBUG|warning)\b(?!.*(?:\bERROR\b|[Rr]eceived SIG|nterrupted by))"
     r"|^\w{0,12}[Ww]arning: "
 )
+# A batch script could not activate the environment of its program.
+NOT_ACTIVATED = "/activate: No such file|EnvironmentNameNotFound|[Cc]ould not find conda environment"
 # What Python prints of a warning while a program runs, not as it ends.
 PYTHON_WARNS = re.compile(r"(?!.*resource_tracker).*\.py:\d+: \w*Warning: ")
 # A warning of PyTorch's C++ code: the program goes on, or an exception follows that says more.

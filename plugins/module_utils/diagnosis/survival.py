@@ -77,12 +77,17 @@ def lasting(log: FileEvents) -> list[Event]:
             continue
         if event.strength == HINT and not failed:
             continue
-        again = event.text in survived and not event.top and (log.finished or any(later.top for later in events))
+        again = event.text in survived and not event.top and (log.finished or _ends_later(events, event))
         if again or _lived_through(event, log, events, last_failure):
             survived.add(event.text)
         else:
             kept.append(event)
     return kept
+
+
+def _ends_later(events: Sequence[Event], event: Event) -> bool:
+    """Whether an exception of the program itself follows, which ended it."""
+    return any(other.top and other.line > event.line for other in events)
 
 
 def _restarted_after(event: Event, log: FileEvents) -> bool:

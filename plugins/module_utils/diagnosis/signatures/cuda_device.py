@@ -21,8 +21,8 @@ _FEWER = (
 )
 _NONE = (
     "The rank sees no GPU: `resources.gpus_per_node`, no `CUDA_VISIBLE_DEVICES` in `env`, and a build of torch (or "
-    "jax) "
-    "with CUDA in `environment.project` or `container.image`. A program that need not use one has an argument for it."
+    "jax) with CUDA in `environment.project` or `container.image`. A program that need not use one has an argument for "
+    "it."
 )
 _KERNEL = (
     "Mostly a kernel reads outside of its memory: `env.CUDA_LAUNCH_BLOCKING: 1` shows which operation. Only if one "

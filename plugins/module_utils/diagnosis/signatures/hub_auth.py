@@ -54,6 +54,7 @@ SIGNATURE = Signature(
             "could not read Username",
             "(publickey",
             strength=WEAK + 5,
+            what="a repository may not be read by git",
             remedy="Give the job the code (`environment.project`, `code`), or a key that git may use on that node.",
         ),
         raises(

@@ -15,8 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 
 _OPEN_FILES = (
     "Raise the number of files that a process may open (`ulimit -n` in `setup.commands`), or use fewer data loader "
-    "workers "
-    "or `torch.multiprocessing.set_sharing_strategy('file_system')`."
+    "workers or `torch.multiprocessing.set_sharing_strategy('file_system')`."
 )
 _THREADS = (
     "The user or the job may not start more processes or threads on that node: fewer data loader workers, "

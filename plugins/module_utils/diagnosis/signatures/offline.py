@@ -52,9 +52,8 @@ SIGNATURE = Signature(
             strength=CAUSE + 1,
             what="the certificate of a server is not trusted",
             remedy=(
-                "The certificate of the server, or of the site's proxy, is not trusted there: name the site's "
-                "bundle in "
-                "`env.SSL_CERT_FILE` and `env.REQUESTS_CA_BUNDLE`, or stage the files before the job (`data`)."
+                "The certificate of the server, or of the site's proxy, is not trusted there: name the site's bundle "
+                "in `env.SSL_CERT_FILE` and `env.REQUESTS_CA_BUNDLE`, or stage the files before the job (`data`)."
             ),
         ),
         raises(

@@ -13,9 +13,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 )
 
 _NO_ANSWER = (
-    "Slurm's daemon on a node, or its controller, did not answer: nothing in the job spec is wrong. Launch again. "
-    "If the "
-    "same node fails again, launch without it (`resources.exclude`) and show the line to the administrators."
+    "Slurm's daemon on a node, or its controller, did not answer: nothing in the job spec is wrong. Launch again. If "
+    "the same node fails again, launch without it (`resources.exclude`) and show the line to the administrators."
 )
 _SILENT = (
     r"(?:[Uu]nable to contact slurm controller|[Cc]ommunication (?:connection|shutdown) failure|"

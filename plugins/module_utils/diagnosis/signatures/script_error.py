@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.phrases import NOT_ACTIVATED
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     WEAK,
     Signature,
@@ -53,7 +54,7 @@ SIGNATURE = Signature(
             strength=WEAK + 3,
         ),
         says(
-            "/activate: No such file|EnvironmentNameNotFound|[Cc]ould not find conda environment",
+            NOT_ACTIVATED,
             "/activate: No such",
             "EnvironmentNameNotFound",
             "conda environment",
