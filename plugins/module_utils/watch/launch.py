@@ -95,6 +95,7 @@ class Watch:
     _offset: int = 0
     _torn: str = ""
     _pending_reason: str = ""
+    _restarts: int = 0
     _expected: float | None = None
     _view: View = View()
     _hopeless_since: float | None = None
@@ -195,7 +196,9 @@ class Watch:
 
     def _pending(self, record: JobRecord, before: JobRecord | None, now: float, wall: float) -> list[Event]:
         events: list[Event] = []
-        if before is not None and before.running:
+        # The queue may never have been asked while the job ran, so its state before does not tell.
+        known, self._restarts = self._restarts, record.restarts or 0
+        if self._restarts > known:
             events.append(Event("requeued", "Slurm put the job back into the queue"))
         reason = reasons.explain(record.reason).of_job(self.job_id)
         if before is None and record.reason == "None":

@@ -105,7 +105,7 @@ def test_a_failure_waits_for_slurm_to_agree() -> None:
 def test_a_failure_that_slurm_requeues_is_not_the_end() -> None:
     watch = Watch(RUN, "7")
     watch.feed(seen(record(), started=STARTED), 0.0)
-    assert kinds(watch, seen(record("REQUEUED"), started=STARTED, outcome=BAD), 1.0) == ["requeued"]
+    assert kinds(watch, seen(record("REQUEUED", restarts=1), started=STARTED, outcome=BAD), 1.0) == ["requeued"]
     for now in range(2, 3 * CLOSING):
         watch.feed(seen(record("PENDING", reason="BeginTime"), started=STARTED, outcome=BAD), float(now))
     assert not watch.done
@@ -123,6 +123,17 @@ def test_a_proof_of_an_older_attempt_ends_the_wait() -> None:
     watch.feed(seen(record(), started={**STARTED, "attempt": 1}), 0.0)
     watch.feed(seen(asked=False, started={**STARTED, "attempt": 1}, outcome={**GOOD, "attempt": 0}), 1.0)
     assert watch.done and watch.ended
+
+
+def test_a_requeue_is_told_once_whether_or_not_the_queue_was_asked_while_the_job_ran() -> None:
+    watch = Watch(RUN, "7")
+    waits = {"reason": "BeginTime", "restarts": 1}
+    assert kinds(watch, seen(asked=False, started=STARTED), 0.0) == ["started"]
+    assert kinds(watch, seen(record("PENDING", **waits), started=STARTED), 1.0) == ["requeued", "pending"]
+    assert kinds(watch, seen(record("PENDING", **waits), started=STARTED), 2.0) == []
+    assert kinds(watch, seen(record(restarts=1), started={**STARTED, "attempt": 1}), 3.0) == ["started"]
+    assert kinds(watch, seen(record("PENDING", reason="BeginTime", restarts=2)), 4.0) == ["requeued", "pending"]
+    assert kinds(Watch(RUN, "7"), seen(record("PENDING", reason="BeginTime", restarts=0)), 0.0) == ["pending"]
 
 
 def test_an_end_that_may_become_a_requeue_must_stay() -> None:
