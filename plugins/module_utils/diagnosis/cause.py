@@ -152,6 +152,10 @@ def in_chains(events: Sequence[Event]) -> list[Event]:
             continue
         if event.after and before is not None and kept[before].strength >= RAISED:
             earlier = kept[before]
+            if event.top and event.text.startswith("KeyboardInterrupt"):
+                # The program handled the earlier one, and waited or tried again when it was interrupted.
+                kept[before] = event
+                continue
             known = event.strength >= CAUSE and earlier.strength < LIMIT
             if earlier.strength >= event.strength or (event.after == "direct" and not known):
                 continue

@@ -154,7 +154,7 @@ class Reader:
         kept.settle()
         end = last_words.at_the_end(heard, streams.values(), events)
         if end:
-            events.events.append(self._made(end.line, events, _Meaning(end.family, end.strength)))
+            events.events.append(self._made(end.line, events, _Meaning(*end[1:3], {}, end.remedy, end.what)))
         if nan.lines >= NAN_LINES and nan.first is not None:
             # A loss that is no number and stays so until the end.
             where = replace(nan.first, file=file, progress=events.progress)
@@ -257,7 +257,8 @@ class Reader:
         stream.closed(text)
         if ignored or phrases.WARNING.match(text) or (phrases.NOISE.search(text) and not within):
             return None
-        if phrases.ECHOES.search(text) and not any(
+        gone = within and phrases.GONE.match(text) and phrases.TO_A_PEER.search(frames)
+        if (gone or phrases.ECHOES.search(text)) and not any(
             match.frames and match.strength >= CAUSE and match.regex.search(text) and match.frames.search(frames)
             for _family, match in self._raised
         ):

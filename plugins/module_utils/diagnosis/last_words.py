@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -19,6 +20,15 @@ CUT = ECHO + 5
 FATAL = WEAK + 3
 # An error that a logger writes within so many lines of the end is the last word of the program.
 LAST = 3
+# A logger writes more than its level, and than a ruler.
+_SAYS_MORE = re.compile(r"(?:ERROR|FATAL)(?:[^\w\[]|\[[^\]]*\])*[^\W\d_]")
+_NUMBERS = re.compile(r"\S*\d\S*")
+_CUT_SHORT = "the log ends within a traceback"
+_CUT_REMEDY = (
+    "The program raised an exception. Its message is missing here: look for it in the other logs of that rank."
+)
+_LOGGED = "the log ends with an error that the program logged"
+_LOGGED_REMEDY = "Read that line and those before it. The collection does not know this message."
 
 
 class LastWord(NamedTuple):
@@ -27,6 +37,8 @@ class LastWord(NamedTuple):
     line: Line
     family: str
     strength: int
+    what: str = ""
+    remedy: str = ""
 
 
 def before_a_launcher(heard: Sequence[Line]) -> LastWord | None:
@@ -53,8 +65,9 @@ def _cut_short(line: Line, streams: Iterable[Stream]) -> LastWord | None:
     opened = [stream for stream in streams if stream.open_traceback and not stream.headless]
     if not any(not phrases.LAUNCHERS.search(stream.frames) for stream in opened):
         return None
-    inside = phrases.FRAME.match(line.text) or line.text[:1] in " \t" or phrases.HEADER.search(line.text)
-    return LastWord(line, UNEXPLAINED, CUT) if inside else None
+    indented = line.text[:1] in " \t" and not phrases.progress(line.text)
+    inside = phrases.FRAME.match(line.text) or indented or phrases.HEADER.search(line.text)
+    return LastWord(line, UNEXPLAINED, CUT, _CUT_SHORT, _CUT_REMEDY) if inside else None
 
 
 def _of_glog(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
@@ -65,23 +78,37 @@ def _of_glog(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
     if fatal:
         return LastWord(fatal, UNEXPLAINED, FATAL)
     last = heard[-1]
-    ends = bool(levels) and levels[-1][0] is last and not phrases.NOISE.search(last.text)
-    return LastWord(last, LAUNCHER, CUT) if ends and _shows_nothing(file_events) else None
+    ends = bool(levels) and levels[-1][0] is last and not phrases.NOISE.search(last.text) and not _repeated(last, heard)
+    return LastWord(last, LAUNCHER, CUT, _LOGGED, _LOGGED_REMEDY) if ends and _shows_nothing(file_events) else None
 
 
 def _logged(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
     """What a logger wrote as an error at the end of a log without any event, unless the program handled it."""
     if not _shows_nothing(file_events):
         return None
-    if phrases.EXCEPTION.match(heard[-1].text) and not phrases.ECHOES.search(heard[-1].text):
+    last = heard[-1]
+    if phrases.EXCEPTION.match(last.text) and not phrases.ECHOES.search(last.text):
         # Printed without its traceback.
-        return LastWord(heard[-1], UNEXPLAINED, CUT)
+        return None if _ignored(heard) else LastWord(last, UNEXPLAINED, CUT)
     for line in list(heard)[: -LAST - 1 : -1]:
         if phrases.recovers(line.text) or phrases.NOISE.search(line.text):
             return None
-        if phrases.LOGGED_ERROR.match(line.text):
-            return LastWord(line, UNEXPLAINED, CUT)
+        if phrases.LOGGED_ERROR.match(line.text) and _SAYS_MORE.search(line.text):
+            return None if _repeated(line, heard) else LastWord(line, UNEXPLAINED, CUT, _LOGGED, _LOGGED_REMEDY)
     return None
+
+
+def _ignored(heard: Sequence[Line]) -> bool:
+    """Whether the exception in the last line is one that Python ignored, as it says before the traceback."""
+    before = (line.text for line in list(heard)[-2::-1] if line.text[0] not in " \t")
+    return next((text for text in before if not phrases.HEADER.search(text)), "").startswith("Exception ignored ")
+
+
+def _repeated(line: Line, heard: Sequence[Line]) -> bool:
+    """Whether the program logged the same error before, words with digits aside, and then something else."""
+    shapes = [_NUMBERS.sub("#", other.text) for other in heard if other.number <= line.number]
+    went_on = [shape != shapes[-1] for shape in reversed(shapes)]
+    return True in went_on and False in went_on[went_on.index(True) :]
 
 
 def _shows_nothing(file_events: FileEvents) -> bool:

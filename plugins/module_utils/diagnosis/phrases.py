@@ -42,7 +42,10 @@ ECHOES = re.compile(
     r"|srun: (?:error: .*(?:Exited with exit code|Terminated|Killed)|Job step aborted|Force)|Terminating StepId"
     r"|CANCELLED AT \S+ DUE TO TASK FAILURE"
     r"|exits with return code|Sending process \d+ closing signal|BrokenPipeError|ConnectionResetError"
-    r"|CalledProcessError: Command .*(?:python|torchrun|srun|deepspeed|mpirun)|died with <Signals"
+    # A compiler gets the folder of Python's headers, and is no launcher.
+    r"|CalledProcessError: Command ['\"\[]*(?!\S*(?:cc|\+\+|clang|ninja|make)[ '])"
+    r".*(?:python|torchrun|srun|deepspeed|mpirun)"
+    r"|died with <Signals"
     r"|SystemExit|\bCancelledError\b|Horovod has been shut down|NCCL communicator was aborted on rank \d+\.?$"
     r"|the rank (?:of the )?first process to fail|Primary job +terminated normally|(?:mpi|prte)run (?:detected|noticed)"
     r"|BAD TERMINATION OF ONE OF YOUR|KILLED BY SIGNAL: \d|APPLICATION TERMINATED WITH THE EXIT STRING"
@@ -54,6 +57,9 @@ ECHOES = re.compile(
     r"[Tt]ask)\b.{0,40} (?:failed|crashed|exited)"
     r" with (?:a )?(?:non-?zero )?(?:exit |return )?(?:code|status)[: =]+(?!0\b)\d"
 )
+# What a process says whose peer on the same node is gone, and the frames that lead there.
+GONE = re.compile(r"^(?:ConnectionRefusedError: |FileNotFoundError: \[Errno 2\] No such file or directory$)")
+TO_A_PEER = re.compile(r"multiprocessing/connection\.py\", line \d+, in SocketClient")
 # A launcher's own frames.
 LAUNCHERS = re.compile(r"torch/distributed/(?:run|launch|elastic)|accelerate/commands|deepspeed/launcher|bin/torchrun")
 # Exceptions that only carry another one, which has its own traceback in the same log.
@@ -148,6 +154,8 @@ COMPLAINT = re.compile(
 )
 IGNORED = re.compile(
     r"Exception ignored (?:in|while)|Error in (?:atexit|sys\.excepthook)"
+    # compileall goes on with the next file.
+    r"|^\*\*\*   File \""
     r"|Exception in (?:thread (?:NetStatThr|asyncio)|callback )|exception was never retrieved|--- Logging error ---"
 )
 # Functions that run as the interpreter ends.
@@ -161,7 +169,7 @@ _RECOVERS = re.compile(
     r"|, skipping\b|\bcontinuing:?$|\btrial \d+ failed\b|\d+ fits failed\b|failed\b.{0,40}\bcontinuing\b"
     r"|(?:not (?:found|available|installed)|unavailable|missing)\b.{0,40}\busing"
     r"|\busing (?:the latest cached|a?n? ?fallback)\b"
-    r"|using (?:the )?(?:default|cpu) instead)|^skipping [a-z]",
+    r"|using (?:the )?(?:default|cpu) instead)|^skipping [a-z]|^\+ (?:true|:)$",
     re.IGNORECASE,
 )
 # What a person may do.
@@ -174,7 +182,7 @@ FALLBACK = re.compile(
     re.IGNORECASE,
 )
 RECOVERY_LINES = 3
-IGNORED_WORDS = ("ignored", "atexit", "excepthook", "Exception in", "never retrieved", "Logging error")
+IGNORED_WORDS = ("ignored", "***   File", "atexit", "excepthook", "Exception in", "never retrieved", "Logging error")
 # srun names the node and the rank that its message is about.
 TASK = re.compile(r"srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)")
 _STEPS = re.compile(
@@ -233,7 +241,7 @@ _MEANINGS = (
             r"^\S*(?:Value|Assertion|Runtime)Error: (?!.*not (?:yet )?supported)(?=.*(?:\bworld[ _]?size\b|"
             r"\b(?:device )?mesh\b|"
             r"\bnumber of (?:GPUs|ranks)\b|"
-            r"\b(?:[tpdce]p|tensor|pipeline|data|context|expert)[ _-]"
+            r"\b(?<!-)(?:[tpdce]p|tensor|pipeline|data|context|expert)[ _-]"
             r"(?:model[ _-])?(?:parallel\w*|size|degree)\b))(?=.*\d)"
         ),
         None,

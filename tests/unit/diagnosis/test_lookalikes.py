@@ -88,6 +88,9 @@ rendezvous_failure | app/lock.py enter | RuntimeError: Timed out waiting for loc
 rendezvous_failure | P/torch/distributed/distributed_c10d.py check | TypeError: Expected timeout argument to be a timedelta
 script_error | P/jinja2/lexer.py read | TemplateSyntaxError: unexpected end of the template
 shape_or_divisibility | app/back.py pick | ValueError: the platform of the backend is different from that of the lowering
+hub_auth | P/urllib3/connection.py tunnel | OSError: Tunnel connection failed: 403 Forbidden
+shape_or_divisibility | app/serve.py wait | ValueError: no answer in 9 s, command=['serve', '--tp-size', '8', '--dp-size', '2']
+launcher | P/lamps/build.py make | subprocess.CalledProcessError: Command '['/usr/bin/gcc', 'a.c', '-I/usr/include/python3.11']' returned non-zero exit status 1.
 shape_or_divisibility | app/grad.py check | AssertionError: Expected input to have requires_grad set, but got one without
 """
 
@@ -126,6 +129,10 @@ hub_auth | app/llm.py start | ValueError: No Together API key provided
 nan_loss | app/clip.py clip | ValueError: Audio contains NaN values
 shape_or_divisibility | app/mask.py check | ValueError: the size of the mask (7) differs from the features (9)
 rendezvous_failure | P/jax/_src/distributed.py initialize | jaxlib.xla_extension.XlaRuntimeError: UNAVAILABLE: failed to connect to all addresses
+address_in_use | app/serve.py wait | ValueError: port_of_lamp at 7000 is used by another process
+address_in_use | app/serve.py wait | RuntimeError: Port 7000 of the server is already taken by pid 12
+build | P/lamps/build.py make | subprocess.CalledProcessError: Command '['/usr/bin/c++', 'a.cc', '-I/usr/include/python3.11']' returned non-zero exit status 1.
+offline | P/urllib3/connection.py tunnel | OSError: Tunnel connection failed: 403 Forbidden
 collective_timeout | P/jax/_src/distributed.py shutdown | jaxlib.xla_extension.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Id: Shutdown::3
 """
 
@@ -213,6 +220,8 @@ WORDED = (
     ("ValueError: Default process group has not been initialized", "process group", "variable"),
     ("OSError: m/x is not a local folder and is not a valid model identifier", "folder", "token"),
     ("requests.exceptions.SSLError: certificate verify failed", "certificate", "without a network"),
+    ("RuntimeError: CUDA error: an illegal memory access was encountered", "operation", "lost"),
+    ("RuntimeError: Error building extension 'lamps'", "compiled", "installed"),
 )
 
 

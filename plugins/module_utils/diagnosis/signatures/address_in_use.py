@@ -32,7 +32,8 @@ SIGNATURE = Signature(
         ),
         raises(
             "another process is utilizing it|[Pp]ort \\d+ is (?:already )?(?:in use|occupied|"
-            "not available|unavailable)|port is already in use"
+            "not available|unavailable)|port is already in use|"
+            "\\b[Pp]ort\\w*.{0,60} is (?:already )?(?:used|taken|occupied) by"
         ),
     ),
     examples=(

@@ -14,6 +14,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     says,
 )
 
+_COMPILED = "code could not be compiled"
+_COMPILER = (
+    "The compiler's own message is above that line. Mostly it lacks the headers of Python, of CUDA or of a library, "
+    "or there is no compiler: `setup.modules`, or another `container.image`."
+)
+
 SIGNATURE = Signature(
     family="build",
     what="a package could not be installed",
@@ -33,8 +39,7 @@ SIGNATURE = Signature(
             r"install|spawn))|No solution found when resolving|\u00d7 (?:No solution|Failed to (?:build|"
             "download))|Failed to build (?:`|installable)|The lockfile at .* needs to be updated|"
             r"Unable to find lockfile|"
-            r"(?:LibMamba|PackagesNotFound|Unsatisfiable)\w*Error|ResolvePackageNotFound|CMake Error|"
-            r"collect2: error|ninja: build stopped|fatal error: \S+\.h: No such file",
+            r"(?:LibMamba|PackagesNotFound|Unsatisfiable)\w*Error|ResolvePackageNotFound",
             "ERROR: ",
             "error: ",
             "No solution found",
@@ -44,15 +49,22 @@ SIGNATURE = Signature(
             "LibMamba",
             "PackagesNotFound",
             "ResolvePackageNotFound",
+        ),
+        says(
+            r"CMake Error|collect2: error|ninja: build stopped|fatal error: \S+\.h: No such file",
             "CMake Error",
             "collect2",
             "ninja: build",
             "fatal error: ",
+            what=_COMPILED,
+            remedy=_COMPILER,
         ),
         raises(
             "Error building extension|Error compiling objects|CompileError|"
             r"nvcc\S* (?:not found|failed)|InductorError: \S*(?:CalledProcess|Compile|FileNotFound)\w*|"
-            "Failed to find C compiler"
+            "Failed to find C compiler",
+            what=_COMPILED,
+            remedy=_COMPILER,
         ),
         says(
             r"^error: (?:externally-managed-environment|No virtual environment found|"
@@ -76,6 +88,8 @@ SIGNATURE = Signature(
             ": error",
             "undefined reference",
             strength=WEAK + 6,
+            what=_COMPILED,
+            remedy=_COMPILER,
         ),
         # Docker.
         says(
@@ -84,11 +98,24 @@ SIGNATURE = Signature(
             "failed to solve: ",
             strength=WEAK + 6,
         ),
-        says(r"^g?make(?:\[\d+\])?: \*\*\* ", "make: ***", "]: ***", strength=WEAK + 5),
-        # A carrier: the output of the command it ran is more specific.
-        raises(r"CalledProcessError.*(?:pip|ninja|nvcc|cmake|gcc|g\+\+)", strength=RAISED + 1),
+        says(
+            r"^g?make(?:\[\d+\])?: \*\*\* ",
+            "make: ***",
+            "]: ***",
+            strength=WEAK + 5,
+            what=_COMPILED,
+            remedy=_COMPILER,
+        ),
+        # Carriers: the output of the command that it ran is more specific.
+        raises(r"CalledProcessError.*\bpip", strength=RAISED + 1),
+        raises(
+            r"CalledProcessError.*(?:ninja|nvcc|cmake|gcc|[gc]\+\+)",
+            strength=RAISED + 1,
+            what=_COMPILED,
+            remedy=_COMPILER,
+        ),
         says("^ERROR: pip's dependency resolver does not", "ERROR: pip's", strength=WEAK),
-        raises("Ninja build failed"),
+        raises("Ninja build failed", what=_COMPILED, remedy=_COMPILER),
         # virtualenv prepares what it installs in a thread, and goes on without it.
         raises(r"\w+(?:Error|Exception)\b", frames=r"-packages/virtualenv/", strength=CAUSE - 2),
     ),

@@ -71,6 +71,15 @@ SIGNATURE = Signature(
             strength=CAUSE + 2,
         ),
         says(
+            "permission denied while trying to connect to the Docker",
+            "connect to the Docker",
+            what="this user may not use Docker on that node",
+            remedy=(
+                "Start the container with a runtime that any user may use: `container.runtime: pyxis`, `apptainer` or "
+                "`oci`."
+            ),
+        ),
+        says(
             r"error: pyxis: (?!.*(?:\[INFO\]|printing|terminated with signal))|"
             r"Failed to invoke spank plugin stack|required plugin spank_pyxis",
             "error: pyxis:",

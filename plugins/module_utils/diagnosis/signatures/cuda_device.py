@@ -29,6 +29,8 @@ _KERNEL = (
     "node alone fails so again, exclude it: `resources.exclude`."
 )
 
+_FAULT = "an operation on the GPU failed"
+
 SIGNATURE = Signature(
     family="cuda_device",
     what="a GPU is lost, broken or not visible",
@@ -69,6 +71,7 @@ SIGNATURE = Signature(
             "CUDA error",
             strength=RAISED + 3,
             remedy=_KERNEL,
+            what=_FAULT,
         ),
         says(
             r"\bCUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED|MISALIGNED_ADDRESS)\b|Memory access fault by GPU node",
@@ -76,6 +79,7 @@ SIGNATURE = Signature(
             "Memory access fault by",
             strength=RAISED + 3,
             remedy=_KERNEL,
+            what=_FAULT,
         ),
         says(
             "Set visible device failed, invalid device|NPU function error",
@@ -95,6 +99,7 @@ SIGNATURE = Signature(
             r"cudaError(?:Illegal|Launch|Misaligned|InvalidValue|InvalidConfiguration|InvalidResourceHandle)",
             strength=RAISED + 3,
             remedy=_KERNEL,
+            what=_FAULT,
         ),
         raises(
             "support bf16/gpu",

@@ -29,7 +29,8 @@ SIGNATURE = Signature(
             "no kernel image is available for execution|kernel image is invalid|CUDA driver version is insufficient|"
             "driver on your system is too old|unsupported toolchain|"
             "forward compatibility was attempted on non supported HW|"
-            "not implemented for CUDA below version|libnvrtc(?!.* \\(0x)|undefined symbol: (?:_*nvJitLink|cu(?:blas|"
+            "not implemented for CUDA below version|libnvrtc\\S*: cannot open|"
+            "(?:open|load|find|dlopen)(?:ing)? .{0,40}libnvrtc|undefined symbol: (?:_*nvJitLink|cu(?:blas|"
             r"dnn|sparse|solver|fft)|nccl)\S*|nvrtc: error: invalid value for --gpu-arch|"
             r"NCCL version mismatch|mismatched NCCL|Mismatched? (?:NCCL|"
             "CUDA) version",

@@ -73,7 +73,7 @@ SIGNATURE = Signature(
         ),
         raises(
             r"[Mm]ust be authenticated|(?:Hugging ?Face|[Hh]ub|API|[Uu]pload)\b.*[Aa]uthentication failed|"
-            r"[Aa]uthentication failed .*upload|40[13] (?:Forbidden|Unauthorized)|"
+            r"[Aa]uthentication failed .*upload|(?<!Tunnel connection failed: )40[13] (?:Forbidden|Unauthorized)|"
             r"[Nn]o (?:[\w&]+ ){0,4}(?:API key|credentials) (?:configured|provided|found)|is a gated (?:dataset|"
             r"repo|model)",
             strength=CAUSE + 2,

@@ -23,7 +23,7 @@ SIGNATURE = Signature(
     matches=(
         says(
             r": (?:line \d+: )?(?P<command>[^:\s]+): command not found|"
-            r"syntax error(?: near unexpected token|: unexpected end of file)|"
+            r"syntax error(?: near unexpected token .{1,80}$|: unexpected end of file)|"
             r"unexpected EOF while looking for|CommandNotFoundError: |"
             r"executable file not found in|\$'\\r'|bad interpreter|"
             "Lmod has detected the following error|Unable to locate a modulefile|exec format error|"
