@@ -152,6 +152,7 @@ class Reader:
             if kept.add(replace(event, run=events.runs)):
                 stream.recent, stream.since = [*stream.recent, len(events.events) - 1], 0
         kept.settle()
+        events.done = max(events.done, last_words.succeeded(heard))
         end = last_words.at_the_end(heard, streams.values(), events)
         if end:
             events.events.append(self._made(end.line, events, _Meaning(*end[1:3], {}, end.remedy, end.what)))
@@ -194,6 +195,7 @@ class Reader:
             carried(text, stream, file_events)
             stream.headers = stream.headers + 1 if stream.open_traceback and not stream.headless else 1
             stream.opened(line.number, quoted=not text.startswith("Traceback"))
+            stream.logged = stream.quoted and bool(phrases.LOGGED_ERROR.match(text))
             stream.thread = stream.threads > 0 or (stream.thread and bool(stream.after))
             stream.threads = max(0, stream.threads - 1)
             stream.lived_with = phrases.recovers(stream.last_text)
@@ -255,6 +257,7 @@ class Reader:
             stream.wrapped = True
             return None
         stream.closed(text)
+        ignored = ignored and "is killed by signal" not in text
         if ignored or phrases.WARNING.match(text) or (phrases.NOISE.search(text) and not within):
             return None
         gone = within and phrases.GONE.match(text) and phrases.TO_A_PEER.search(frames)
@@ -262,7 +265,7 @@ class Reader:
             match.frames and match.strength >= CAUSE and match.regex.search(text) and match.frames.search(frames)
             for _family, match in self._raised
         ):
-            if within and stream.thread:
+            if within and (stream.thread or (stream.is_caught and phrases.CLOSED.match(text))):
                 return None
             # `died with <Signals.SIGKILL: 9>` comes from a launcher but still tells what ended a rank.
             return self._wording(line, file_events) or self._made(line, file_events, _LAUNCHER, after)
@@ -270,7 +273,10 @@ class Reader:
         if meaning is None:
             return None
         strength = min(meaning.strength, CARRIER) if phrases.CARRIERS.search(text) else meaning.strength
-        if meaning.strength < DECISIVE and (line.level in _MINOR or (within and phrases.AT_EXIT.search(frames))):
+        beside = within and (
+            phrases.AT_EXIT.search(frames) or (stream.is_caught and phrases.TRACKER.search(stream.script))
+        )
+        if meaning.strength < DECISIVE and (line.level in _MINOR or beside):
             strength = HINT
         elif within and meaning.strength < DECISIVE and (stream.lived_with or (stream.warned and stream.is_caught)):
             strength = WEAK

@@ -23,6 +23,13 @@ LAST = 3
 # A logger writes more than its level, and than a ruler.
 _SAYS_MORE = re.compile(r"(?:ERROR|FATAL)(?:[^\w\[]|\[[^\]]*\])*[^\W\d_]")
 _NUMBERS = re.compile(r"\S*\d\S*")
+# What a program or a script says of its normal end, where it is the last that it says.
+_WELL = re.compile(
+    r"\b(?:completed|finished|ended|done|stopped|exited) success(?:fully)?\b|"
+    r"\b[Ss]uccessfully (?:completed|finished)\b|\b(?:build|run|job|training|experiment) succeeded\b"
+)
+_BADLY = re.compile(r"\b(?:[Nn]ot?|[Uu]n\w+|[Ff]ail\w*|FAIL\w*|ERROR|[Ee]rrors?|if|when|after|before)\b")
+_IGNORED = ("Exception ignored ", "Error in atexit")
 _CUT_SHORT = "the log ends within a traceback"
 _CUT_REMEDY = (
     "The program raised an exception. Its message is missing here: look for it in the other logs of that rank."
@@ -51,6 +58,16 @@ def before_a_launcher(heard: Sequence[Line]) -> LastWord | None:
         if complains and not phrases.NOISE.search(text) and not phrases.ECHOES.search(text):
             return LastWord(line, LAUNCHER, CUT)
     return None
+
+
+def succeeded(heard: Sequence[Line]) -> int:
+    """The line among the last ones which says that all went well, else 0."""
+    ends = (
+        line.number
+        for line in list(heard)[: -LAST - 1 : -1]
+        if _WELL.search(line.text) and not _BADLY.search(line.text)
+    )
+    return next(ends, 0)
 
 
 def at_the_end(heard: Sequence[Line], streams: Iterable[Stream], file_events: FileEvents) -> LastWord | None:
@@ -101,7 +118,7 @@ def _logged(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
 def _ignored(heard: Sequence[Line]) -> bool:
     """Whether the exception in the last line is one that Python ignored, as it says before the traceback."""
     before = (line.text for line in list(heard)[-2::-1] if line.text[0] not in " \t")
-    return next((text for text in before if not phrases.HEADER.search(text)), "").startswith("Exception ignored ")
+    return next((text for text in before if not phrases.HEADER.search(text)), "").startswith(_IGNORED)
 
 
 def _repeated(line: Line, heard: Sequence[Line]) -> bool:

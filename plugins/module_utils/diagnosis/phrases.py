@@ -57,6 +57,10 @@ ECHOES = re.compile(
     r"[Tt]ask)\b.{0,40} (?:failed|crashed|exited)"
     r" with (?:a )?(?:non-?zero )?(?:exit |return )?(?:code|status)[: =]+(?!0\b)\d"
 )
+# What a program says of a connection that its other end closed.
+CLOSED = re.compile(r"(?:BrokenPipeError|ConnectionResetError|EOFError)\b")
+# The files of trackers of experiments: what they log of themselves ends no program.
+TRACKER = re.compile(r"[/\\](?:wandb|mlflow|comet_ml|neptune|swanlab|trackio|clearml|tensorboardX?)[/\\]")
 # What a process says whose peer on the same node is gone, and the frames that lead there.
 GONE = re.compile(r"^(?:ConnectionRefusedError: |FileNotFoundError: \[Errno 2\] No such file or directory$)")
 TO_A_PEER = re.compile(r"multiprocessing/connection\.py\", line \d+, in SocketClient")

@@ -83,8 +83,8 @@ class Runs:
         # The program that refused its arguments last.
         self._refused = ""
         self._ended = False
-        self._first: tuple[int, int] | None = None
-        self._last: tuple[int, int] | None = None
+        # The first and the last step of the run, of lines that name an epoch and of those that do not.
+        self._steps: dict[bool, tuple[tuple[int, int], tuple[int, int]]] = {}
         self._ended_at: float | None = None
         self._since = 0
         self._job = self._announced = ""
@@ -162,14 +162,16 @@ class Runs:
 
         `start`: where the step is in the text.
         """
-        step = _STEP.search(line.text, start)
+        step = _STEP.search(line.text, start) or _STEP.search(line.text)
         if not step:
             return False
         epoch = _EPOCH.search(line.text) if "poch" in line.text or "POCH" in line.text else None
         now = (int(epoch[1]) if epoch else 0, int(step[1]))
-        first, last = self._first, self._last
-        again = self._ended and first is not None and last is not None and now <= first < last
-        self._first, self._last = (now, now) if again or first is None else (first, now)
+        first, last = self._steps.get(bool(epoch), (now, now))
+        again = self._ended and now <= first < last
+        if again:
+            self._steps.clear()
+        self._steps[bool(epoch)] = (now if again else first, now)
         alone = again and not (self._processes or self._events.ranks or self._events.several)
         return alone and self._begin(line.number, inferred=True)
 
@@ -199,7 +201,9 @@ class Runs:
     def note(self, event: Event, stream: Stream) -> None:
         """Take account of an event: it may be the end of a run, or show that another one began before it."""
         ends = event.family == LAUNCHER or event.strength >= RAISED or bool(_ENDS.search(event.text))
-        self._processes = self._processes or event.family == LAUNCHER or 0 < event.strength < WEAK
+        self._processes = (
+            self._processes or event.family == LAUNCHER or (0 < event.strength < WEAK and event.family != "crash")
+        )
         gives_up = "ChildFailedError" in event.text
         self._several |= (gives_up and self._given_up) or "srun: " in event.text or "slurmstepd: " in event.text
         self._given_up = self._given_up or gives_up

@@ -82,13 +82,15 @@ class Stream:
     last_text: str = ""
     lived_with: bool = False
     warned: bool = False
-    # The open traceback has no header, or stands in the message of a launcher. The line where it began, the file of its
-    # outermost frame, and whether that is the program itself.
+    # The open traceback has no header, or stands in a message: of a launcher, or of a logger. The line where it began,
+    # the file of its outermost frame, whether that is the program itself, and whether Python runs it as a module.
     headless: bool = False
     quoted: bool = False
+    logged: bool = False
     began: int = 0
     script: str = ""
     top: bool = False
+    module: bool = False
     # The traceback is that of a thread: the program goes on without it. Threads whose traceback is still to come.
     thread: bool = False
     threads: int = 0
@@ -98,8 +100,8 @@ class Stream:
     def opened(self, line: int, *, headless: bool = False, quoted: bool = False) -> None:
         """A traceback begins at this line."""
         self.open_traceback, self.frames, self.indented, self.column = True, "", False, 0
-        self.headless, self.quoted = headless, quoted
-        self.began, self.script, self.top = line, "", False
+        self.headless, self.quoted, self.logged = headless, quoted, False
+        self.began, self.script, self.top, self.module = line, "", False, False
 
     def more(self, text: str) -> None:
         """A line of the frames of the open traceback."""
@@ -125,7 +127,8 @@ class Stream:
     @property
     def is_caught(self) -> bool:
         """Whether the traceback begins in a function: it was caught there and logged."""
-        return bool(self.script) and not (self.top or self.thread or self.quoted or self.script.startswith("<string"))
+        quoted = self.quoted and not self.logged
+        return bool(self.script) and not (self.top or self.thread or quoted or self.script.startswith("<string"))
 
     def frame(self, text: str, line: int) -> None:
         """A frame of a traceback. Outside of one it begins one whose header is missing or has other words."""
@@ -133,8 +136,12 @@ class Stream:
             self.headers = 1
             self.opened(line, headless=True)
         outermost = phrases.OUTERMOST.match(text)
-        if outermost and not self.script and "runpy" not in outermost[1]:
-            self.script, self.top = outermost[1], outermost[2] in (None, "<module>")
+        if outermost and "runpy" in outermost[1]:
+            self.module = True
+        elif outermost and not self.script:
+            # A library that is imported catches what it raises itself; one that is run as a program does not.
+            own = self.module or "-packages" not in outermost[1]
+            self.script, self.top = outermost[1], own and outermost[2] in (None, "<module>")
 
 
 class Kept:

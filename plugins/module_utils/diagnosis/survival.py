@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
     CANCELLED,
     LAUNCHER,
-    QUIET,
     TEARDOWN,
     Event,
     FileEvents,
@@ -37,8 +36,12 @@ _PROGRAM = re.compile(
 _SHELL = re.compile(
     r"\S+: line \d+: (?! *\d)|(?:find|cp|mv|ln|rm|mkdir|touch|chmod|tar|tee|cat|ls|source|rsync|wget|sed): "
 )
+# What argparse writes as it ends a program.
+_REFUSED = re.compile(r"[^\s:(]+(?: \S+)?: error: ")
 # This many steps after an exception mean that the program continued.
 WENT_ON = 8
+# So many lines after a command that was not found are of the program.
+SCRIPT_WENT_ON = 30
 BARS = 30
 # What a process writes to a file is held back up to this many bytes, and may appear after its exception.
 BUFFERED = 16 << 10
@@ -47,6 +50,7 @@ MUCH = 256 << 10
 # A process that a signal ends loses what it held back: more than this many bytes are of other processes.
 UNBUFFERED = 4 << 10
 _OF_A_CUT_FILE = ("data_error", "checkpoint")
+_BUILD = "build"
 # A run of so many lines is one, even without a step or a cause. Lines after a program refused its arguments that are of
 # another program.
 LONG, REFUSED = 400, 400
@@ -74,6 +78,8 @@ def lasting(log: FileEvents) -> list[Event]:
             # Messages of a script's cleanup after the very last step.
             continue
         if _of_a_script(event) and _script_went_on(event, log, last_failure):
+            continue
+        if event.family == _BUILD and _installed_less(event, log, events):
             continue
         if event.strength == HINT and not failed:
             continue
@@ -107,9 +113,19 @@ def _script_went_on(event: Event, log: FileEvents, last_failure: int) -> bool:
         return True
     known = dict(event.captured)
     command = known.get("command") or known.get("path") or ""
-    long_after = log.lines - event.line > QUIET and not _PROGRAM.match(command)
+    long_after = log.lines - event.line > SCRIPT_WENT_ON and not _PROGRAM.match(command)
     ran = log.ran > event.line and not last_failure
     return log.progress > event.progress or log.bars > event.bars or long_after or ran
+
+
+def _installed_less(event: Event, log: FileEvents, events: Sequence[Event]) -> bool:
+    """Whether a script went on for long after it could not install a package, and nothing failed for want of it."""
+    last = max(other.line for other in events if other.family == _BUILD)
+    later = [other for other in events if other.line > event.line and other.family != _BUILD]
+    failed = any(
+        other.family in (LAUNCHER, *_ENDS) or (other.strength >= RAISED and other.strength != LIMIT) for other in later
+    )
+    return event.rank is None and log.lines - last > LONG and not failed
 
 
 def _of_newest_run(log: FileEvents) -> list[Event]:
@@ -131,10 +147,16 @@ def _of_newest_run(log: FileEvents) -> list[Event]:
         events = [event for event in log.events if event.family == "disk_full" and event.run == log.runs - 1] + events
     while events and _is_outlived_signal(events[-1], log):
         events = events[:-1]
-    ended = [event for event in events if event.family in (LAUNCHER, *_ENDS) or event.strength >= RAISED]
+    ended = [event for event in events if _ends(event)]
     if ended and not log.finished and (_others_wrote_on(ended[-1], log) or _ran_on(ended[-1], log)):
         return [event for event in events if event.line > ended[-1].line]
     return events
+
+
+def _ends(event: Event) -> bool:
+    """Whether it ends a program."""
+    refused = event.family == "usage" and bool(_REFUSED.match(event.text))
+    return event.family in (LAUNCHER, *_ENDS) or event.strength >= RAISED or refused
 
 
 def _is_outlived_signal(event: Event, log: FileEvents) -> bool:
@@ -150,12 +172,12 @@ def _others_wrote_on(event: Event, log: FileEvents) -> bool:
 
     A single process prints no warning after its exception, and less than a buffer; several print less than MUCH.
     """
-    if log.ranks or event is not log.events[-1] or not (event.top or event.family in _ENDS):
+    if log.ranks or event is not log.events[-1] or event.family == LAUNCHER:
         return False
     if any(other.family == LAUNCHER or other.text == event.text for other in log.events[:-1]):
         return False
     printed = log.printed - event.printed
-    alone = event.top and not log.several
+    alone = (event.top or bool(_REFUSED.match(event.text))) and not log.several
     return printed > MUCH or (alone and (log.ran > event.line or printed > BUFFERED))
 
 

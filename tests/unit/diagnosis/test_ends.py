@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import HEALTHY, UNKNOWN
-from tests.unit.diagnosis.test_appended import diagnosed, top
-from tests.unit.diagnosis.test_cause import raised, root
+from tests.unit.diagnosis.test_appended import KILLED, diagnosed, top
+from tests.unit.diagnosis.test_cause import raised, read, root
 
 INTERRUPT = top("KeyboardInterrupt")
 DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
+FUNCTION = "  File \"fit.py\", line 8, in go\n    go()\nKeyError: 'a'\n"
 ERROR = "2026-02-01 10:00:0{},1 - lamps - ERROR - [lamps.py:7] - {}\n"
 
 
@@ -111,3 +112,102 @@ def test_a_user_who_may_not_use_docker_is_told_so(tmp_path: Path) -> None:
     ended = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***\n"
     told = diagnosed(tmp_path, line + ended)
     assert told.family == "container_start" and "Docker" in told.what and "pyxis" in told.remedy
+
+
+WELL = "2026-02-01 10:00:09,1 - lamps - INFO - {}\n"
+LOGGED = "2026-02-01 10:00:01,1 - lamps - ERROR - Full traceback: Traceback (most recent call last):\n" + FUNCTION
+
+
+@pytest.mark.parametrize(
+    "end", ["All lamps completed successfully.", "the store stopped successfully", "build succeeded"]
+)
+def test_what_a_program_caught_and_logged_before_it_says_that_all_went_well_is_no_cause(end: str) -> None:
+    assert root(ERROR.format(1, "no lamp") + raised("KeyError: 'a'") + WELL.format(end))[0] == HEALTHY
+    assert root(LOGGED + WELL.format(end))[0] == HEALTHY
+    # The script says so, whatever the program did.
+    assert root(top("KeyError: 'a'") + WELL.format(end))[1] == "KeyError: 'a'"
+    assert root(KILLED + WELL.format(end))[0] == "host_oom_killed"
+    # Not the last that it says, or something else.
+    assert root(WELL.format(end) + raised("KeyError: 'a'"))[0] == "exception"
+    assert root(raised("KeyError: 'a'") + WELL.format(f"if {end}"))[0] == "exception"
+    assert root(raised("KeyError: 'a'") + WELL.format(f"not {end}"))[0] == "exception"
+
+
+def test_a_traceback_that_a_launcher_quotes_was_not_caught() -> None:
+    quoted = "  traceback : Traceback (most recent call last):\n" + FUNCTION
+    assert root(quoted + WELL.format("the store stopped successfully"))[0] == "exception"
+
+
+def test_a_library_that_catches_what_its_import_raises_goes_on() -> None:
+    library = "/env/lib/python3.11/site-packages/lamps/__init__.py"
+    read_one = read(top("KeyError: 'a'", script=library)).events[0]
+    assert read_one.caught and not read_one.top
+    # `python -m lamps`
+    head = 'Traceback (most recent call last):\n  File "<frozen runpy>", line 198, in _run_module_as_main\n'
+    run = read(top("KeyError: 'a'", script=library).replace("Traceback (most recent call last):\n", head)).events[0]
+    assert run.top and not run.caught
+
+
+def test_what_a_tracker_logs_of_itself_ends_no_program() -> None:
+    tracker = ERROR.format(1, "loop closed") + raised(
+        "lamps.RouterClosedError", frame="/x/site-packages/wandb/router.py"
+    )
+    assert root(tracker)[0] == UNKNOWN
+    assert root(ERROR.format(1, "loop closed") + raised("lamps.RouterClosedError"))[0] == "exception"
+    called = raised("ValueError: no project").replace("train.py", "/x/site-packages/wandb/run.py")
+    assert (
+        root(called.replace("  File", '  File "fit.py", line 1, in <module>\n    fit()\n  File', 1))[0] == "exception"
+    )
+
+
+@pytest.mark.parametrize("lost", ["BrokenPipeError: [Errno 32] Broken pipe", "ConnectionResetError: lost", "EOFError"])
+def test_a_closed_connection_that_a_program_logs_is_not_the_end_of_a_rank(lost: str) -> None:
+    assert root(ERROR.format(1, "cannot send") + raised(lost))[0] == UNKNOWN
+    assert root(top(lost))[0] == "launcher"
+
+
+def test_a_worker_that_the_kernel_killed_counts_even_if_python_says_so_at_its_exit() -> None:
+    at_exit = "Error in atexit._run_exitfuncs:\n" + raised("{}")
+    killed = "RuntimeError: DataLoader worker (pid 7) is killed by signal: Killed."
+    assert root("start\n" + at_exit.format(killed))[0] == "host_oom_killed"
+    assert root("start\n" + at_exit.format("RuntimeError: can't start new lamp"))[0] == UNKNOWN
+
+
+def test_what_a_program_wrote_before_it_aborted_goes_before_the_report_of_the_signal() -> None:
+    thrown = "terminate called after throwing an instance of 'lamps::error'\n"
+    signal = "[n1:42] *** Process received signal ***\n[n1:42] Signal: {}\n"
+    assert root(thrown + signal.format("Aborted (6)"))[1] == thrown.strip()
+    assert root(signal.format("Segmentation fault (11)"))[0] == "crash"
+
+
+def test_a_script_that_goes_on_without_a_package_ends_by_what_ends_it() -> None:
+    pip, end = "error: subprocess-exited-with-error\n", "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT {}\n"
+    end = end.format("2026-01-01T00:00:00 DUE TO TIME LIMIT ***")
+    served = "".join(f"request {number} of a lamp\n" for number in range(600))
+    assert root(pip + served + end)[0] == "time_limit"
+    assert root(pip + served)[0] == UNKNOWN
+    assert root(pip + end)[0] == "build"
+    assert root(pip + served + raised("ModuleNotFoundError: No module named 'lamps'"))[0] == "build"
+
+
+def test_a_command_that_the_script_did_not_find_is_no_cause_where_the_program_writes_on() -> None:
+    module = "ERROR: Unable to locate a modulefile for 'lamps'\n"
+    assert root(module + "a row of the table\n" * 40)[0] == UNKNOWN
+    assert root(module + "a row of the table\n" * 9)[0] == "script_error"
+
+
+def test_a_run_that_goes_on_after_refused_arguments_is_the_next_one() -> None:
+    refused = "usage: fit.py [-h] [-r RESUME]\nfit.py: error: argument -r/--resume: expected one argument\n"
+    warning = "/e/lamp.py:30: UserWarning: the lamp is old\n"
+    assert root(refused)[0] == "usage"
+    assert root(refused + warning + "created\n")[0] == UNKNOWN
+    # Other ranks of the same program.
+    assert root(refused + warning + refused)[0] == "usage"
+
+
+def test_steps_that_name_their_epoch_are_compared_with_such_steps() -> None:
+    steps = "".join(f"\titers: {number}00, epoch: 1 | loss: 1.2\n\tspeed: 0.7s/iter\n" for number in range(1, 9))
+    other = "\titers: 700, speed: 0.3s/iter, left time: 3s, loss: 1.1\n"
+    first = steps + other + top("KeyError: 'a'")
+    assert root(first)[0] == "exception"
+    assert root(first + steps)[0] == HEALTHY

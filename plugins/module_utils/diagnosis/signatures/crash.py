@@ -26,13 +26,13 @@ SIGNATURE = Signature(
     ),
     matches=(
         says(
-            r"Fatal Python error: (?P<kind>(?!Aborted)\w[\w ]*)|\*\*\* Process received signal|"
-            "Caught signal (?:11|7) ",
+            r"Fatal Python error: (?P<kind>(?!Aborted)\w[\w ]*)|Caught signal (?:11|7) ",
             "Fatal Python error",
-            "Process received signal",
             "Caught signal",
             strength=RAISED,
         ),
+        # Open MPI says so of each signal: what a program wrote before it aborted says more.
+        says(r"\*\*\* Process received signal", "Process received signal", strength=WEAK + 4),
         says(
             r"exitcode: -(?:11|7|4|8)\)|[Ss]ignal (?:11 \(SIGSEGV\)|7 \(SIGBUS\)|4 \(SIGILL\)|"
             r"8 \(SIGFPE\)) received|exit(?:ed with)?(?: exit)? (?:code|status) (?:139|135|132)\b",
