@@ -273,9 +273,8 @@ class Reader:
         if meaning is None:
             return None
         strength = min(meaning.strength, CARRIER) if phrases.CARRIERS.search(text) else meaning.strength
-        beside = within and (
-            phrases.AT_EXIT.search(frames) or (stream.is_caught and phrases.TRACKER.search(stream.script))
-        )
+        of_tracker = meaning.family == UNEXPLAINED and stream.is_caught and phrases.TRACKER.search(stream.script)
+        beside = within and (of_tracker or phrases.AT_EXIT.search(frames))
         if meaning.strength < DECISIVE and (line.level in _MINOR or beside):
             strength = HINT
         elif within and meaning.strength < DECISIVE and (stream.lived_with or (stream.warned and stream.is_caught)):

@@ -28,7 +28,8 @@ _WELL = re.compile(
     r"\b(?:completed|finished|ended|done|stopped|exited) success(?:fully)?\b|"
     r"\b[Ss]uccessfully (?:completed|finished)\b|\b(?:build|run|job|training|experiment) succeeded\b"
 )
-_BADLY = re.compile(r"\b(?:[Nn]ot?|[Uu]n\w+|[Ff]ail\w*|FAIL\w*|ERROR|[Ee]rrors?|if|when|after|before)\b")
+_OTHERWISE = re.compile(r"\b(?:[Nn]ot?|[Uu]n\w+|if|when|after|before)\b")
+_FAILED = re.compile(r"[Ff]ail|FAIL|ERROR|[Ee]rror|[Ee]xception")
 _IGNORED = ("Exception ignored ", "Error in atexit")
 _CUT_SHORT = "the log ends within a traceback"
 _CUT_REMEDY = (
@@ -62,12 +63,12 @@ def before_a_launcher(heard: Sequence[Line]) -> LastWord | None:
 
 def succeeded(heard: Sequence[Line]) -> int:
     """The line among the last ones which says that all went well, else 0."""
-    ends = (
-        line.number
-        for line in list(heard)[: -LAST - 1 : -1]
-        if _WELL.search(line.text) and not _BADLY.search(line.text)
-    )
-    return next(ends, 0)
+    for line in list(heard)[: -LAST - 1 : -1]:
+        if _FAILED.search(line.text):
+            return 0
+        if _WELL.search(line.text) and not _OTHERWISE.search(line.text):
+            return line.number
+    return 0
 
 
 def at_the_end(heard: Sequence[Line], streams: Iterable[Stream], file_events: FileEvents) -> LastWord | None:

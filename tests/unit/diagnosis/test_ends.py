@@ -131,6 +131,7 @@ def test_what_a_program_caught_and_logged_before_it_says_that_all_went_well_is_n
     assert root(WELL.format(end) + raised("KeyError: 'a'"))[0] == "exception"
     assert root(raised("KeyError: 'a'") + WELL.format(f"if {end}"))[0] == "exception"
     assert root(raised("KeyError: 'a'") + WELL.format(f"not {end}"))[0] == "exception"
+    assert root(raised("KeyError: 'a'") + WELL.format(end) + WELL.format("the fit failed"))[0] == "exception"
 
 
 def test_a_traceback_that_a_launcher_quotes_was_not_caught() -> None:
@@ -154,6 +155,8 @@ def test_what_a_tracker_logs_of_itself_ends_no_program() -> None:
     )
     assert root(tracker)[0] == UNKNOWN
     assert root(ERROR.format(1, "loop closed") + raised("lamps.RouterClosedError"))[0] == "exception"
+    known = tracker.replace("lamps.RouterClosedError", "wandb.errors.CommError: user is not logged in")
+    assert root(known)[0] == "hub_auth"
     called = raised("ValueError: no project").replace("train.py", "/x/site-packages/wandb/run.py")
     assert (
         root(called.replace("  File", '  File "fit.py", line 1, in <module>\n    fit()\n  File', 1))[0] == "exception"
