@@ -34,6 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams i
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.survival import lasting
 
 _KILLED = "host_oom_killed"
+_PRIVATE_TMP = "private_tmp"
 HEALTHY = "healthy"
 UNKNOWN = "unknown"
 # The families without a root.
@@ -51,6 +52,8 @@ _DYING = re.compile(
 )
 # srun has ended the step: what its processes raise after that follows from it.
 _STEP_GONE = re.compile(r"Terminating StepId|Job step aborted|\*\*\* STEP .*CANCELLED AT")
+# Slurm has ended the job: its private /tmp goes, while processes may still ask for it.
+_JOB_ENDED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT")
 # A batch script prepared nothing for the program, and started it all the same.
 _SET_UP = re.compile(rf"{phrases.NOT_ACTIVATED}|CondaHTTPError|: cd: |fatal: unable to access|Could not resolve host")
 # How a process ends that a watchdog aborts.
@@ -148,7 +151,9 @@ def in_chains(events: Sequence[Event]) -> list[Event]:
     for event in events:
         before = last.get(event.stream)
         if event.after and before is not None and kept[before].strength < CARRIER and event.strength <= RAISED:
-            # An unknown exception, raised because another rank was lost: an echo as well.
+            # An unknown exception, raised because another rank was lost: an echo as well. Or all of the chain is weak.
+            if WEAK <= kept[before].strength < event.strength < CARRIER:
+                kept[before] = event
             continue
         if event.after and before is not None and kept[before].strength >= RAISED:
             earlier = kept[before]
@@ -221,10 +226,13 @@ class _Ends:
     exited: bool = False
     step_gone: bool = False
     watchdog: bool = False
+    job_ended: bool = False
     interrupt: Event | None = None
 
     def explains(self, event: Event) -> bool:
-        """Whether a process says this only because something else ends it."""
+        """Whether a process, or slurmstepd, says this only because something else ends it."""
+        if event.family == _PRIVATE_TMP and self.job_ended:
+            return True
         if not ECHO < event.strength < DECISIVE:
             return False
         aborted = self.watchdog and event.family == "crash" and bool(_ABORTS.search(event.text))
@@ -239,6 +247,7 @@ class _Ends:
         """Take account of an event that counts."""
         gone = bool(_STEP_GONE.search(event.text))
         self.step_gone |= gone
+        self.job_ended |= bool(_JOB_ENDED.search(event.text)) and not phrases.REQUEUED.search(event.text)
         self.exited |= "Exited with exit code" in event.text
         victim = self.step_gone and event.family == _KILLED
         self.explained |= not (gone or victim) and event.strength > ECHO + 4

@@ -75,7 +75,8 @@ class FileEvents:
     `requeued`: Slurm requeued the job, and no step was logged since; `step_line`: the line of the last step;
     `printed`: the length of all text outside of tracebacks; `begun`: the line where the newest run begins; `inferred`:
     nothing but the text shows that it begins there; `steps_before`: the steps of the runs before it; `ran`: the line of
-    the last warning of Python; `several`: the text shows that several processes write it.
+    the last warning of Python; `labelled`: that of the last one which srun or mpirun put the rank before; `several`:
+    the text shows that several processes write it.
     """
 
     file: str
@@ -95,6 +96,7 @@ class FileEvents:
     inferred: bool = False
     steps_before: int = 0
     ran: int = 0
+    labelled: int = 0
     several: bool = False
 
     @property

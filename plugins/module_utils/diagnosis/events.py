@@ -74,6 +74,11 @@ def _count(line: Line, events: FileEvents) -> None:
         events.bars, events.step_line = events.bars + line.steps, line.number
 
 
+def _lived_with(stream: Stream, within: bool) -> bool:
+    """Whether the line before an exception says that the program goes on. One of the program itself ends it."""
+    return (stream.lived_with and not (within and stream.is_program)) or (within and stream.warned and stream.is_caught)
+
+
 class _Meaning(NamedTuple):
     """What a line means: the family and strength of a wording, what its pattern captured, its own remedy and sense."""
 
@@ -198,8 +203,7 @@ class Reader:
             stream.logged = stream.quoted and bool(phrases.LOGGED_ERROR.match(text))
             stream.thread = stream.threads > 0 or (stream.thread and bool(stream.after))
             stream.threads = max(0, stream.threads - 1)
-            stream.lived_with = phrases.recovers(stream.last_text)
-            stream.warned = "WARNING" in stream.last_text[:160]
+            stream.introduced()
             return None
         if text[0] in " \t|\u2502\u256d\u2570":
             frame = phrases.FRAME.match(text)
@@ -230,6 +234,7 @@ class Reader:
             return None
         if "Warning: " in text and phrases.PYTHON_WARNS.match(text):
             file_events.ran = line.number
+            file_events.labelled = line.number if line.rank is not None else file_events.labelled
         if _one_of(phrases.DONE_WORDS, text) and phrases.DONE.search(text):
             file_events.done = line.number
         progress = phrases.progress(text) if _one_of(phrases.PROGRESS_WORDS, text) else None
@@ -256,6 +261,8 @@ class Reader:
             # Compilers of Python code re-raise exceptions indented below it.
             stream.wrapped = True
             return None
+        if not within:
+            stream.lived_with = phrases.recovers(stream.last_text)
         stream.closed(text)
         ignored = ignored and "is killed by signal" not in text
         if ignored or phrases.WARNING.match(text) or (phrases.NOISE.search(text) and not within):
@@ -277,8 +284,8 @@ class Reader:
         beside = within and (of_tracker or phrases.AT_EXIT.search(frames))
         if meaning.strength < DECISIVE and (line.level in _MINOR or beside):
             strength = HINT
-        elif within and meaning.strength < DECISIVE and (stream.lived_with or (stream.warned and stream.is_caught)):
-            strength = WEAK
+        elif meaning.strength < DECISIVE and _lived_with(stream, within):
+            strength = WEAK + (meaning.family != UNEXPLAINED)
         if within and stream.thread:
             strength = min(strength, CARRIER - 1)
         stream.raised = len(file_events.events)
@@ -353,7 +360,8 @@ class Reader:
         if task and family == LAUNCHER and "Exited with exit code" in line.text:
             # The rank that failed first is worth more than the launcher's end of the others.
             strength = ECHO + 3
-        if WEAK < strength <= CAUSE and phrases.WARNED.match(line.text):
+        warned = phrases.WARNED.match(line.text) or ("Warning: " in line.text and phrases.PYTHON_WARNS.match(line.text))
+        if WEAK < strength <= CAUSE and warned:
             strength = WEAK
         if strength < DECISIVE and phrases.FALLBACK.search(line.text):
             strength = min(strength, HINT)

@@ -18,8 +18,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams i
 # A log that ends within a traceback, or with a complaint; C++ code that aborts the program.
 CUT = ECHO + 5
 FATAL = WEAK + 3
-# An error that a logger writes within so many lines of the end is the last word of the program.
-LAST = 3
+# An error that a logger or the program writes within so many lines of the end is the last word of the program.
+LAST = 4
 # A logger writes more than its level, and than a ruler.
 _SAYS_MORE = re.compile(r"(?:ERROR|FATAL)(?:[^\w\[]|\[[^\]]*\])*[^\W\d_]")
 _NUMBERS = re.compile(r"\S*\d\S*")
@@ -40,7 +40,7 @@ _LOGGED_REMEDY = "Read that line and those before it. The collection does not kn
 
 
 class LastWord(NamedTuple):
-    """The line, and the family and strength of the event that it makes."""
+    """The line, and the family, the strength, the sense and the remedy of the event that it makes."""
 
     line: Line
     family: str
@@ -94,7 +94,8 @@ def _of_glog(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
     levels = [(line, match["level"]) for line, match in matches if match]
     fatal = next((line for line, level in levels if level == "F"), None)
     if fatal:
-        return LastWord(fatal, UNEXPLAINED, FATAL)
+        what = "C++ code ended the program"
+        return LastWord(fatal, UNEXPLAINED, FATAL, what, "That line says why; frames below it, if any, show where.")
     last = heard[-1]
     ends = bool(levels) and levels[-1][0] is last and not phrases.NOISE.search(last.text) and not _repeated(last, heard)
     return LastWord(last, LAUNCHER, CUT, _LOGGED, _LOGGED_REMEDY) if ends and _shows_nothing(file_events) else None
@@ -107,11 +108,12 @@ def _logged(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
     last = heard[-1]
     if phrases.EXCEPTION.match(last.text) and not phrases.ECHOES.search(last.text):
         # Printed without its traceback.
-        return None if _ignored(heard) else LastWord(last, UNEXPLAINED, CUT)
+        return None if _ignored(heard) else LastWord(last, UNEXPLAINED, CUT, _LOGGED, _LOGGED_REMEDY)
     for line in list(heard)[: -LAST - 1 : -1]:
         if phrases.recovers(line.text) or phrases.NOISE.search(line.text):
             return None
-        if phrases.LOGGED_ERROR.match(line.text) and _SAYS_MORE.search(line.text):
+        logged = phrases.LOGGED_ERROR.match(line.text) and _SAYS_MORE.search(line.text)
+        if logged or phrases.PRINTED_ERROR.match(line.text):
             return None if _repeated(line, heard) else LastWord(line, UNEXPLAINED, CUT, _LOGGED, _LOGGED_REMEDY)
     return None
 

@@ -150,6 +150,11 @@ GLOG = re.compile(r"(?:[\d:. -]{19,30}: )?(?P<level>[EF])(?:\d{4,8} \d\d:\d\d:\d
 # What a logger writes of an error.
 LOGGED_ERROR = re.compile(r"(?!.*\b(?:INFO|DEBUG)\b).{0,80}?(?:^|[\s\[(|:-])(?:ERROR|FATAL)(?:$|[\s\])|:-])")
 # What a program prints of a failure without an exception: a box, a level, a sentence.
+# An error that a program printed itself, in place of a traceback.
+PRINTED_ERROR = re.compile(
+    r"(?!.*\b(?:INFO|DEBUG|WARN(?:ING)?)\b)(?:\W{0,4}(?:Error|ERROR|(?:[Aa]n|[Ff]atal|[Uu]nexpected) [Ee]rror)\b"
+    r"[^:]{0,100}: +\S|(?:\S+ ){1,5}failed(?: with (?:an )?(?:error|exception))?: +\S)"
+)
 COMPLAINT = re.compile(
     r".{0,60}\b(?:CRITICAL|FATAL)\b|"
     r"\W*(?:[EF]\d{4} \d\d:|\[?(?:ERROR|FATAL|CRITICAL|[Ee]rror|[Ff]atal)\b|terminate called|Abort|Assertion)|"
@@ -170,6 +175,7 @@ IN_A_THREAD = "Exception in thread "
 _RECOVERS = re.compile(
     r"\b(?:re-?trying\b|will re-?try\b|(?:will try|trying) again|attempt \d+ (?:of|/) ?\d+|going on (?:without|with)"
     r"|continu(?:e|ing) without|is optional|(?:skipp|ignor)(?:ing|ed) (?:it|this)\b|fall(?:ing|s)? ?back (?:to|on)"
+    r"|\bretry attempt\b"
     r"|, skipping\b|\bcontinuing:?$|\btrial \d+ failed\b|\d+ fits failed\b|failed\b.{0,40}\bcontinuing\b"
     r"|(?:not (?:found|available|installed)|unavailable|missing)\b.{0,40}\busing"
     r"|\busing (?:the latest cached|a?n? ?fallback)\b"

@@ -103,6 +103,12 @@ class Stream:
         self.headless, self.quoted, self.logged = headless, quoted, False
         self.began, self.script, self.top, self.module = line, "", False, False
 
+    def introduced(self) -> None:
+        """Note what the line before a traceback says of it, or of the chain that it belongs to."""
+        chained = bool(self.after)
+        self.lived_with = phrases.recovers(self.last_text) or (self.lived_with and chained)
+        self.warned = "WARNING" in self.last_text[:160] or (self.warned and chained)
+
     def more(self, text: str) -> None:
         """A line of the frames of the open traceback."""
         self.frames += text + "\n"

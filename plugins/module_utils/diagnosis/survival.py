@@ -54,6 +54,8 @@ _BUILD = "build"
 # A run of so many lines is one, even without a step or a cause. Lines after a program refused its arguments that are of
 # another program.
 LONG, REFUSED = 400, 400
+# What ranks raise that lack what the batch script should have prepared.
+_LACKING = ("import_error", "file_missing", "checkpoint")
 # These end a process, even if a wrapper logs a normal end afterwards.
 _ENDS = ("crash", "host_oom_killed")
 
@@ -82,6 +84,8 @@ def lasting(log: FileEvents) -> list[Event]:
         if event.family == _BUILD and _installed_less(event, log, events):
             continue
         if event.strength == HINT and not failed:
+            continue
+        if _before_its_ranks(event, log, events):
             continue
         again = event.text in survived and not event.top and (log.finished or _ends_later(events, event))
         if again or _lived_through(event, log, events, last_failure):
@@ -126,6 +130,17 @@ def _installed_less(event: Event, log: FileEvents, events: Sequence[Event]) -> b
         other.family in (LAUNCHER, *_ENDS) or (other.strength >= RAISED and other.strength != LIMIT) for other in later
     )
     return event.rank is None and log.lines - last > LONG and not failed
+
+
+def _before_its_ranks(event: Event, log: FileEvents, events: Sequence[Event]) -> bool:
+    """Whether a command of the batch script failed, and the ranks that srun labels started all the same.
+
+    What it should have prepared they may lack.
+    """
+    if not event.top or event.rank is not None or event.strength >= DECISIVE or log.labelled < event.line:
+        return False
+    raised = (other for other in events if other.line > event.line and other.strength >= RAISED)
+    return not any(other.rank is not None and other.family in _LACKING for other in raised)
 
 
 def _of_newest_run(log: FileEvents) -> list[Event]:

@@ -74,6 +74,12 @@ checkpoint | P/distlib/wheel.py install | DistlibException: size mismatch for a 
 cuda_device | app/kernels.py norm | RuntimeError: the fused norm requires CUDA tensors
 cuda_device | app/attn.py pack | NotImplementedError: packing requires a GPU with at least Hopper architecture
 container_start | app/data.py load | ValueError: [ERROR] processor of images not found
+data_error | app/registry.py get | KeyError: 'RedLamps is not in the dataset registry'
+data_error | app/data.py size | AttributeError: 'lamp_dataset' object has no attribute 'oil'
+data_error | app/data.py size | AttributeError: the batch has no attribute 'oil'
+data_error | app/table.py go | RuntimeError: the split is not initialized
+file_missing | app/check.py keys | KeyError: 'the repository /data/lamps/a misses nothing, missing required keys: oil'
+file_missing | app/check.py keys | ValueError: rows of /data/lamps/a.csv with missing values
 nan_loss | app/store.py open | Exception: the file store is in maintenance mode, please migrate
 nan_loss | app/loss.py add | AssertionError: the financial loss is unknown
 nccl_shm | P/triton/run.py launch | RuntimeError: out of resources: shared memory limit, GPU has 101376 bytes
@@ -102,6 +108,9 @@ file_missing | app/norm.py get | ValueError: Norm statistics not found. Make sur
 file_missing | app/data.py open | ValueError: Cannot open /data/train.jsonl
 file_missing | app/data.py open | RuntimeError: the dataset folder /data/coco is missing
 usage | app/registry.py get | ValueError: Optimizer lion9 not found in registry
+usage | app/registry.py get | KeyError: 'RedLamps is not in the model registry'
+file_missing | app/data.py open | NotADirectoryError: [Errno 20] Not a directory: '/data/lamps.tar/a.txt'
+offline | app/client.py ask | requests.exceptions.ConnectionError: ('Connection aborted.', RemoteDisconnected('no response'))
 usage | app/opt.py build | ValueError: 'warm' is not one of the available options: cosine, linear
 import_error | P/fast/kernels.py load | RuntimeError: this layer requires `kernels` to be installed
 import_error | P/log/board.py start | ValueError: the board callback was chosen, but wandb is not installed
@@ -199,6 +208,12 @@ ADVISED = (
     ("ValueError: the chat_template is not set", "tokenizer", "line says which"),
     ("AssertionError: Megatron requires CUDA.", "gpus_per_node", "exclude"),
     ("_pickle.UnpicklingError: Weights only load failed", "weights_only=False", "parallelism"),
+    ("ImportError: No module named lamps.red", "Python 2", "lacks that part"),
+    ("ModuleNotFoundError: No module named 'lamps.red'", "lacks that part", "Python 2"),
+    ("ImportError: cannot import name 'red' from 'torch' (unknown location)", "folder", "versions that fit"),
+    ("ImportError: cannot import name 'red' from 'lamps' (unknown location)", "folder", "not defined there"),
+    ("RuntimeError: probability tensor contains either `inf`, `nan` or element < 0", "precision", "gradient clipping"),
+    ("http.client.RemoteDisconnected: Remote end closed connection without response", "its own log", "HF_HUB_OFFLINE"),
 )
 
 
@@ -222,6 +237,10 @@ WORDED = (
     ("requests.exceptions.SSLError: certificate verify failed", "certificate", "without a network"),
     ("RuntimeError: CUDA error: an illegal memory access was encountered", "operation", "lost"),
     ("RuntimeError: Error building extension 'lamps'", "compiled", "installed"),
+    ("NotADirectoryError: [Errno 20] Not a directory: '/data/a.egg/b'", "not a folder: /data/a.egg/b", "missing"),
+    ("ray.exceptions.OutOfMemoryError: ended due to the node running low on memory", "Ray", "kernel"),
+    ("aiohttp.client_exceptions.ServerDisconnectedError: Server disconnected", "server closed", "without a network"),
+    ("RuntimeError: probability tensor contains either `inf`, `nan` or element < 0", "probabilities", "gradient"),
 )
 
 

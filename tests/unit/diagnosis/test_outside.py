@@ -239,3 +239,42 @@ def test_a_signal_at_the_end_is_no_normal_end(last: str, family: str) -> None:
     work = "".join(f"round {number} done, accuracy 0.{number}\n" for number in range(10, 30))
     assert found(f"{work}{last}\n")[0] == family
     assert found(f"{work}the one who Killed the process said so\n")[0] != family
+
+
+def test_what_slurm_says_of_the_private_tmp_of_a_job_that_it_ended_is_no_cause() -> None:
+    gone = "slurmstepd-n1: error: container_p_join: open failed for /var/tmp/n1/7/.ns: No such file or directory\n"
+    for why in ("", "DUE TO TIME LIMIT "):
+        ended = f"slurmstepd-n1: error: *** JOB 7 ON n1 CANCELLED AT 2026-01-01T00:00:00 {why}***\n"
+        assert root(STEPS + ended + gone)[1] == ended.strip()
+        assert root(gone + ended)[0] == "private_tmp"
+
+
+def test_what_a_warning_of_python_names_is_no_cause_where_another_is_known() -> None:
+    warned = "/e/lamp.py:7: RuntimeWarning: could not light '/run/a': [Errno 5] Input/output error: '/run/a'\n"
+    assert root(warned + "a lamp\n" + CANCELLED)[1] == CANCELLED.strip()
+    assert root(warned + raised("OSError: [Errno 5] Input/output error"))[1].startswith("OSError")
+    assert root(warned)[0] == "filesystem_io"
+
+
+def test_an_attempt_that_is_made_again_is_no_cause_in_any_exception_of_its_chain() -> None:
+    retry = "2026-01-01 10:00:00,1 INFO lamp Thread-1: Retry attempt failed:\n"
+    direct = "\nThe above exception was the direct cause of the following exception:\n\n"
+    inner = raised("TimeoutError: timed out")
+    outer = raised("requests.exceptions.ConnectTimeout: HTTPSConnectionPool(host='hub.example'): Max retries exceeded")
+    chain = inner + direct + outer
+    assert root(retry + chain)[0] == root(chain)[0] == "offline"
+    assert root(retry + chain + "a lamp\n" + raised("KeyError: 'a'"))[1] == "KeyError: 'a'"
+    assert root(chain + "a lamp\n" + raised("KeyError: 'a'"))[0] == "offline"
+    program = outer.replace("in step", "in <module>")
+    assert root(retry + inner + direct + program + raised("KeyError: 'a'"))[0] == "offline"
+
+
+def test_a_command_of_the_batch_script_before_its_ranks_is_no_cause_of_their_end() -> None:
+    tool = raised("ModuleNotFoundError: No module named 'lamp'").replace("in step", "in <module>")
+    ranks = "".join(f"{rank}: /e/lamp.py:30: UserWarning: the lamp is old\n" for rank in (0, 1))
+    limit = "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-01-10T15:27:25 DUE TO TIME LIMIT ***\n"
+    assert root(tool + ranks + limit)[0] == "time_limit"
+    assert root(tool + ranks + raised("KeyError: 'a'", "1: "))[1] == "KeyError: 'a'"
+    lacks = raised("FileNotFoundError: [Errno 2] No such file or directory: '/data/lamp'", "1: ")
+    assert root(tool + ranks + lacks)[0] == "import_error", "it should have written the file"
+    assert root(tool + limit)[0] == "import_error"

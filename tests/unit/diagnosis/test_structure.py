@@ -309,6 +309,29 @@ def test_an_error_that_a_logger_writes_last_is_the_last_word() -> None:
     assert root("2026-02-01 10:00:00,1 - root - INFO - 0 ERROR messages\n")[0] == cause.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("printed", "family"),
+    [
+        ("Error: the lamp has no oil", "exception"),
+        ("An error occurred: Command '['lamp', '-x']' returned non-zero exit status 1.", "exception"),
+        ("Error reading the file /data/lamp.parquet: not known", "exception"),
+        ("Lamp pipeline failed: light() got an unexpected keyword argument 'oil'\n\nTotal time: 3.1 s", "exception"),
+        ("Error: no oil, using a fallback", cause.UNKNOWN),
+        ("2026-02-01 10:00:00 INFO Error: 0.31", cause.UNKNOWN),
+        ("the mean error of all lamps: 0.31", cause.UNKNOWN),
+        ("0 of 8 lamps failed", cause.UNKNOWN),
+    ],
+)
+def test_an_error_that_a_program_prints_last_is_the_last_word(printed: str, family: str, tmp_path: Path) -> None:
+    assert root(f"a lamp\n{printed}\n")[0] == family
+    assert root(f"{printed}\n" + "a lamp\n" * 9)[0] == cause.UNKNOWN
+    assert root(f"{STEPS}{printed}\n")[0] == cause.HEALTHY
+    (tmp_path / "job.log").write_text(f"a lamp\n{printed}\n")
+    found = scan.scan([str(tmp_path / "job.log")])
+    told = advice.diagnosis_of(cause.find_cause(found.logs), found)
+    assert "raceback above" not in told.remedy and "raised" not in told.what
+
+
 def test_a_message_that_another_rank_tore_from_its_name_is_read() -> None:
     assert root("AssertionError\n: The dimension 0 of size (1) is not a multiple of world size (2)\n")[0] == (
         "shape_or_divisibility"

@@ -122,7 +122,13 @@ SIGNATURE = Signature(
         raises("CudaSupportError|CUDA driver library cannot be found", remedy=_NONE),
         raises("(?:cuda|CUDA|GPU) is (?:not |un)available", remedy=_NONE),
         raises(
-            r"CUDA unknown error|on a CUDA device but torch\.cuda\.is_available\(\) is False|"
+            r"on a CUDA device but torch\.cuda\.is_available\(\) is False",
+            strength=CAUSE + 1,
+            what="a file with tensors of a GPU is read where no GPU is visible",
+            remedy=_NONE,
+        ),
+        raises(
+            r"CUDA unknown error|"
             r"Invalid device id|no ROCm-capable device|cudaError(?:NoDevice|ECC|Device\w*Unavail|InvalidDevice\b|"
             r"SystemNotReady|Unknown|Initialization|HardwareStack|Nvlink)\w*|"
             r"cudaSetDevice|"

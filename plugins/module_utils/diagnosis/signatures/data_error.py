@@ -29,9 +29,9 @@ SIGNATURE = Signature(
             r"generator raised StopIteration|pyarrow\.lib\.Arrow\w+|"
             "DatasetGenerationError|DatasetGenerationCastError|UnidentifiedImageError|"
             "image file is truncated|UnicodeDecodeError|JSONDecodeError|(?:[Cc]olumn|"
-            "Feature)s? .*not (?:found|in|present)|not in the dataset|"
+            r"Feature)s? .*not (?:found|in|present)\b|not in the dataset(?! registry)|"
             "num_samples should be a positive integer|(?:[Dd]ataset|[Dd]ata ?loader|"
-            "[Bb]atch).* (?:is empty|has no|contains no|not enough|too (?:small|few))|CastError|BadZip|"
+            "[Bb]atch).* (?:is empty|has no(?! attribute)|contains no|not enough|too (?:small|few))|CastError|BadZip|"
             "ParserError"
         ),
         # In any array: of the data, or of the program.
@@ -57,7 +57,7 @@ SIGNATURE = Signature(
             r"\bDataLossError|Unsupported image|invalid (?:JSON|json|jsonl|csv)|Expecting (?:value|"
             r"property name|',' delimiter)|moov atom not found|"
             r"column names? .*(?:not|must)|[Ss]plit .*(?:not found|"
-            r"does not exist|not in)|[Dd]ataset.*(?:has no|no column|no samples|empty)",
+            r"does not exist|not in\b)|[Dd]ataset.*(?:has no (?!attribute)|no column|no samples|empty)",
             strength=CAUSE,
         ),
         # HDF5.

@@ -25,7 +25,8 @@ _FILE = (
 _GONE = (
     r"(?:not (?:be )?(?:found|exists?)\b(?! in (?:(?:the )?\w*(?:tree|state_dict|metadata|registry|config\b|vocab|"
     r"map\b|dict)))|"
-    r"n'?t exist\b|\bmissing\b|[Nn]o such file)"
+    r"n'?t exist\b|\bmissing\b(?! (?:\w+ )?(?:key|column|field|feature|attribute|argument|option|value|token)s?\b)|"
+    r"[Nn]o such file)"
 )
 # A key, a column or a token that is sought in a file.
 _LOOKED_UP = (
@@ -57,9 +58,18 @@ SIGNATURE = Signature(
             remedy="A variable in the path was not replaced: expand it in `command`, or write the path itself.",
         ),
         raises(
+            r"NotADirectoryError\b.*?(?:'(?P<path>[^']+)')?$",
+            strength=CAUSE - 1,
+            what="a part of a path is a file, not a folder: {path}",
+            remedy=(
+                "Correct the path in `command`, or in the configuration that it reads: an archive or an .egg, for "
+                "example, is no folder."
+            ),
+        ),
+        raises(
             "does not appear to have a file named|[Nn]o file named|Repo id must be in the form|HFValidationError|"
             "Incorrect path_or_model_id|"
-            "Can't load (?:the )?(?:tokenizer|config|model)|DatasetNotFoundError|NotADirectoryError|"
+            "Can't load (?:the )?(?:tokenizer|config|model)|DatasetNotFoundError|"
             rf"^(?!.*{_LOOKED_UP}{_GONE}).*(?:{_FILE}.{{0,160}}?{_GONE}|{_GONE}.{{0,20}}?(?:[:,]| at| under|"
             rf" matching) *['\"`(]?{_FILE})|"
             rf"(?:[Cc]ould not|[Cc]annot|[Cc]an't|[Uu]nable to) (?:find|open|locate) (?!.*{_SOUGHT}).{{0,60}}{_FILE}|"

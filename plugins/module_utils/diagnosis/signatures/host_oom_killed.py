@@ -97,7 +97,15 @@ SIGNATURE = Signature(
         ),
         # joblib's workers.
         raises(r"TerminatedWorkerError|SIGKILL\(-9\)", strength=WEAK + 6),
-        raises("due to the node running low on memory", strength=CAUSE + 2),
+        raises(
+            "due to the node running low on memory",
+            strength=CAUSE + 2,
+            what="the memory of the node is nearly full and Ray ended a worker",
+            remedy=(
+                "More memory a node (`resources.memory`; 0 is all of it), or fewer and smaller workers on it; the "
+                "message lists what used it most. Ray counts the whole node, also what other jobs use there."
+            ),
+        ),
         raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal: Killed", strength=CAUSE - 3),
         says(
             r"terminat\w+ (?:with|by) signal SIGKILL|died with <Signals\.SIGKILL|code (?:= )?-9\b|"

@@ -24,6 +24,18 @@ _LIBRARY = (
     "wheel that brings it (such as opencv-python-headless)."
 )
 
+# Python 3 writes the name in quotes.
+_PYTHON_2 = (
+    "The message is that of Python 2, often the one of the system: start the program with the Python of its "
+    "environment (`environment.project`, `setup.modules`, `python3` in `command`). If it is meant for Python 2, add "
+    "the package there."
+)
+_FOLDER = (
+    "What Python finds under that name is a folder without the code: one of that name in the working directory or in "
+    "`env.PYTHONPATH` that comes before the package, or an installation that is not complete. Rename the folder, or "
+    "install the package again in `environment.project`."
+)
+
 _LACKS = "a module lacks a name: {module}"
 
 SIGNATURE = Signature(
@@ -80,6 +92,7 @@ SIGNATURE = Signature(
                 "your own copy in `env.PYTHONPATH`. `preflight.imports` shows each package's version on each node."
             ),
         ),
+        raises(r"^ImportError: No module named (?P<module>[\w.]+)$", strength=CAUSE + 2, remedy=_PYTHON_2),
         raises(
             "attempted relative import",
             strength=CAUSE + 1,
@@ -99,6 +112,12 @@ SIGNATURE = Signature(
         says(r"^\S*python[\d.]*: No module named '?(?P<module>[\w.]+)'?$", "No module named"),
         raises(r"(?:ImportError|ModuleNotFoundError)\b.*", strength=CAUSE - 1),
         raises("ImportError: cannot import name '(?P<module>[^']+)'", remedy=_NAME, what=_LACKS),
+        raises(
+            r"ImportError: cannot import name '[^']+' from '(?P<module>[^']+)' \(unknown location\)",
+            strength=CAUSE + 2,
+            what="a package is only a folder without its code: {module}",
+            remedy=_FOLDER,
+        ),
         # A file of the program itself.
         raises(
             r"ImportError: cannot import name '(?P<module>[^']+)' from .*\((?!.*(?:(?:site|dist)-packages|/lib/python|"

@@ -31,9 +31,18 @@ SIGNATURE = Signature(
             "(?:[Ff]ound|[Gg]ot|encountered|is|contains?|became|detected|returned) (?:a )?(?:NaN|nan|Inf|"
             r"inf|non-finite|[Nn]on-finite)\b|[Ll]oss (?:is|became|was|=) ?(?:nan|NaN|inf)|(?:\bNaN|\b[Nn]an|"
             r"[Nn]on-finite|not finite)\b.*(?:\bloss|\bgrad)|(?:\bloss|\bgrad\w*).*(?:\b[Nn]a[Nn]s?\b|not finite|"
-            "non-finite)|returned nan values|probability tensor contains either|"
+            "non-finite)|returned nan values|"
             "Current loss scale already at minimum|unexpected result .*loss",
             strength=CAUSE,
+        ),
+        raises(
+            "probability tensor contains either",
+            what="the probabilities to sample from are not numbers",
+            remedy=(
+                "The outputs of the model are not numbers: check that its weights were loaded whole and run in the "
+                "precision that they were trained in (bf16 rather than fp16); where the run trains it, take a lower "
+                "learning rate."
+            ),
         ),
         raises(r"FloatingPointError: .*(?:[Ll]oss|[Nn]a[Nn]|\b[Ii]nf|overflow)|FloatingPointError:?\s*$"),
         raises("FloatingPointError", strength=RAISED + 1),

@@ -14,6 +14,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     says,
 )
 
+_CLOSED = r"Connection aborted|RemoteDisconnected|ServerDisconnectedError"
+# Who only downloads.
+_HUB = (
+    r"(?:site|dist)-packages/(?:huggingface_hub|datasets|transformers/utils/hub|modelscope|fsspec|gdown|nltk)\b|"
+    r"torch/hub\.py|urllib/request\.py"
+)
+_CUT_OFF = "a download was cut off"
+
 SIGNATURE = Signature(
     family="offline",
     what="a download was tried without a network",
@@ -57,9 +65,7 @@ SIGNATURE = Signature(
             ),
         ),
         raises(
-            r"HTTPSConnectionPool|(?:Connection|Protocol|Timeout|"
-            r"Read)\w*Error: .*(?:Connection aborted|IncompleteRead|RemoteDisconnected|"
-            r"Read timed out)|"
+            r"HTTPSConnectionPool|(?:Connection|Protocol|Timeout|Read)\w*Error: .*(?:IncompleteRead|Read timed out)|"
             r"[Oo]ffline mode is enabled|socket\.timeout: |read operation timed out|"
             r"\b(?:50[0234]) (?:Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)|"
             r"Run initialization has timed out|Error communicating with|download.*(?:timed out|"
@@ -76,7 +82,17 @@ SIGNATURE = Signature(
             "Network is unreachable",
             strength=WEAK + 5,
         ),
-        raises("ServerDisconnectedError|RemoteDisconnected", strength=CAUSE - 2),
+        raises(rf"{_CLOSED}|IncompleteRead", frames=_HUB, strength=CAUSE - 1, what=_CUT_OFF),
+        # Which server it was, the message does not say.
+        raises(
+            _CLOSED,
+            strength=RAISED + 2,
+            what="a server closed the connection",
+            remedy=(
+                "If it is a service of the job itself, its own log says why it ended. A download was cut off: launch "
+                "again, or stage the files before the job (`data`, a hub cache in `env.HF_HOME`)."
+            ),
+        ),
     ),
     examples=(
         "curl: (6) Could not resolve host: data.example",

@@ -134,7 +134,7 @@ SIGNATURE = Signature(
             r"requires?\b(?! grad)|[Pp]lease (?:set|add|use|specify|provide|pass|enable|disable|check|make sure)|"
             r"incompatible|mutually exclusive|[Uu]nknown |[Uu]nrecogni[sz]ed|not a valid|"
             r"[Ii]nvalid (?:value|choice|option|config|argument|combination|type|mode|backend)|"
-            r"not in (?:the )?(?:list|supported|choices)|not found in \S* ?registry|"
+            r"not in (?:the )?(?:list|supported|choices)|not (?:found )?in (?:the )?\S* ?registry|"
             r"(?:[Aa]vailable|[Ss]upported|[Vv]alid|[Aa]llowed|[Pp]ossible) (?:options|choices|values|models|names|"
             r"types|modes)\b|"
             r"in the config|[Cc]onfig(?:uration)?\b|"
