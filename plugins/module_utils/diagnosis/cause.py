@@ -130,7 +130,7 @@ def _without_cause(logs: Sequence[FileEvents]) -> Cause:
     """Healthy only with a proof: a normal end, or steps until the end. Otherwise nothing is known."""
     if any(log.finished for log in logs):
         return Cause(HEALTHY, None, "high")
-    if any(log.to_the_end for log in logs):
+    if any(log.to_the_end and not log.complains for log in logs):
         return Cause(HEALTHY, None, "medium")
     return Cause(UNKNOWN, None, "low")
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 # This many steps show that a program ran; up to QUIET lines may follow the last of them.
 FEW_STEPS = 1
+# So many on a progress bar are worth one: files that are loaded have bars as well.
+FEW_BARS = 3
 QUIET = 60
 # Up to this many lines after a normal end belong to it; what follows later is another program.
 TEARDOWN = 120
@@ -76,7 +78,7 @@ class FileEvents:
     `printed`: the length of all text outside of tracebacks; `begun`: the line where the newest run begins; `inferred`:
     nothing but the text shows that it begins there; `steps_before`: the steps of the runs before it; `ran`: the line of
     the last warning of Python; `labelled`: that of the last one which srun or mpirun put the rank before; `several`:
-    the text shows that several processes write it.
+    the text shows that several processes write it; `complains`: its last line is a complaint that is no event.
     """
 
     file: str
@@ -98,6 +100,7 @@ class FileEvents:
     ran: int = 0
     labelled: int = 0
     several: bool = False
+    complains: bool = False
 
     @property
     def finished(self) -> bool:
@@ -105,6 +108,11 @@ class FileEvents:
         return max(self.done, self.last_step) > self.begun and self.lines - max(self.done, self.last_step) <= TEARDOWN
 
     @property
+    def steps(self) -> int:
+        """The number of logged steps. Those that only a progress bar shows count less."""
+        return self.progress + self.bars // FEW_BARS
+
+    @property
     def to_the_end(self) -> bool:
         """Whether the newest run logged steps until close to the end of the file."""
-        return self.progress - self.steps_before >= FEW_STEPS and self.lines - self.step_line <= QUIET
+        return self.steps - self.steps_before >= FEW_STEPS and self.lines - self.step_line <= QUIET

@@ -158,6 +158,7 @@ class Reader:
                 stream.recent, stream.since = [*stream.recent, len(events.events) - 1], 0
         kept.settle()
         events.done = max(events.done, last_words.succeeded(heard))
+        events.complains = last_words.complains(heard)
         end = last_words.at_the_end(heard, streams.values(), events)
         if end:
             events.events.append(self._made(end.line, events, _Meaning(*end[1:3], {}, end.remedy, end.what)))

@@ -22,6 +22,8 @@ FATAL = WEAK + 3
 LAST = 4
 # A logger writes more than its level, and than a ruler.
 _SAYS_MORE = re.compile(r"(?:ERROR|FATAL)(?:[^\w\[]|\[[^\]]*\])*[^\W\d_]")
+# What a shell says of a command of the script.
+_OF_A_SHELL = re.compile(r"\S+: (?:line )?\d+: ")
 _NUMBERS = re.compile(r"\S*\d\S*")
 # What a program or a script says of its normal end, where it is the last that it says.
 _WELL = re.compile(
@@ -71,6 +73,18 @@ def succeeded(heard: Sequence[Line]) -> int:
     return 0
 
 
+def complains(heard: Sequence[Line]) -> bool:
+    """Whether the last line is a complaint of the program outside of a traceback: steps before it prove nothing."""
+    text = heard[-1].text if heard else ""
+    below_frames = len(heard) > 1 and heard[-2].text[0] in " \t"
+    if below_frames or phrases.progress(text) or phrases.NO_ERROR.search(text[:160]) or phrases.GLOG.match(text):
+        return False
+    says = phrases.COMPLAINT.match(text) or phrases.EXCEPTION.match(text) or text.startswith("[Errno ")
+    return bool(says or _logs_an_error(text)) and not (
+        _OF_A_SHELL.match(text) or phrases.NOISE.search(text) or phrases.recovers(text)
+    )
+
+
 def at_the_end(heard: Sequence[Line], streams: Iterable[Stream], file_events: FileEvents) -> LastWord | None:
     """What the last lines of a log, `heard`, show of its end."""
     if not heard:
@@ -102,7 +116,7 @@ def _of_glog(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
 
 
 def _logged(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
-    """What a logger wrote as an error at the end of a log without any event, unless the program handled it."""
+    """What a program wrote as an error at the end of a log without any event, unless it handled it."""
     if not _shows_nothing(file_events):
         return None
     last = heard[-1]
@@ -112,10 +126,17 @@ def _logged(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
     for line in list(heard)[: -LAST - 1 : -1]:
         if phrases.recovers(line.text) or phrases.NOISE.search(line.text):
             return None
-        logged = phrases.LOGGED_ERROR.match(line.text) and _SAYS_MORE.search(line.text)
-        if logged or phrases.PRINTED_ERROR.match(line.text):
-            return None if _repeated(line, heard) else LastWord(line, UNEXPLAINED, CUT, _LOGGED, _LOGGED_REMEDY)
-    return None
+        if _logs_an_error(line.text) or phrases.PRINTED_ERROR.match(line.text):
+            return None if _repeated(line, heard) else _error(line)
+    return next((_error(line) for line in heard if phrases.FAILED_WITH.match(line.text)), None)
+
+
+def _logs_an_error(text: str) -> bool:
+    return bool(phrases.LOGGED_ERROR.match(text) and _SAYS_MORE.search(text))
+
+
+def _error(line: Line) -> LastWord:
+    return LastWord(line, UNEXPLAINED, CUT, _LOGGED, _LOGGED_REMEDY)
 
 
 def _ignored(heard: Sequence[Line]) -> bool:

@@ -49,8 +49,9 @@ ECHOES = re.compile(
     r"|SystemExit|\bCancelledError\b|Horovod has been shut down|NCCL communicator was aborted on rank \d+\.?$"
     r"|the rank (?:of the )?first process to fail|Primary job +terminated normally|(?:mpi|prte)run (?:detected|noticed)"
     r"|BAD TERMINATION OF ONE OF YOUR|KILLED BY SIGNAL: \d|APPLICATION TERMINATED WITH THE EXIT STRING"
-    # R's.
-    r"|^Execution halted$"
+    # R's, LSF's and HTCondor's reports, and W&B's.
+    r"|^Execution halted$|^Exited with exit code \d|with exit-code [1-9]|Normal termination \(return value [1-9]"
+    r"|got exitcode: [1-9]"
     r"|data reader raises an exception|EOFError$|raise_error|UnboundLocalError: .*(?:sock|conn)"
     r"|Process group watchdog thread terminated(?!.*operation timeout)"
     r"|(?:[Tt]raining|Command execution|[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram|[Pp]rocess|"
@@ -104,6 +105,8 @@ ECHO_NEEDLES = (
     "mpirun detected",
     "prterun detected",
     "Execution halted",
+    "exit-code ",
+    "Normal termination (",
     "prterun noticed",
     "BAD TERMINATION OF",
     "KILLED BY SIGNAL",
@@ -149,6 +152,8 @@ WARNED = re.compile(r"\[W\d{0,4} ?\S*\.cpp:|\[?(?:[\d:.,/ T-]{8,30}[\]| ]*)?\[?(
 GLOG = re.compile(r"(?:[\d:. -]{19,30}: )?(?P<level>[EF])(?:\d{4,8} \d\d:\d\d:\d\d| \S+\.(?:cc|cpp|cu|h):\d+\] )")
 # What a logger writes of an error.
 LOGGED_ERROR = re.compile(r"(?!.*\b(?:INFO|DEBUG)\b).{0,80}?(?:^|[\s\[(|:-])(?:ERROR|FATAL)(?:$|[\s\])|:-])")
+# What a program says of an error that it caught, before it sums up.
+FAILED_WITH = re.compile(r".{0,80}\bfailed with (?:an? )?(?:error|exception): \S")
 # What a program prints of a failure without an exception: a box, a level, a sentence.
 # An error that a program printed itself, in place of a traceback.
 PRINTED_ERROR = re.compile(
@@ -197,14 +202,17 @@ IGNORED_WORDS = ("ignored", "***   File", "atexit", "excepthook", "Exception in"
 TASK = re.compile(r"srun: error: (?P<node>[\w.-]+): tasks? (?P<rank>\d+)")
 _STEPS = re.compile(
     r"\b(?:iter(?:ation)?|step|global_step|epoch|Training step|batch)\b[^\w\n]{0,4}\d+.*"
-    r"(?:loss|ms|time|it/s|tps|lr|tflop)"
+    r"(?:[Ll]oss|time|it/s|tflop|(?<![a-z])(?:ms\b|tps|lr))"
     r"|'loss': |\bTrial \d+ finished with value|\[ *\d+/\d+\] +eta: \d|[Ll]oss\b[^\w\n]{1,4}-?\d"
 )
 _BAR = re.compile(
-    r"^(?!\W*(?:Load|Download|Fetch|Resolv|Generating|"
+    r"^(?!\W*(?:Load|Download|Fetch|Resolv|Generating|Capturing|Pre-?process|"
     r"Running tokenizer|Tokeniz|Map\b|Filter|Extract|Sanity))"
     r"[^|%]{0,200}?(?<!\d)(?!0%\|[^|]*\| *0/)\d+%\|.*(?:it/s|s/it)"
 )
+# A line that only names a step: the file of an earlier run is read, or the arguments are printed.
+_READS = re.compile(r"\b(?:[Ll]oad|[Rr]estor|[Rr]esum)(?:ed|ing)\b|Namespace\(")
+_SETTINGS = re.compile(r"(?:=|['\"]: )(?:True|False|None)\b.*(?:=|['\"]: )(?:True|False|None)\b")
 PROGRESS = f"{_STEPS.pattern}|{_BAR.pattern}"
 # The last of all requested steps: as good as a message of a normal end.
 LAST_STEP = re.compile(r"\b(?:iter(?:ation)?|(?:global_)?step)\b\W{0,4}(\d+) ?/ ?(\d+)\b")
@@ -219,13 +227,19 @@ _NAN_LOSS = re.compile(
 )
 LOSS = re.compile(r"\bloss['\"]?\s*[:=|]?\s*['\"]?-?\d")
 DONE = re.compile(
-    r"Training (?:is |runs? )?(?:completed|complete|finished|done)\b|`max_(?:epochs|steps)=\d+` reached|"
+    r"Training (?:is |runs? )?(?:[Cc]ompleted?|[Ff]inished|[Dd]one)\b|`max_(?:epochs|steps)=\d+` reached|"
     r"[Ff]inished training|[Ee]nd of training\b|[Tt]raining (?:has )?ended"
     r"|exiting program (?:at|after)|\bTrain(?:ing)? runtime\b|'train_runtime'|after training is done|"
     r"exits successfully|Total run time: [\d.]+ seconds \("
     r"|worker group successfully finished|State: COMPLETED \(exit code 0\)"
+    # Stopped by its own rule; how LSF, HTCondor and W&B report a normal end.
+    r"|Signaling Trainer to stop|\bEarly stopping (?:triggered|activated|at epoch)|poch \d+: [Ee]arly stopping"
+    r"|^Successfully completed\.$|Normal termination \(return value 0\)"
+    r"|got exitcode: 0$|W&B process to finish\b.*\(success\)"
+    # The whole time, as hours: torchvision's reference programs, and those derived from them.
+    r"|(?:^|: )(?:Total t|T)raining time:? \d+:\d\d:\d\d\b"
 )
-DONE_WORDS = ("rain", "exit", "successfully", "run time")
+DONE_WORDS = ("rain", "exit", "uccess", "run time", "to stop", "topping", "Normal term")
 # A new run begins at this line; everything before it belongs to an earlier run.
 BEGIN = re.compile(r"^(?:\[rankzero\] job \S+ attempt \d+ on |=+ ?(?:RESTART|JOB START|START OF JOB)|Starting job \d+)")
 # Slurm requeues the job: what the program logs after this belongs to the next attempt.
@@ -293,7 +307,10 @@ _MEANINGS = (
 
 def progress(text: str) -> re.Match[str] | None:
     """The step that a line logs, or its progress bar of steps; None without one."""
-    return _STEPS.search(text) or (_BAR.match(text) if "%|" in text else None)
+    step = _STEPS.search(text)
+    if step:
+        return None if _READS.search(text, 0, step.start()) or _SETTINGS.search(text) else step
+    return _BAR.match(text) if "%|" in text else None
 
 
 def recovers(text: str) -> bool:

@@ -257,7 +257,7 @@ class Runs:
             # They are compared from now on.
             self._opening = list(map(_shape, self._opening))
         file_events.begun, file_events.inferred = number, inferred
-        file_events.steps_before = file_events.progress
+        file_events.steps_before = file_events.steps
         self._ended = self._given_up = False
         self._repeated = 0
         return True

@@ -151,7 +151,7 @@ def _of_newest_run(log: FileEvents) -> list[Event]:
     """
     events = [event for event in log.events if event.run == log.runs]
     before = [event for event in log.events if event.run == log.runs - 1]
-    nothing = log.progress == log.steps_before and not log.finished and log.lines - log.begun < LONG
+    nothing = log.steps == log.steps_before and not log.finished and log.lines - log.begun < LONG
     nothing = nothing or any(event.family == LAUNCHER for event in events)
     strongest = max((event.strength for event in events), default=ECHO)
     explained = strongest < RAISED and any(event.strength >= DECISIVE for event in before)

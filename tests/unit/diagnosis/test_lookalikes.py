@@ -56,6 +56,7 @@ offline | P/torch/distributed/rendezvous.py create | TimeoutError: [Errno 110] C
 file_missing | app/h5.py open | OSError: Unable to open file (truncated file: eof = 96)
 cuda_device | app/jit.py load | RuntimeError: the cubin was not loaded: CUDA_ERROR_NO_BINARY_FOR_GPU
 file_missing | app/lsf.py rank | ValueError: Environment variable `JOB_RANK` not found. Make sure to run it with jrun
+host_oom_killed | P/cudf/core/frame.py copy | MemoryError: std::bad_alloc: out_of_memory: CUDA error at: rmm/mr/cuda.hpp
 file_missing | app/plot.py draw | AttributeError: the model was not found, run create() first
 offline | P/urllib3/util.py load | ssl.SSLError: folders of certificates are not supported
 permission_denied | app/push.py push | PermissionError: Authentication failed during the upload

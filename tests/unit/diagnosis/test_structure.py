@@ -305,7 +305,7 @@ def test_an_error_that_a_logger_writes_last_is_the_last_word() -> None:
     assert root("the lamp is lit\n" + error + "shutting down\n") == ("exception", error.strip())
     assert root(error + "using a fallback image\n")[0] == cause.UNKNOWN
     assert root(error + "a lamp\n" * 9)[0] == cause.UNKNOWN
-    assert root(STEPS + error)[0] == cause.HEALTHY
+    assert root(STEPS + error)[0] == cause.UNKNOWN
     assert root("2026-02-01 10:00:00,1 - root - INFO - 0 ERROR messages\n")[0] == cause.UNKNOWN
 
 
@@ -325,7 +325,7 @@ def test_an_error_that_a_logger_writes_last_is_the_last_word() -> None:
 def test_an_error_that_a_program_prints_last_is_the_last_word(printed: str, family: str, tmp_path: Path) -> None:
     assert root(f"a lamp\n{printed}\n")[0] == family
     assert root(f"{printed}\n" + "a lamp\n" * 9)[0] == cause.UNKNOWN
-    assert root(f"{STEPS}{printed}\n")[0] == cause.HEALTHY
+    assert root(f"{STEPS}{printed}\nthe lamp is lit\n")[0] == cause.HEALTHY
     (tmp_path / "job.log").write_text(f"a lamp\n{printed}\n")
     found = scan.scan([str(tmp_path / "job.log")])
     told = advice.diagnosis_of(cause.find_cause(found.logs), found)
@@ -357,7 +357,7 @@ def test_a_command_of_the_batch_script_in_python_is_another_program() -> None:
 def test_an_exception_in_the_last_line_is_the_last_word() -> None:
     assert root("a lamp\nlamps.StatusError: no balance\n") == ("exception", "lamps.StatusError: no balance")
     assert root("lamps.StatusError: no balance\na lamp\n" * 2)[0] == cause.UNKNOWN
-    assert root(STEPS + "lamps.StatusError: no balance\n")[0] == cause.HEALTHY
+    assert root(STEPS + "lamps.StatusError: no balance\n")[0] == cause.UNKNOWN
 
 
 def test_the_reason_below_an_exception_of_nccl_goes_before_it() -> None:

@@ -71,6 +71,9 @@ SIGNATURE = Signature(
         ),
         raises("larger than the maximum number of tokens that can be stored in KV cache|Out of memory allocating"),
         raises("Failed to allocate (?:GPU|device|CUDA) memory|cudaMalloc (?:retry )?failed: out of memory"),
+        # RAPIDS' memory manager.
+        raises(r"std::bad_alloc: (?:out_of_memory: )?CUDA error", strength=CAUSE + 1),
+        says(r"std::bad_alloc: (?:out_of_memory: )?CUDA error", "std::bad_alloc: ", strength=WEAK + 6),
         # Paddle and MindSpore write it below the exception.
         says(
             r"Out of memory error on GPU \d|Malloc for kernel (?:output|workspace) failed, Memory isn't enough|"
@@ -101,6 +104,7 @@ SIGNATURE = Signature(
             "ity of 79.10 GiB"
         ),
         "RuntimeError: CUDA error: out of memory",
+        "MemoryError: std::bad_alloc: out_of_memory: CUDA error (failed to allocate 8 bytes) at: rmm/mr/cuda.hpp",
         "Failed to CUDA calloc async 1024 bytes",
         "node1:11:22 [0] include/alloc.h:99 NCCL WARN Cuda failure 2 'out of memory'",
         "RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
