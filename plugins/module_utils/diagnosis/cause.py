@@ -56,6 +56,7 @@ _STEP_GONE = re.compile(r"Terminating StepId|Job step aborted|\*\*\* STEP .*CANC
 _JOB_ENDED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT")
 # A batch script prepared nothing for the program, and started it all the same.
 _SET_UP = re.compile(rf"{phrases.NOT_ACTIVATED}|CondaHTTPError|: cd: |fatal: unable to access|Could not resolve host")
+_LOOKED_UP = re.compile(r"(?:KeyError|LookupError|StopIteration)\b")
 # How a process ends that a watchdog aborts.
 _ABORTS = re.compile(r"[Aa]bort|terminate called|SIGABRT|exitcode: -6")
 # Up to so many lines after Ctrl-C a program says what it ends with.
@@ -144,7 +145,8 @@ def _clock(events: Sequence[Event]) -> Callable[[Event], float]:
 def in_chains(events: Sequence[Event]) -> list[Event]:
     """Reduce chained exceptions to the one that explains the failure.
 
-    This is the first of a direct chain, else the first whose wording is known, else the last.
+    This is the first of a direct chain, else the first whose wording is known, else the first that is more than the
+    failed look-up with which a function tries whether it has something.
     """
     kept: list[Event] = []
     last: dict[tuple[str, int | None, str | None, str], int] = {}
@@ -157,8 +159,9 @@ def in_chains(events: Sequence[Event]) -> list[Event]:
             continue
         if event.after and before is not None and kept[before].strength >= RAISED:
             earlier = kept[before]
-            if event.top and event.text.startswith("KeyboardInterrupt"):
-                # The program handled the earlier one, and waited or tried again when it was interrupted.
+            # The program handled the earlier one, and waited or tried again when it was interrupted.
+            interrupted = event.top and event.text.startswith("KeyboardInterrupt")
+            if interrupted or _was_a_trial(earlier, event):
                 kept[before] = event
                 continue
             known = event.strength >= CAUSE and earlier.strength < LIMIT
@@ -169,6 +172,12 @@ def in_chains(events: Sequence[Event]) -> list[Event]:
             last[event.stream] = len(kept)
             kept.append(event)
     return kept
+
+
+def _was_a_trial(earlier: Event, event: Event) -> bool:
+    """Whether a function tried a look-up, and the exception is of what it did where that failed."""
+    tried = event.after == "during" and earlier.family == event.family and bool(_LOOKED_UP.match(earlier.text))
+    return tried and not _LOOKED_UP.match(event.text)
 
 
 def _first_raised(raised: Sequence[Event], skew: float) -> Event:

@@ -151,7 +151,9 @@ class Reader:
             if event.family == LAUNCHER and not any(known.run == events.runs for known in events.events):
                 complaint = last_words.before_a_launcher(heard)
                 if complaint:
-                    events.events.append(self._made(complaint.line, events, _Meaning(LAUNCHER, complaint.strength)))
+                    events.events.append(
+                        self._made(complaint.line, events, _Meaning(complaint.family, complaint.strength))
+                    )
             explained(event, stream, events)
             runs.note(event, stream)
             if kept.add(replace(event, run=events.runs)):
@@ -200,7 +202,7 @@ class Reader:
         if phrases.RECENT_CALL in text and phrases.HEADER.search(text) and phrases.ESCAPED not in text:
             carried(text, stream, file_events)
             stream.headers = stream.headers + 1 if stream.open_traceback and not stream.headless else 1
-            stream.opened(line.number, quoted=not text.startswith("Traceback"))
+            stream.opened(line.number, quoted=not text.startswith(phrases.OWN_HEADER))
             stream.logged = stream.quoted and bool(phrases.LOGGED_ERROR.match(text))
             stream.thread = stream.threads > 0 or (stream.thread and bool(stream.after))
             stream.threads = max(0, stream.threads - 1)
@@ -210,7 +212,7 @@ class Reader:
             frame = phrases.FRAME.match(text)
             if frame and not stream.open_traceback:
                 carried(text, stream, file_events)
-            if frame:
+            if frame or (stream.open_traceback and text[0] == "\u2502"):
                 stream.frame(text, line.number)
             if stream.open_traceback:
                 stream.indented = True
@@ -222,7 +224,7 @@ class Reader:
         elif text.startswith((phrases.DURING, phrases.DIRECT)):
             stream.after = "during" if text.startswith(phrases.DURING) else "direct"
             return None
-        elif stream.headless and not phrases.EXCEPTION.match(text):
+        elif stream.headless and not (phrases.EXCEPTION.match(text) or phrases.FULL_CLASS.match(text)):
             stream.open_traceback = stream.headless = False
         if phrases.IN_A_THREAD in text:
             stream.threads += text.count(phrases.IN_A_THREAD)
@@ -306,7 +308,8 @@ class Reader:
                 # The name alone was taken for the exception.
                 file_events.events[stream.raised] = replace(file_events.events[stream.raised], strength=ECHO)
         any_class = stream.open_traceback and stream.indented and not stream.headless
-        if phrases.EXCEPTION.match(text) or (any_class and phrases.ANY_CLASS.match(text)):
+        full_class = stream.headless and stream.indented and phrases.FULL_CLASS.match(text)
+        if phrases.EXCEPTION.match(text) or full_class or (any_class and phrases.ANY_CLASS.match(text)):
             return text
         inside = phrases.EXCEPTION_INSIDE.search(text) if stream.open_traceback else None
         return text[inside.start() :] if inside and text[0] not in " \t" else ""

@@ -57,8 +57,12 @@ def before_a_launcher(heard: Sequence[Line]) -> LastWord | None:
         text = line.text
         if phrases.progress(text):
             return None
-        complains = phrases.COMPLAINT.match(text) and not phrases.NO_ERROR.search(text[:160])
-        if complains and not phrases.NOISE.search(text) and not phrases.ECHOES.search(text):
+        if phrases.NO_ERROR.search(text[:160]) or phrases.NOISE.search(text) or phrases.ECHOES.search(text):
+            continue
+        if phrases.EXCEPTION.match(text) and not phrases.BARE.match(text):
+            # Printed without its traceback.
+            return LastWord(line, UNEXPLAINED, CUT)
+        if phrases.COMPLAINT.match(text):
             return LastWord(line, LAUNCHER, CUT)
     return None
 

@@ -47,6 +47,8 @@ _PREFIX = re.compile(
     )""",
     re.VERBOSE,
 )
+# The margin in which Python draws a group of exceptions as a tree, and the lines between them.
+_MARGIN = re.compile(r" +(?:\| ?|\+ (?=Exception Group Traceback)|\+-\+?-[- \d.]*$)")
 # A progress bar that something else was written behind. What follows `]` is no part of the bar, except its losses.
 _BAR = re.compile(r"(?:.*%\||\s*\d+it ).*\[[^\]]*(?:it/s|s/it|B/s)[^\]]*\]\s*(?=\S)(?!.*\b[Ll]oss\b)")
 # A progress bar of steps, not of loading or downloading, after the first step.
@@ -147,6 +149,8 @@ def _message(number: int, text: str) -> Line:
         stamp = prefix["stamp"] or stamp
         process = prefix["pid"] or process
         level = prefix["level"] or prefix["named"] or prefix["letter"] or level
+    margin = _MARGIN.match(text, position) if text.startswith("  ", position) else None
+    position = margin.end() if margin else position
     return Line(number, text[position:].rstrip(), rank, node, stamp, process=process, level=level)
 
 

@@ -10,12 +10,18 @@ import re
 TRACEBACK = "Traceback (most recent call last)"
 # Any traceback's first line, also one that a launcher quotes; a line of its frames.
 RECENT_CALL = "(most recent call last)"
+# A traceback that is not quoted, as Python writes it and as rich draws it.
+OWN_HEADER = ("Traceback", "Exception Group", "\u256d")
 ESCAPED = "(most recent call last):\\n"
 HEADER = re.compile(r"[Tt]raceback\b[^()]{0,80}\(most recent call last\)")
 FRAME = re.compile(r"(\s+)File \"")
 # A frame as only tracebacks have it: the file and the function; without a function the file is no valid Python.
 CALL = re.compile(r"\s+File \"[^\"]+\", line \d+, in ")
-OUTERMOST = re.compile(r"\s+File \"([^\"]+)\", line \d+(?:, in (\S+))?")
+OUTERMOST = re.compile(
+    r"\s+File \"(?P<file>[^\"]+)\", line \d+(?:, in (?P<function>\S+))?"
+    # In rich's box; a long path is broken, and its rest says as much.
+    r"|\u2502 (?P<boxed>\S+) in (?P<called>\S+) *\u2502?$"
+)
 DURING = "During handling of the above exception"
 DIRECT = "The above exception was the direct cause"
 # The last line of a traceback: the name of an exception, with or without a message.
@@ -28,6 +34,8 @@ BARE = re.compile(rf"{NAME}:?\s*$")
 _DOUBLED = re.compile(r"[\s:]*((?:(?:[a-z_]\w*\.)*[A-Z][A-Za-z]*?(?:Error|Exception)){2,})[\s:]*(.*)")
 _ONE_NAME = re.compile(r"(?:[a-z_]\w*\.)*[A-Z][A-Za-z]*?(?:Error|Exception)")
 ANY_CLASS = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:: |$)|(?:[a-z_]\w*\.)+\w+: ")
+# With its module: also below frames without a header.
+FULL_CLASS = re.compile(r"(?:[A-Za-z_]\w*\.)+[A-Z]\w*: ")
 EXCEPTION_INSIDE = re.compile(r"(?<![\w.])((?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): )")
 WARNING = re.compile(r"\w*Warning\b")
 # What a launcher, a store or a rank logs because of another failure: never the cause.
@@ -74,6 +82,8 @@ CARRIERS = re.compile(
     # The message, or NCCL's reason, follows on the lines below it.
     r"|^\w*(?:Error|Exception):$"
     r"|NCCL error in: \S+, (?:invalid usage|invalid argument|internal error|unhandled)"
+    # A group of exceptions, which are listed below it.
+    r"|^\S*ExceptionGroup: "
     # The exception that follows names the host.
     r"|urllib3\.exceptions\.NewConnectionError| raised:$"
     # The reason is that of the rank which raises another one.
@@ -145,7 +155,7 @@ NO_ERROR = re.compile(
 # A batch script could not activate the environment of its program.
 NOT_ACTIVATED = "/activate: No such file|EnvironmentNameNotFound|[Cc]ould not find conda environment"
 # What Python prints of a warning while a program runs, not as it ends.
-PYTHON_WARNS = re.compile(r"(?!.*resource_tracker).*\.py:\d+: \w*Warning: ")
+PYTHON_WARNS = re.compile(r"(?!.*(?:resource|semaphore)_tracker).*\.py:\d+: \w*Warning: ")
 # A warning of PyTorch's C++ code: the program goes on, or an exception follows that says more.
 WARNED = re.compile(r"\[W\d{0,4} ?\S*\.cpp:|\[?(?:[\d:.,/ T-]{8,30}[\]| ]*)?\[?(?:INFO|DEBUG)\b")
 # What glog and absl write of an error, and before they abort the program.
@@ -206,7 +216,7 @@ _STEPS = re.compile(
     r"|'loss': |\bTrial \d+ finished with value|\[ *\d+/\d+\] +eta: \d|[Ll]oss\b[^\w\n]{1,4}-?\d"
 )
 _BAR = re.compile(
-    r"^(?!\W*(?:Load|Download|Fetch|Resolv|Generating|Capturing|Pre-?process|"
+    r"^(?!\W*(?:Load|Download|Fetch|Resolv|Generating|Capturing|Pre-?process|Read|Scann|Cach|Upload|Convert|"
     r"Running tokenizer|Tokeniz|Map\b|Filter|Extract|Sanity))"
     r"[^|%]{0,200}?(?<!\d)(?!0%\|[^|]*\| *0/)\d+%\|.*(?:it/s|s/it)"
 )

@@ -142,12 +142,13 @@ class Stream:
             self.headers = 1
             self.opened(line, headless=True)
         outermost = phrases.OUTERMOST.match(text)
-        if outermost and "runpy" in outermost[1]:
+        if outermost and "runpy" in outermost[0]:
             self.module = True
         elif outermost and not self.script:
             # A library that is imported catches what it raises itself; one that is run as a program does not.
-            own = self.module or "-packages" not in outermost[1]
-            self.script, self.top = outermost[1], own and outermost[2] in (None, "<module>")
+            own = self.module or "-packages" not in outermost[0]
+            self.script = outermost["file"] or outermost["boxed"]
+            self.top = own and (outermost["function"] or outermost["called"]) in (None, "<module>")
 
 
 class Kept:

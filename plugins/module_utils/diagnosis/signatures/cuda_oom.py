@@ -70,6 +70,8 @@ SIGNATURE = Signature(
             "larger than the available KV cache memory|cannot fit in the available KV cache",
         ),
         raises("larger than the maximum number of tokens that can be stored in KV cache|Out of memory allocating"),
+        # More than the same class says of the host.
+        raises(r"MemoryError: .*\b(?:GPU|device|CUDA) memory\b", strength=CAUSE + 1),
         raises("Failed to allocate (?:GPU|device|CUDA) memory|cudaMalloc (?:retry )?failed: out of memory"),
         # RAPIDS' memory manager.
         raises(r"std::bad_alloc: (?:out_of_memory: )?CUDA error", strength=CAUSE + 1),
@@ -91,6 +93,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "MemoryError: Error allocating 5310 bytes of device memory (out of memory).",
         "NPU out of memory. NPUWorkspaceAllocator tried to allocate 216.00 MiB",
         "Error: CUDA error 2 'out of memory' - a.cu:38: cudaMalloc(&p, n)",
         "BFCArena::AllocateRawInternal Failed to allocate memory for requested buffer of size 8",

@@ -95,6 +95,12 @@ SIGNATURE = Signature(
             "exceeded memory limit",
             strength=DECISIVE,
         ),
+        # Ray counts the workers that it ended.
+        says(
+            r"\b[1-9]\d* Workers \(tasks / actors\) killed due to memory pressure",
+            "killed due to memory pressure",
+            strength=WEAK + 6,
+        ),
         # joblib's workers.
         raises(r"TerminatedWorkerError|SIGKILL\(-9\)", strength=WEAK + 6),
         raises(
@@ -122,6 +128,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "(raylet) node_manager.cc:32: 2 Workers (tasks / actors) killed due to memory pressure (OOM)",
         "job.sh: Zeile 31: 4242 Getötet                python fit.py",
         "job.sh: 行 12: 4242 已杀死               python fit.py",
         "The node was low on resource: memory.",

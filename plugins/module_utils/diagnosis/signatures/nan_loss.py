@@ -47,7 +47,10 @@ SIGNATURE = Signature(
         raises(r"FloatingPointError: .*(?:[Ll]oss|[Nn]a[Nn]|\b[Ii]nf|overflow)|FloatingPointError:?\s*$"),
         raises("FloatingPointError", strength=RAISED + 1),
         says(
-            "Stopping training:? .*(?:nan|NaN)|Loss is (?:nan|NaN), stopping|loss scale already at minimum",
+            "Stopping training:? .*(?:nan|NaN)|Loss is (?:nan|NaN), stopping|loss scale already at minimum|"
+            r"\b[Nn]a[Nn] (?:train\w* )?loss\b.{0,60}\b(?:end|stop|abort|exit|terminat)\w*",
+            "nan loss",
+            "NaN loss",
             "stopping",
             "Stopping",
             "loss scale already",
@@ -80,6 +83,7 @@ SIGNATURE = Signature(
         ),
         "FloatingPointError: Loss is nan",
         "Loss is nan, stopping training",
+        "WARNING: nan loss detected, ending training",
         "Exception: Current loss scale already at minimum - cannot decrease scale anymore. Exiting run.",
     ),
 )

@@ -40,8 +40,16 @@ SIGNATURE = Signature(
             "launch failed on node",
             strength=LIMIT,
         ),
+        says(
+            "has been marked dead because .*missed too many heartbeats",
+            "missed too many heartbeats",
+            strength=LIMIT,
+            what="Ray lost the connection to a node",
+            remedy="Look at that node's memory and at its `raylet.out`: it was too busy to answer, or is down.",
+        ),
     ),
     examples=(
+        "The node with node id 5a has been marked dead because the detector has missed too many heartbeats from it.",
         "srun: error: Node failure on node07",
         (
             "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE S"

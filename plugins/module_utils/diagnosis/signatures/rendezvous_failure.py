@@ -63,6 +63,22 @@ SIGNATURE = Signature(
         # The first key of the default group: not all ranks reached this point.
         raises(r"^(?!.*ncclUniqueId).*wait timeout after \d+ms, keys: /default_pg/0//\w+//\d", strength=RAISED),
         says(r"nslookup: can't resolve '(?!\()", "nslookup: can't resolve", strength=WEAK + 1),
+        # Open MPI starts its daemons by ssh, and they call back.
+        says(
+            r"^ssh: connect to host \S+ port \d+: (?:Connection (?:refused|timed out)|No route to host)",
+            "ssh: connect to host",
+            strength=WEAK + 3,
+            what="the launcher could not reach a node by ssh",
+            remedy="Start the ranks with srun, which needs no ssh. Else see whether sshd runs there.",
+        ),
+        says(
+            "^A process or daemon was unable to complete a TCP connection|ORTE was unable to reliably start",
+            "unable to complete a TCP connection",
+            "ORTE was unable to",
+            strength=WEAK + 3,
+            what="the daemons of mpirun could not start on the nodes, or not connect to each other",
+            remedy="Start the ranks with srun. Else let mpirun use a network that the nodes share without a firewall.",
+        ),
         # MPICH and Intel MPI.
         says(r"Fatal error in (?:P?MPI_Init|internal_Init)", "Fatal error in ", strength=WEAK + 4),
         # Two processes with the number of one rank.
@@ -80,6 +96,8 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "ssh: connect to host node2 port 22: Connection refused",
+        "A process or daemon was unable to complete a TCP connection",
         "gcs_client.cc:229: Couldn't reconnect to GCS server. The last attempted address was 10.0.0.4:4",
         "Fatal error in PMPI_Init: Other MPI error, error stack:",
         "nslookup: can't resolve 'job-master-0': Name does not resolve",

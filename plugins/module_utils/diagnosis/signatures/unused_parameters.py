@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature, raises
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    Signature,
+    raises,
+    says,
+)
 
 SIGNATURE = Signature(
     family="unused_parameters",
@@ -20,6 +24,11 @@ SIGNATURE = Signature(
             "Expected to have finished reduction in the prior iteration|parameters that were not used in producing "
             "(?:the )?loss|outputs derived from the module parameters must participate"
         ),
+        # Without the name of the exception, which another rank has torn off.
+        says(
+            "^Expected to have finished reduction in the prior iteration before starting",
+            "Expected to have finished reduction",
+        ),
         raises(
             "Expected to mark a variable ready only once",
             remedy=(
@@ -28,5 +37,8 @@ SIGNATURE = Signature(
             ),
         ),
     ),
-    examples=("RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.",),
+    examples=(
+        "RuntimeError: Expected to have finished reduction in the prior iteration before starting a new one.",
+        "Expected to have finished reduction in the prior iteration before starting a new one.",
+    ),
 )
