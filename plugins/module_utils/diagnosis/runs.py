@@ -90,8 +90,10 @@ class Runs:
         self._job = self._announced = ""
         self._connected_in = -1
         self._named = 0
-        # The program whose exception ended the run, and that exception.
-        self._raised = ("", "")
+        # The program whose exception ended a run, that exception, and the run.
+        self._raised = ("", "", 0)
+        # The line where the newest chain of exceptions began, and what had been raised before it.
+        self._chain, self._before_chain = 0, self._raised
         self._processes = False
         # The programs that raised before torchrun gave up; whether several launchers write to this file.
         self._scripts: set[str] = set()
@@ -214,10 +216,7 @@ class Runs:
         named = _JOB.search(event.text)
         job = next(filter(None, named.groups()), "") if named else ""
         if job and self._job and job != self._job and self._events.begun <= self._named:
-            later = [place for place, other in enumerate(self._events.events) if other.line > self._named]
-            self._begin(self._named + 1, inferred=False)
-            for place in later:
-                self._events.events[place] = replace(self._events.events[place], run=self._events.runs)
+            self._begin_before(self._named + 1, inferred=False)
         if job:
             self._job, self._named = job, event.line
         # The event belongs to the run that began before it.
@@ -234,21 +233,31 @@ class Runs:
         if self._given_up and script in self._scripts and event.node is None and not self._several:
             # Its launcher had already ended.
             self._begin(stream.began or event.line, inferred=True)
-            self._raised = (script, event.text)
+            self._raised = (script, event.text, self._events.runs)
             return
         self._scripts.add(script)
-        alone = not self._processes and not self._events.ranks and event.rank is None and not event.after
+        alone = not self._processes and not self._events.ranks and event.rank is None
         if not alone or _PROCESSES.search(stream.ended[:OUTER]):
             return
-        known, text = self._raised
-        other = (known == script and text != event.text) or (bool(self._refused) and event.family != "usage")
-        if stream.top and other and self._events.begun < stream.began:
-            self._begin(stream.began, inferred=True)
-        self._raised = (script, event.text)
+        if not event.after:
+            self._chain, self._before_chain = stream.began, self._raised
+        known, text, run = self._before_chain
+        refused = bool(self._refused) and event.family != "usage" and not event.after
+        other = (known == script and text != event.text and run == self._events.runs) or refused
+        if stream.top and other and self._events.begun < self._chain:
+            self._begin_before(self._chain, inferred=True)
+        self._raised = (script, event.text, self._events.runs)
 
     def finished(self) -> None:
         """The program reported a normal end."""
         self._ended = True
+
+    def _begin_before(self, number: int, *, inferred: bool) -> None:
+        """A run begins at an earlier line: the events since then are its own."""
+        since = [place for place, event in enumerate(self._events.events) if event.line >= number]
+        self._begin(number, inferred=inferred)
+        for place in since:
+            self._events.events[place] = replace(self._events.events[place], run=self._events.runs)
 
     def _begin(self, number: int, *, inferred: bool) -> bool:
         file_events = self._events

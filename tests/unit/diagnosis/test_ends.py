@@ -18,6 +18,7 @@ from tests.unit.diagnosis.test_cause import raised, read, root
 
 INTERRUPT = top("KeyboardInterrupt")
 DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
+DIRECT = "\nThe above exception was the direct cause of the following exception:\n\n"
 FUNCTION = "  File \"fit.py\", line 8, in go\n    go()\nKeyError: 'a'\n"
 ERROR = "2026-02-01 10:00:0{},1 - lamps - ERROR - [lamps.py:7] - {}\n"
 
@@ -206,6 +207,15 @@ def test_a_run_that_goes_on_after_refused_arguments_is_the_next_one() -> None:
     assert root(refused + warning + "created\n")[0] == UNKNOWN
     # Other ranks of the same program.
     assert root(refused + warning + refused)[0] == "usage"
+
+
+def test_a_chain_of_exceptions_of_the_same_program_is_of_the_next_run() -> None:
+    chain = raised("KeyError: 'lamp'", frame="/x/site-packages/lamps.py") + DURING + top("LookupError: no lamp")
+    assert root(top("ValueError: no row") + chain)[1] == "KeyError: 'lamp'"
+    assert root(top("ValueError: no row") + chain.replace(DURING, DIRECT))[1] == "KeyError: 'lamp'"
+    # A chain is one run, also where the program itself raised all of it, and those of two programs are of one script.
+    assert root(top("ModuleNotFoundError: No module named 'lamp'") + DURING + top("ValueError: b"))[0] == "import_error"
+    assert root(top("ValueError: no row", script="first.py") + chain)[1] == "ValueError: no row"
 
 
 def test_steps_that_name_their_epoch_are_compared_with_such_steps() -> None:

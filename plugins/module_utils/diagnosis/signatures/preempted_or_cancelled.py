@@ -62,6 +62,7 @@ SIGNATURE = Signature(
             r"^KeyboardInterrupt\b|\bSIGTERMException\b|"
             r"DataLoader worker .* is killed by signal: (?:Terminated|Hangup|Interrupt)",
             strength=WEAK + 1,
+            what="a signal interrupted the program (Ctrl-C sends one)",
         ),
         says(r"^\[rank: \d+\] Received SIGTERM: 15", "Received SIGTERM", strength=ECHO + 4),
         # Paddle's readers, in their handlers of SIGINT and SIGTERM.
