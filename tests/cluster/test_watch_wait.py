@@ -73,7 +73,7 @@ def test_wait_timeout_leaves_the_job_and_the_shape(bench: Bench) -> None:
 
 
 def test_until_started(bench: Bench) -> None:
-    run = bench.submit("sleep 60", "--begin=now+1hour")
+    run = bench.submit("sleep 600", "--begin=now+1hour")
     task = bench.start(
         "job_wait", name=run.name, key=run.key, generation=1, state_root=bench.state_root, until="started"
     )
@@ -110,11 +110,12 @@ def test_what_can_never_start_is_not_waited_for(bench: Bench) -> None:
 
 
 def test_a_requeue_is_followed_to_the_second_attempt(bench: Bench) -> None:
-    run = bench.submit("if [ $ATTEMPT = 0 ]; then echo step 5 >> $LOG; sleep 60; else echo step 7 >> $LOG; success; fi")
+    run = bench.submit("if [ $ATTEMPT = 0 ]; then echo step 5 >> $LOG; sleep 600; else echo step 7 >> $LOG; success; fi")
     task = bench.start("job_wait", run_dir=run.path)
     task.says("step 5")
-    bench.lab.head(["scontrol", "requeue", run.job_id])
+    bench.lab.head(["scontrol", "requeuehold", run.job_id])
     task.says("back into the queue")
+    bench.lab.head(["scontrol", "release", run.job_id])
     found = task.finish()
     assert "attempt 2 started on 1 node" in task.output and "step 7" in task.output
     assert (found["success"], found["attempt"], len(found["attempts"])) == (True, 1, 2)

@@ -159,7 +159,7 @@ class Watch:
         if view.claim is None or view.claim.job_id == self.job_id:
             return []
         text = f"job {view.claim.job_id} owns this launch, not job {self.job_id}: following it"
-        self.job_id, self.record, self._queue_at = view.claim.job_id, None, None
+        self.job_id, self.record, self._queue_at, self._restarts = view.claim.job_id, None, None, 0
         self._ended_since = self._absent_since = self._outcome_since = None
         return [Event("followed", text)]
 
@@ -185,6 +185,11 @@ class Watch:
             return events
         self._absent_since = None
         before, self.record = self.record, record
+        known, self._restarts = self._restarts, max(self._restarts, record.restarts or 0)
+        # The queue may not have been asked while the job ran, or while it waited: its states do not tell.
+        told = view.started is not None and int(view.started.get("attempt") or 0) == self._attempt
+        if self._restarts > known and (record.pending or not (before is None or told)):
+            events.append(Event("requeued", "Slurm put the job back into the queue"))
         if record.pending:
             events += self._pending(record, before, now, wall)
         else:
@@ -196,10 +201,6 @@ class Watch:
 
     def _pending(self, record: JobRecord, before: JobRecord | None, now: float, wall: float) -> list[Event]:
         events: list[Event] = []
-        # The queue may never have been asked while the job ran, so its state before does not tell.
-        known, self._restarts = self._restarts, record.restarts or 0
-        if self._restarts > known:
-            events.append(Event("requeued", "Slurm put the job back into the queue"))
         reason = reasons.explain(record.reason).of_job(self.job_id)
         if before is None and record.reason == "None":
             # A job that was just submitted has no reason yet: that is no news.

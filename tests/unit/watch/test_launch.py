@@ -136,6 +136,20 @@ def test_a_requeue_is_told_once_whether_or_not_the_queue_was_asked_while_the_job
     assert kinds(Watch(RUN, "7"), seen(record("PENDING", reason="BeginTime", restarts=0)), 0.0) == ["pending"]
 
 
+def test_a_requeue_is_told_where_the_queue_was_not_asked_while_the_job_waited() -> None:
+    """Once, and before the start that follows it. A start that the files have told of already says enough."""
+    watch, again = Watch(RUN, "7"), {**STARTED, "attempt": 1}
+    assert kinds(watch, seen(record(), started=STARTED), 0.0) == ["started"]
+    assert kinds(watch, seen(record(restarts=1), started=again), 1.0) == ["requeued", "started"]
+    assert kinds(watch, seen(record(restarts=2)), 2.0) == ["requeued"], "the third attempt is being set up"
+    third = {**STARTED, "attempt": 2}
+    assert kinds(watch, seen(asked=False, started=third), 3.0) == ["started"]
+    assert kinds(watch, seen(record(restarts=None), started=third), 4.0) == []
+    assert kinds(watch, seen(asked=False, started={**STARTED, "attempt": 3}), 5.0) == ["started"]
+    assert kinds(watch, seen(record(restarts=3), started={**STARTED, "attempt": 3}), 6.0) == []
+    assert kinds(Watch(RUN, "7"), seen(record(restarts=1), started=again), 0.0) == ["started"], "what was before"
+
+
 def test_an_end_that_may_become_a_requeue_must_stay() -> None:
     watch = Watch(RUN, "7", outcome_grace=0)
     watch.feed(seen(record("NODE_FAIL"), started=STARTED), 0.0)
