@@ -51,6 +51,10 @@ FINAL = (
     "BOOT_FAIL",
 )
 
+#: What Slurm says of a job that has written its outcome and that it has not closed yet. A busy machine takes longer
+#: for that than a wait looks.
+CLOSING = ("RUNNING", "COMPLETING")
+
 
 @dataclass(frozen=True)
 class Played:

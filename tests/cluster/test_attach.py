@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import LabCluster
-from tests.cluster.launching import JOB_SECONDS, RESULT, UNTIL_GO, Site, log_of, rank_logs, read_json
+from tests.cluster.launching import CLOSING, JOB_SECONDS, RESULT, UNTIL_GO, Site, log_of, rank_logs, read_json
 
 #: Cancels the launch of a job file.
 ABSENT = """
@@ -127,7 +127,7 @@ def test_two_launches_beside_each_other_each_exactly_once(site: Site, allocation
         site.go(launch)
     done = waiting.finish()
     assert done.rc == 0, done.output
-    assert re.search(rf"job +{re.escape(ids[0])}, generation 1, COMPLETED", done.output)
+    assert re.search(rf"job +{re.escape(ids[0])}, generation 1, (COMPLETED|{'|'.join(CLOSING)})", done.output)
     assert site.outcome(launches[1])["success"]
     assert lab.head(["squeue", "--noheader", f"--jobs={allocation}", "--Format=State"]).stdout.strip() == "RUNNING"
     assert site.launch(one)["launch_state"] == "unchanged"

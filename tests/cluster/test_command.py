@@ -116,6 +116,7 @@ def test_walk_with_python(person: Person, monkeypatch: pytest.MonkeyPatch) -> No
     launch = rankzero.run(site.job(RESULT, "good", artifact={"require": {"loss": {"lt": 2}}}), nodes=2, **where)
     assert launch.cluster == "login" and launch.job_id
     assert launch.wait().result["loss"] == 1.5
+    site.ended(str(launch.job_id))
     status = launch.status()
     assert status.success and [attempt.state for attempt in status.attempts] == ["COMPLETED"]
     assert [path.name for path in launch.pull(dest=site.folder / "fetched")] == ["result.json"]

@@ -103,7 +103,8 @@ def test_a_running_job_answers_the_check_list_and_says_who_is_behind(lab: LabClu
         )
         job = site.launch(site.job(f"{stops}; echo License checkout failed; sleep 600", launcher={"ranks_per_node": 2}))
         waits = site.launch(site.job("true", name="waits", resources={"time": "00:01:00", "sbatch": {"hold": True}}))
-        log = site.wait_for(site.run_dir(job) / "logs" / "0" / "rank-0000.log")
+        log, behind = (site.wait_for(site.run_dir(job) / "logs" / "0" / f"rank-000{rank}.log") for rank in (0, 1))
+        lab.wait_until(lambda: "step 3/" in behind.read_text(), 60, "the last step of rank 1")
         lab.wait_until(lambda: "License" in log.read_text(), 60, "the last step")
         quick = {"stall_factor": 1.5, "stall_seconds": 0.2}
         diagnose = "rankzero.slurm.diagnose"

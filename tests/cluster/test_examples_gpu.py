@@ -129,7 +129,7 @@ def mapped(run: Path, nodes: int, per_node: int, attempt: int = 0) -> dict[int, 
 
 def test_megatron_lm_ends_itself_once_its_result_is_there_and_names_the_rank_that_breaks(made: Any) -> None:
     """A framework that hangs after its last step; then one whose rank 5 runs out of memory."""
-    example = made("megatron_lm", MEGATRON_LM="@", STAND_IN_HANGS="1")
+    example = made("megatron_lm", MEGATRON_LM="@", STAND_IN_HANGS="1", STAND_IN_SAMPLED="1")
     example.contained(runtime="pyxis")
     example.edit("jobs/pretrain.yml", {"grace: 60": "grace: 4"})
     done = example.train()

@@ -100,14 +100,17 @@ def test_munged_restarts(mended: LabCluster) -> None:
 
 def test_slurmd_crash_leaves_the_job_running(mended: LabCluster) -> None:
     """slurmstepd is the parent of a job's processes: it outlives slurmd, and the job ends well."""
-    job = mended.head(
-        ["sbatch", "--parsable", "--nodelist=node04", "--chdir=/", "--output=/dev/null", "--wrap", "sleep 4"]
-    ).stdout.strip()
+    go = mended.shared / "go-of-node04"
+    program = f"until [ -e {mended.shared_inside}/{go.name} ]; do sleep 0.1; done"
+    options = ["--parsable", "--nodelist=node04", "--chdir=/", "--output=/dev/null"]
+    job = mended.head(["sbatch", *options, "--wrap", program]).stdout.strip()
     state = ["squeue", "--noheader", "--states=all", "--format=%T", f"--jobs={job}"]
     mended.wait_until(lambda: mended.head(state).stdout.strip() == "RUNNING", what="the job runs")
     mended.faults.crash("slurmd", "node04")
     mended.faults.start("slurmd", "node04")
+    go.touch()
     mended.wait_until(lambda: mended.head(state).stdout.strip() == "COMPLETED", what="the job ends well")
+    go.unlink()
 
 
 @pytest.mark.more

@@ -100,8 +100,12 @@ def test_the_ranks_go_on_on_a_spare_node_and_where_none_is_left_in_the_queue_aga
     assert re.findall(r"^[-\d]+ [:\d]+ step (\d+)$", text, re.MULTILINE) == [str(step) for step in range(STEPS)]
     nothing_left(site, launch)
     # What the hours went to, as accounting has them: a row for each number of nodes, and for the requeue.
-    told = ["sacct", "--allocations", "--duplicates", "--noheader", "--parsable2", "--format=ElapsedRaw,AllocTRES"]
-    shown = site.lab.head([*told, f"--jobs={launch['job_id']}"]).stdout
+    told = ["sacct", "--allocations", "--duplicates", "--noheader", "--parsable2", "--format=ElapsedRaw,AllocTRES,End"]
+    told += [f"--jobs={launch['job_id']}"]
+    # It lags: until it knows of an end, the time of that row grows.
+    ends = lambda: [row.rpartition("|")[2] for row in site.lab.head(told).stdout.splitlines()]  # noqa: E731
+    site.lab.wait_until(lambda: len(ends()) > 1 and "Unknown" not in ends(), JOB_SECONDS, "accounting knows all ends")
+    shown = site.lab.head(told).stdout
     rows = [(int(seconds), int(nodes)) for seconds, nodes in re.findall(r"^(\d+)\|.*\bnode=(\d+)", shown, re.MULTILINE)]
     report = {"launches": [launch["run_dir"]], "dest": str(site.folder / "report.html"), "annotations": "none"}
     (page,) = site.play(None, playbook="rankzero.slurm.report", **report).results("rankzero.slurm.report_page")

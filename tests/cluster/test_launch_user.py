@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.launching import JOB_SECONDS, PLAYBOOK, RESULT, UNTIL_GO, Site, rank_logs, read_json
+from tests.cluster.launching import CLOSING, JOB_SECONDS, PLAYBOOK, RESULT, UNTIL_GO, Site, rank_logs, read_json
 from tests.repository import ROOT
 
 EXAMPLE = ROOT / "examples" / "first_run"
@@ -38,7 +38,7 @@ def test_ctrl_c_leaves_the_job_alone_and_the_same_command_attaches_again(site: S
     back = again.finish()
     assert back.rc == 0, back.output
     assert (back.launch()["launch_state"], back.launch()["job_id"]) == ("adopted", job_id)
-    assert f"job       {job_id}, generation 1, COMPLETED" in back.output
+    assert re.search(f"job       {job_id}, generation 1, (COMPLETED|{'|'.join(CLOSING)})", back.output)
     assert [*site.jobs()] == [job_id]
 
 

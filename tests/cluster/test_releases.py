@@ -14,10 +14,9 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, release, roots
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import topology
 from tests.cluster.conftest import LabCluster, instance_name, lab_of
-from tests.cluster.launching import RESULT, UNTIL_GO, Site, rank_logs
+from tests.cluster.launching import CLOSING, RESULT, UNTIL_GO, Site, rank_logs
 from tests.cluster.test_lab_role import playbook
 from tests.cluster.test_launch_admission import said
-from tests.cluster.test_launch_result import CLOSING
 from tests.cluster.test_sweep import three_elements
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="another Slurm than the host's needs the realistic way: root")

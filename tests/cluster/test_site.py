@@ -35,7 +35,11 @@ echo the last word
 """
 EATS = 'import sys; sys.stdout.write("eats\\n"); sys.stdout.flush(); x = bytearray(600 << 20); print(len(x))'
 #: A rank that saves itself when it is told to end.
-SAVES = 'trap "sleep 1; echo saved; exit 3" TERM; echo "connections $CUDA_DEVICE_MAX_CONNECTIONS"; sleep 600 & wait'
+#: Why it is a loop, and ends with 0, is in test_attach.py.
+SAVES = (
+    'trap "sleep 1; echo saved; exit 0" TERM; echo "connections $CUDA_DEVICE_MAX_CONNECTIONS"; '
+    "while :; do sleep 600 & wait; done"
+)
 #: What the inventory of the lab says of its host.
 BECOME = {
     "ansible_become": True,
@@ -145,8 +149,9 @@ def test_what_a_site_refuses_and_stops_is_said_clearly(site: Site, features: dic
         assert not list((site.run_dir(played.launch(host)) / "logs" / "0").glob("rank-*")), "no rank started"
     (waited,) = played.results("rankzero.slurm.job_wait", "eats")
     assert "(first: task 0 on node0" in waited["message"] and ", Out Of Memory)" in waited["message"], waited
-    steps = user(site, "sacct", "--noheader", "--jobs", waited["job_id"], "--format=State%20").split()
-    assert "OUT_OF_MEMORY" in steps, steps
+    states = ["sacct", "--noheader", "--jobs", waited["job_id"], "--format=State%20"]
+    said = lambda: "OUT_OF_MEMORY" in user(site, *states).split()  # noqa: E731
+    site.lab.wait_until(said, JOB_SECONDS, "accounting says why its step ended")
     (why,) = played.results("rankzero.slurm.job_diagnosis", "eats")
     ends = why["diagnosis"]["facts"]["accounting"]
     assert why["diagnosis"]["family"] == "host_oom_killed" and len(why["lines"]) <= 15, why

@@ -28,7 +28,7 @@ def train(options, steps, folder, line, tracker, printing):
     step None; `printing`: the rank that prints.
 
     STAND_IN_HOLD: the step at which the first attempt waits for its signal. STAND_IN_BREAKS: the rank that fails; the
-    others wait for it.
+    others wait for it. STAND_IN_SAMPLED: the first steps wait until the GPUs of all nodes are watched.
     """
     told = []
     signal.signal(signal.SIGTERM, lambda *_: told.append(True))
@@ -45,6 +45,8 @@ def train(options, steps, folder, line, tracker, printing):
     folder.mkdir(parents=True, exist_ok=True)
     start = tracker(folder, None)
     meet(rank, int(env["WORLD_SIZE"]))
+    if "STAND_IN_SAMPLED" in env:
+        await_samples(int(env["WORLD_SIZE"]) // int(env["LOCAL_WORLD_SIZE"]))
     if start:
         print(f"loaded checkpoint at iteration {start}", flush=True)
     hold = int(env.get("STAND_IN_HOLD", "0")) if env["RANKZERO_ATTEMPT"] == "0" else 0
@@ -70,6 +72,13 @@ def meet(rank, world):
     until = time.monotonic() + 300
     while len(list(place.iterdir())) < world:
         assert time.monotonic() < until, "not all ranks have come"
+        time.sleep(0.1)
+
+
+def await_samples(nodes):
+    """The samplers have the lowest priority, and a busy machine may start one after the last step."""
+    place = Path(os.environ["RANKZERO_RUN_DIR"], "monitor", os.environ["RANKZERO_ATTEMPT"])
+    while len(list(place.glob("*.gpu.csv"))) < nodes:
         time.sleep(0.1)
 
 

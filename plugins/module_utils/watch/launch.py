@@ -183,12 +183,13 @@ class Watch:
         if record is None:
             self._absent_since = now if self._absent_since is None else self._absent_since
             return events
-        self._absent_since = None
-        before, self.record = self.record, record
+        before, self.record, self._absent_since = self.record, record, None
         known, self._restarts = self._restarts, max(self._restarts, record.restarts or 0)
-        # The queue may not have been asked while the job ran, or while it waited: its states do not tell.
-        told = view.started is not None and int(view.started.get("attempt") or 0) == self._attempt
-        if self._restarts > known and (record.pending or not (before is None or told)):
+        # Its states may have been missed, and Slurm counts no restart of a job that it holds at once.
+        told = before is None or (view.started and int(view.started.get("attempt") or 0) == self._attempt)
+        back = record.pending and before is not None and before.running
+        if back or (self._restarts > known and (record.pending or not told)):
+            self._restarts = max(self._restarts, known + 1)
             events.append(Event("requeued", "Slurm put the job back into the queue"))
         if record.pending:
             events += self._pending(record, before, now, wall)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.repository import ROOT, load_yaml
+from tests.warm_playbooks import lives
 
 PATH = ROOT / "extensions" / "eda" / "plugins" / "event_source" / "launches.py"
 
@@ -73,6 +75,8 @@ def events(source: ModuleType, count: int, **args: Any) -> list[dict[str, Any]]:
             assert queue.empty(), queue.get_nowait()
         finally:
             task.cancel()
+            await asyncio.wait([task], timeout=30)
+            assert task.cancelled(), "a cancelled source goes on"
         return found
 
     return asyncio.run(run())
@@ -114,6 +118,29 @@ def test_a_command_that_is_missing_or_hangs_ends_nothing(
     assert events(source, 0, command=["/bin/sh", "-c", "exec sleep 60"], timeout=0.05) == []
     shown = capsys.readouterr().out
     assert shown.count("No such file or directory") == 1 and shown.count("no answer within 0.05 s") == 1
+
+
+def test_a_look_that_is_cancelled_leaves_no_process(source: ModuleType, tmp_path: Path) -> None:
+    """Neither the command nor what it has started, at whatever moment it is cancelled."""
+    child = tmp_path / "child"
+    words = ["/bin/sh", "-c", f"sleep 600 & echo $! > {child}; wait"]
+
+    async def look() -> None:
+        begun = lambda: child.exists() and child.read_text(encoding="utf-8").endswith("\n")  # noqa: E731
+        task = asyncio.create_task(source.look({"command": words}))
+        while not begun():
+            await asyncio.sleep(0)
+            assert not task.done()
+        task.cancel()
+        await asyncio.wait([task], timeout=60)
+        assert task.cancelled()
+
+    asyncio.run(look())
+    number = child.read_text(encoding="utf-8").strip()
+    until = time.monotonic() + 30
+    while lives(number) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not lives(number)
 
 
 def test_the_rulebook_and_the_play_fit_the_source(source: ModuleType) -> None:

@@ -136,6 +136,15 @@ def test_a_requeue_is_told_once_whether_or_not_the_queue_was_asked_while_the_job
     assert kinds(Watch(RUN, "7"), seen(record("PENDING", reason="BeginTime", restarts=0)), 0.0) == ["pending"]
 
 
+def test_a_requeue_whose_restart_slurm_counts_later_is_told_once() -> None:
+    """As `scontrol requeuehold` does it."""
+    watch, held = Watch(RUN, "7"), {"reason": "job_requeued_in_held_state", "restarts": 0}
+    assert kinds(watch, seen(record(restarts=0), started=STARTED), 0.0) == ["started"]
+    assert kinds(watch, seen(record("PENDING", **held), started=STARTED), 1.0) == ["requeued", "stuck"]
+    assert kinds(watch, seen(record("PENDING", **held), started=STARTED), 2.0) == []
+    assert "requeued" not in kinds(watch, seen(record(restarts=1)), 3.0)
+
+
 def test_a_requeue_is_told_where_the_queue_was_not_asked_while_the_job_waited() -> None:
     """Once, and before the start that follows it. A start that the files have told of already says enough."""
     watch, again = Watch(RUN, "7"), {**STARTED, "attempt": 1}

@@ -9,8 +9,11 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
+import subprocess
+import tempfile
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import IO, Any
 
 DOCUMENTATION = r"""
 ---
@@ -87,29 +90,42 @@ def changes(launches: Iterable[Mapping[str, Any]], known: dict[str, str]) -> lis
     return events
 
 
+def started(words: list[str], output: IO[bytes], errors: IO[bytes]) -> subprocess.Popen[bytes]:
+    """The command, in a process group of its own. Raises Trouble.
+
+    It is no process of asyncio's: a cancellation while one is made may be lost, and one whose pipes are held open by
+    what it has started does not end.
+    """
+    try:
+        return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True)
+    except OSError as error:
+        raise Trouble(f"{words[0]}: {error.strerror}") from error
+
+
 async def look(args: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The launches now. Raises Trouble."""
     words = [*args.get("command", ["rankzero"]), "ls", "--json"]
     words += [word for inventory in args.get("inventory", []) for word in ("-i", inventory)]
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        process = started(words, output, errors)
+        ended = asyncio.get_running_loop().run_in_executor(None, process.wait)
+        try:
+            await asyncio.wait([ended], timeout=float(args.get("timeout", 300)))
+            if not ended.done():
+                raise Trouble(f"no answer within {args.get('timeout', 300)} s")
+        finally:
+            if not ended.done():
+                # With what it has started, such as Ansible's connections.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        output.seek(0)
+        errors.seek(0)
+        said, complaints = output.read(), errors.read()
     try:
-        process = await asyncio.create_subprocess_exec(
-            *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
-        )
-    except OSError as error:
-        raise Trouble(f"{words[0]}: {error.strerror}") from error
-    try:
-        output, errors = await asyncio.wait_for(process.communicate(), float(args.get("timeout", 300)))
-    except asyncio.TimeoutError:
-        raise Trouble(f"no answer within {args.get('timeout', 300)} s") from None
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-    try:
-        document = json.loads(output)
+        document = json.loads(said)
     except ValueError as error:
-        last = errors.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no output"]
+        last = complaints.decode("utf-8", "replace").strip().splitlines()[-1:] or ["no output"]
         raise Trouble(f"exit code {process.returncode}: {last[0]}") from error
     if document.get("exit_code"):
         raise Trouble(str(document.get("error")))
