@@ -20,7 +20,7 @@ AFTER_ARTIFACT, AFTER_CANCEL, AFTER_TERM = 5, 30, 60
 POLL_SECONDS = 0.25
 # Slurm signals the ranks and this script one after the other. Where TERM has ended the ranks, this script's own signal
 # says whether the job is cancelled; so long it may take.
-TERM_EXIT, TERM_SECONDS = 143, 1.0
+TERM_EXIT, TERM_SECONDS = 143, 5.0
 
 
 def act_on_signals(job: Job) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages import ensure as ensure_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import (
     Needs,
     ensure_packages,
@@ -301,6 +302,16 @@ def _in_background(store: str, kind: str) -> None:
     ensure(store, kind=kind)
 
 
+def _until_it_publishes(store: str, kind: str) -> None:
+    def wait(_folder: str, _path: str) -> bool:
+        Path(store).with_name("publishes").touch()
+        signal.pause()
+        return False
+
+    ensure_module.publish = wait
+    ensure(store, kind=kind)
+
+
 @pytest.mark.parametrize("kind", ["wheelhouse", "cache"])
 def test_two_builders_at_once(store: str, kind: str) -> None:
     both = [multiprocessing.Process(target=_in_background, args=(store, kind)) for _ in range(2)]
@@ -325,16 +336,19 @@ def test_two_builders_at_once(store: str, kind: str) -> None:
     ],
 )
 def test_a_killed_builder_leaves_nothing_that_counts(store: str, sign: str) -> None:
-    """Killed as soon as a sign of its progress is there; the next one makes a whole set."""
-    killed = multiprocessing.Process(target=_in_background, args=(store, "cache"))
+    """Killed as soon as a sign of its progress is there, at the latest before it publishes; the next one makes a whole
+    set.
+    """
+    killed = multiprocessing.Process(target=_until_it_publishes, args=(store, "cache"))
     killed.start()
     deadline = time.monotonic() + 60
-    while not list(Path(store).parent.glob(sign)) and killed.is_alive() and time.monotonic() < deadline:
+    signs = (sign, "publishes")
+    while not any(list(Path(store).parent.glob(one)) for one in signs) and time.monotonic() < deadline:
         time.sleep(0.001)
     assert killed.pid is not None
     os.kill(killed.pid, signal.SIGKILL)
     killed.join()
-    assert killed.exitcode == -signal.SIGKILL, "it was finished before it could be killed"
+    assert killed.exitcode == -signal.SIGKILL
     made = ensure(store, kind="cache")
     assert made["ref"]["present"] and made["damaged"] == []
     assert ensure(store, kind="cache")["changed"] is False

@@ -11,6 +11,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,8 +23,13 @@ from tests.unit.runtime.harness import ARTIFACT, RUNTIME_KEY, Job, Site, shell, 
 
 
 def test_one_of_two_jobs_of_a_generation_runs(site: Site) -> None:
-    job = site.job(shell('echo "$SLURM_JOB_ID" >> "$RANKZERO_RUN_DIR/ran"; sleep 0.3'))
+    line = 'echo "$SLURM_JOB_ID" >> "$RANKZERO_RUN_DIR/ran"; until [ -e "$RANKZERO_RUN_DIR/go" ]; do sleep 0.1; done'
+    job = site.job(shell(line))
     both = [job.start(job_id=number) for number in (1, 2)]
+    # The other one runs until this one has ended.
+    while all(process.poll() is None for process in both):
+        time.sleep(0.02)
+    (job.run / "go").touch()
     assert [process.wait(timeout=60) for process in both] == [0, 0]
     (winner,) = (job.run / "ran").read_text(encoding="utf-8").split()
     loser = {"1": 2, "2": 1}[winner]

@@ -40,6 +40,10 @@ def many(site: Site, nodes: int, shell: str, ranks: int = 3, **spec: Any) -> Job
     return site.job({"shell": shell, "logs": {"per": "node"}, "monitor": {"host": 1}, **setup, **sizes, **spec})
 
 
+#: Until the sampler of a rank's node has sampled. It has the lowest priority.
+SAMPLED = 'until [ "$(cat "$RANKZERO_SPOOL/$SLURMD_NODENAME"/samples/*.csv | wc -l)" -ge 2 ]; do sleep 0.1; done'
+
+
 def node_names(count: int) -> str:
     return ",".join(f"n{number}" for number in range(count))
 
@@ -57,7 +61,7 @@ def logs(job: Job) -> dict[int, str]:
 def test_an_attempt_leaves_one_file_a_node_and_a_few_more(site: Site) -> None:
     counts = []
     for nodes in (2, 5):
-        job = many(site, nodes, 'sleep 2; echo "rank $RANK"', name=f"of{nodes}")
+        job = many(site, nodes, f'{SAMPLED}; echo "rank $RANK"', name=f"of{nodes}")
         assert job.finish(nodes=node_names(nodes)) == 0, job.log()
         counts.append(len(left(job)))
         assert set(logs(job)) == set(range(3 * nodes))
@@ -89,7 +93,7 @@ def test_what_the_ranks_said_is_read_rank_by_rank(site: Site) -> None:
 
 
 def test_the_samples_of_all_nodes_are_in_one_file(site: Site) -> None:
-    job = many(site, 2, "sleep 3.5")
+    job = many(site, 2, SAMPLED)
     assert job.finish(nodes=node_names(2)) == 0, job.log()
     (path,) = (job.run / "monitor" / "0").iterdir()
     samples = read_samples(str(path.parent))

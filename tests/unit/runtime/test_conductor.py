@@ -174,8 +174,24 @@ def test_an_artifact_that_has_landed_is_not_taken_back_by_a_signal(job: SimpleNa
     assert job.step.wait_for_end(made) == 143
 
 
-def test_a_step_that_does_not_heed_term_is_killed(job: SimpleNamespace, made: Any) -> None:
-    words = ["/bin/bash", "-c", "trap '' TERM; while :; do sleep 0.1; done"]
+def count_from(job: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, sign: Path) -> str:
+    """Let a program's time begin only when it has made this sign, however long it takes to start. The shell's line."""
+    real = job.processes.after
+
+    def after(seconds: float) -> Any:
+        while not sign.exists():
+            time.sleep(0.01)
+        return real(seconds)
+
+    monkeypatch.setattr(job.processes, "after", after)
+    return f"touch '{sign}'"
+
+
+def test_a_step_that_does_not_heed_term_is_killed(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sign = count_from(job, monkeypatch, tmp_path / "deaf")
+    words = ["/bin/bash", "-c", f"trap '' TERM; {sign}; while :; do sleep 0.1; done"]
     assert job.step.run_bounded(made, 0.3, words) == 137
 
 
@@ -190,14 +206,16 @@ def test_a_step_that_ends_by_itself_keeps_its_code_although_the_artifact_has_lan
     assert (made.step.ended_by, job.step.wait_for_end(made)) == ("program", 5)
 
 
-def test_a_program_has_its_seconds(job: SimpleNamespace) -> None:
+def test_a_program_has_its_seconds(job: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     within, env = job.processes.run, os.environ
     assert within(30, ["/bin/bash", "-c", "exit 7"], env) == 7
     assert within(0, ["sleep", "600"], env) == 124
     assert within(30, ["/no/such/program"], env) == 127
-    assert job.processes.output_of(0.2, ["/bin/bash", "-c", "echo said; exec sleep 600"], env) == (124, "said")
     # What a program leaves behind may hold its output open, and is not waited for.
     assert job.processes.output_of(30, ["/bin/bash", "-c", "echo said; sleep 600 & exit 3"], env) == (3, "said")
+    sign = count_from(job, monkeypatch, tmp_path / "spoken")
+    said = job.processes.output_of(0.2, ["/bin/bash", "-c", f"echo said; {sign}; exec sleep 600"], env)
+    assert said == (124, "said")
 
 
 @pytest.mark.parametrize("program", ["cat", "sleep 600", "trap '' TERM; while :; do sleep 1; done", "exit 1"])
