@@ -9,7 +9,7 @@ import asyncio
 import importlib.util
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -61,8 +61,14 @@ def said(*launches: dict[str, Any]) -> str:
     return json.dumps({"schema": "rankzero/ls/1", "exit_code": 0, "error": None, "launches": list(launches)})
 
 
-def events(source: ModuleType, count: int, **args: Any) -> list[dict[str, Any]]:
-    """The first events of the source; fewer if there are no more."""
+def asked(folder: Path, times: int) -> Callable[[], bool]:
+    """Whether the command has been asked that often: one look less is over."""
+    words = folder / "words"
+    return lambda: words.exists() and words.read_text(encoding="utf-8").count("\n") >= times
+
+
+def events(source: ModuleType, count: int, until: Callable[[], bool], **args: Any) -> list[dict[str, Any]]:
+    """The first events of the source. There must be no more of them until a condition holds."""
 
     async def run() -> list[dict[str, Any]]:
         queue: asyncio.Queue[Any] = asyncio.Queue()
@@ -71,7 +77,8 @@ def events(source: ModuleType, count: int, **args: Any) -> list[dict[str, Any]]:
         try:
             for _number in range(count):
                 found.append((await asyncio.wait_for(queue.get(), 30))["launch"])
-            await asyncio.sleep(0.3)
+            while not until():  # noqa: ASYNC110  # what a command has written tells
+                await asyncio.sleep(0.01)
             assert queue.empty(), queue.get_nowait()
         finally:
             task.cancel()
@@ -91,7 +98,8 @@ def test_each_change_is_one_event(source: ModuleType, tmp_path: Path) -> None:
         json.dumps({"exit_code": 6, "error": "no route", "launches": []}), said(old, launch("failed")),
         said(old, launch("failed"), launch("submitted", 2)), said(old, launch("failed"), launch("proven", 2)),
     ]  # fmt: skip
-    found = events(source, 5, command=command(tmp_path, answers), inventory=["a", "b"])
+    until = asked(tmp_path, len(answers) + 3)
+    found = events(source, 5, until, command=command(tmp_path, answers), inventory=["a", "b"])
     assert [(event["event"], event["generation"]) for event in found] == [
         ("submitted", 1), ("started", 1), ("failed", 1), ("submitted", 2), ("proven", 2)
     ]  # fmt: skip
@@ -102,22 +110,37 @@ def test_each_change_is_one_event(source: ModuleType, tmp_path: Path) -> None:
 def test_a_source_that_was_stopped_goes_on_where_it_was(source: ModuleType, tmp_path: Path) -> None:
     memory = tmp_path / "seen.json"
     first = command(tmp_path, [said(launch("started"))])
-    assert events(source, 0, command=first, remember=str(memory)) == []
-    (tmp_path / "words").unlink()
+
+    def seen(count: int, words: list[str]) -> list[str]:
+        (tmp_path / "words").unlink(missing_ok=True)
+        found = events(source, count, asked(tmp_path, 3), command=words, remember=str(memory))
+        return [event["event"] for event in found]
+
+    assert seen(0, first) == []
     again = command(tmp_path, [said(launch("failed"))])
-    assert [event["event"] for event in events(source, 1, command=again, remember=str(memory))] == ["failed"]
-    assert events(source, 0, command=again, remember=str(memory)) == []
+    assert seen(1, again) == ["failed"]
+    assert seen(0, again) == []
     memory.write_text("{", encoding="utf-8")
-    assert events(source, 0, command=again, remember=str(memory)) == [], "a damaged file is a first look"
+    assert seen(0, again) == [], "a damaged file is a first look"
 
 
-def test_a_command_that_is_missing_or_hangs_ends_nothing(
-    source: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_command_that_is_missing_or_hangs_ends_nothing_and_is_told_once(
+    source: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert events(source, 0, command=[str(tmp_path / "nothing")]) == []
-    assert events(source, 0, command=["/bin/sh", "-c", "exec sleep 60"], timeout=0.05) == []
-    shown = capsys.readouterr().out
-    assert shown.count("No such file or directory") == 1 and shown.count("no answer within 0.05 s") == 1
+    looks, look = [], source.look
+
+    async def counted(args: Any) -> Any:
+        looks.append(args)
+        return await look(args)
+
+    monkeypatch.setattr(source, "look", counted)
+    for words, message in (
+        (["/nowhere/rankzero"], "No such file or directory"),
+        (["/bin/sh", "-c", "exec sleep 60"], "no answer within 0.05 s"),
+    ):
+        looks.clear()
+        assert events(source, 0, lambda: len(looks) > 3, command=words, timeout=0.05) == []
+        assert capsys.readouterr().out.count(message) == 1
 
 
 def test_a_look_that_is_cancelled_leaves_no_process(source: ModuleType, tmp_path: Path) -> None:
