@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import multiprocessing
 import os
+import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -54,3 +58,19 @@ def no_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         patch.setattr(subprocess, "run", started)
         patch.setattr(subprocess, "Popen", started)
         yield
+
+
+def until_it_publishes(module: str, sign: Path, work: Callable[[], object]) -> multiprocessing.Process:
+    """A process, to be started, that does the work until it would call `publish` of this module: it makes a file as the
+    sign of that, and waits to be killed.
+    """
+    return multiprocessing.Process(target=_stopped, args=(module, sign, work))
+
+
+def _stopped(module: str, sign: Path, work: Callable[[], object]) -> None:
+    def stop(_folder: str, _path: str) -> None:
+        sign.touch()
+        signal.pause()
+
+    vars(importlib.import_module(module))["publish"] = stop
+    work()

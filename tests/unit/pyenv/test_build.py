@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import multiprocessing
 import os
@@ -25,7 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import UvError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import verify
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import sweep
-from tests.unit.pyenv.building import PYPROJECT, built, ensure, leftovers, no_process, value
+from tests.unit.pyenv.building import PYPROJECT, built, ensure, leftovers, no_process, until_it_publishes, value
 
 
 def test_life_of_an_environment(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,14 +225,10 @@ def test_two_builders_at_once(store: str) -> None:
     assert value(f"{store}/environments/{recipe(PYPROJECT).key}") == "2"
 
 
-def _until_it_publishes(store: str) -> None:
-    builder.publish = lambda _folder, _path: signal.pause()
-    _build_in_background(store)
-
-
 def test_a_killed_builder_leaves_nothing_that_looks_finished(store: str) -> None:
     target = f"{store}/environments/{recipe(PYPROJECT).key}"
-    killed = multiprocessing.Process(target=_until_it_publishes, args=(store,))
+    made_by = functools.partial(_build_in_background, store)
+    killed = until_it_publishes(builder.__name__, Path(store).with_name("publishes"), made_by)
     killed.start()
     deadline = time.monotonic() + 60
     while not leftovers(store) and time.monotonic() < deadline:

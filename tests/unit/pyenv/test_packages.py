@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import multiprocessing
 import os
@@ -32,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.pack
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.request import PackagesRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import sweep
+from tests.unit.pyenv.building import until_it_publishes
 from tests.unit.pyenv.conftest import Index
 from tests.unit.pyenv.supplies import PYPROJECT, ensure, locked, options, writable
 
@@ -302,16 +304,6 @@ def _in_background(store: str, kind: str) -> None:
     ensure(store, kind=kind)
 
 
-def _until_it_publishes(store: str, kind: str) -> None:
-    def wait(_folder: str, _path: str) -> bool:
-        Path(store).with_name("publishes").touch()
-        signal.pause()
-        return False
-
-    ensure_module.publish = wait
-    ensure(store, kind=kind)
-
-
 @pytest.mark.parametrize("kind", ["wheelhouse", "cache"])
 def test_two_builders_at_once(store: str, kind: str) -> None:
     both = [multiprocessing.Process(target=_in_background, args=(store, kind)) for _ in range(2)]
@@ -336,10 +328,9 @@ def test_two_builders_at_once(store: str, kind: str) -> None:
     ],
 )
 def test_a_killed_builder_leaves_nothing_that_counts(store: str, sign: str) -> None:
-    """Killed as soon as a sign of its progress is there, at the latest before it publishes; the next one makes a whole
-    set.
-    """
-    killed = multiprocessing.Process(target=_until_it_publishes, args=(store, "cache"))
+    """Killed at a sign of its progress, at the latest before it publishes; the next one makes a whole set."""
+    made_by = functools.partial(_in_background, store, "cache")
+    killed = until_it_publishes(ensure_module.__name__, Path(store).with_name("publishes"), made_by)
     killed.start()
     deadline = time.monotonic() + 60
     signs = (sign, "publishes")
