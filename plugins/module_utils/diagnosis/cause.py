@@ -59,12 +59,17 @@ _SET_UP = re.compile(rf"{phrases.NOT_ACTIVATED}|CondaHTTPError|: cd: |fatal: una
 _LOOKED_UP = re.compile(r"(?:KeyError|LookupError|StopIteration)\b")
 # How a process ends that a watchdog aborts.
 _ABORTS = re.compile(r"[Aa]bort|terminate called|SIGABRT|exitcode: -6")
+# What Slurm, another batch system or a parser of arguments says as it ends a program.
+_LAST_LINE = re.compile(
+    r"slurmstepd|srun: |sbatch: |salloc: |\[[\dT:.-]+\] error: |=>> PBS|TERM_|\S+: (?:error: |can't open file)"
+)
 # Up to so many lines after Ctrl-C a program says what it ends with.
 INTERRUPTED = 40
 # The clocks of two nodes may differ by SKEW seconds. From strength KNOWN on, the wording of an exception is known.
 SKEW = 300.0
 KNOWN = LIMIT
-# A function that catches what a single process raises may end it: so many lines further it has not.
+# A function that catches what a single process raises may end it: so many lines further it has not. Nor has a line that
+# is no exception: a text may quote it.
 CAUGHT = 5
 # From this many different causes on, a file contains more than one run.
 MANY = 3
@@ -123,7 +128,9 @@ def _mixed(root: Event, events: Sequence[Event]) -> bool:
 def _went_on(root: Event, events_of: Sequence[tuple[FileEvents, list[Event]]]) -> bool:
     """Whether its file goes on for long after it and shows no other event: something was not ended by it."""
     log, events = next((log, events) for log, events in events_of if log.file == root.file)
-    few = root.caught and not (log.ranks or log.several)
+    quoted = not (phrases.EXCEPTION.match(root.text) or _LAST_LINE.match(root.text))
+    alone = quoted and all(event.family == root.family for event in events)
+    few = (root.caught or alone) and not (log.ranks or log.several)
     return log.lines - max(event.line for event in events) > (CAUGHT if few else QUIET)
 
 

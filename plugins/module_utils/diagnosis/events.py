@@ -334,7 +334,8 @@ class Reader:
         text = line.text
         best: _Meaning | None = None
         held = self._index.held(text, self._near)
-        if not held:
+        if not held or text.startswith(("+ ", "++ ")):
+            # A command that the shell shows before it runs is none of its messages.
             return None
         least = CAUSE if phrases.NO_ERROR.search(text[:160]) else ECHO
         for number in dict.fromkeys(self._owners[at] for at in held if at < len(self._owners)):

@@ -278,3 +278,44 @@ def test_a_command_of_the_batch_script_before_its_ranks_is_no_cause_of_their_end
     lacks = raised("FileNotFoundError: [Errno 2] No such file or directory: '/data/lamp'", "1: ")
     assert root(tool + ranks + lacks)[0] == "import_error", "it should have written the file"
     assert root(tool + limit)[0] == "import_error"
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "the solution of lamp 7 exceeded time limit",
+        "The job was preempted 0 times",
+        "lamps: 3, job was preempted: False",
+        "+ grep 'Detected 1 oom_kill event' lamp.out",
+        "++ echo 'No space left on device'",
+        "uncorrectable ECC errors: 0",
+    ],
+)
+def test_words_of_a_failure_in_other_places_are_none(quoted: str) -> None:
+    assert root(f"a lamp\n{quoted}\n")[0] == cause.UNKNOWN
+    assert root(f"{STEPS}{quoted}\n")[0] in (cause.HEALTHY, cause.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        "assistant: `Disk quota exceeded` means that your home is full",
+        "Stale file handle: what NFS says of a lamp that was moved",
+        '{"text": "if a lamp says CUDA error: device-side assert triggered, count the labels"}',
+        "2026-01-01 10:00:00 INFO asked: what is [Errno 28] No space left on device",
+    ],
+)
+def test_a_line_that_may_be_a_quotation_is_certain_only_at_the_end(quoted: str) -> None:
+    assert found(f"a lamp\n{quoted}\n")[1] == "high"
+    assert found(f"a lamp\n{quoted}\n" + "a lamp\n" * 9)[1] == "medium"
+    assert found(f"a lamp\n{quoted}\n" + "a lamp\n" * 9 + CHILD)[1] == "high", "a launcher reports a failure"
+
+
+def test_what_slurm_or_a_parser_says_last_stays_certain_before_an_epilogue() -> None:
+    for last in (
+        "fit.py: error: unrecognized arguments: --lamp",
+        "python: can't open file '/home/me/fit.py': [Errno 2] No such file or directory",
+        "sbatch: error: Batch job submission failed: Invalid partition name specified",
+        "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-01-10T15:27:25 DUE TO TIME LIMIT ***",
+    ):
+        assert found(f"a lamp\n{last}\n" + "a lamp\n" * 9)[1] == "high", last

@@ -44,7 +44,7 @@ SIGNATURE = Signature(
     ),
     matches=(
         says(
-            r"NVRM: Xid|\bXid \(PCI|[Uu]ncorrectable (?:ECC|NVLink)|GPU (?:is lost|"
+            r"NVRM: Xid|\bXid \(PCI|[Uu]ncorrectable (?:ECC|NVLink)(?! errors?:? *0\b)|GPU (?:is lost|"
             "has fallen off the bus)|double bit ECC",
             "NVRM: Xid",
             "Xid (PCI",

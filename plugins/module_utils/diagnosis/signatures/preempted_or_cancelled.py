@@ -28,7 +28,7 @@ SIGNATURE = Signature(
     look="See who ended it: `sacct -j JOB -o JobID,State,ExitCode,End` and the signal in the log.",
     matches=(
         says(
-            "DUE TO PREEMPTION|DUE TO JOB REQUEUE|[Jj]ob was preempted",
+            "DUE TO PREEMPTION|DUE TO JOB REQUEUE|(?<!: )(?<!, )\\b[Jj]ob was preempted(?!:? \\d)",
             "PREEMPTION",
             "JOB REQUEUE",
             "was preempted",

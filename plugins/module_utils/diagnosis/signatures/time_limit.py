@@ -22,7 +22,8 @@ SIGNATURE = Signature(
     look="See how long the steps took and whether they went on until the end.",
     matches=(
         says(
-            r"CANCELLED AT \S+ DUE TO TIME LIMIT|DUE TO TIME LIMIT|exceeded (?:its )?time limit|"
+            r"CANCELLED .*DUE TO TIME LIMIT|"
+            r"\b(?:[Jj]ob|JOB|[Ss]tep|STEP|[Aa]llocation)\b.{0,40} exceeded (?:its )?time limit|"
             "Reached (?:job|wall ?)time limit",
             "TIME LIMIT",
             "time limit",
