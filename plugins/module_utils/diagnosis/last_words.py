@@ -10,7 +10,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import LAUNCHER, UNEXPLAINED, FileEvents
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
+    CANCELLED,
+    LAUNCHER,
+    UNEXPLAINED,
+    FileEvents,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import Line
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import ECHO, WEAK
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import Stream
@@ -33,6 +38,8 @@ _WELL = re.compile(
 _OTHERWISE = re.compile(r"\b(?:[Nn]ot?|[Uu]n\w+|if|when|after|before)\b")
 _FAILED = re.compile(r"[Ff]ail|FAIL|ERROR|[Ee]rror|[Ee]xception")
 _IGNORED = ("Exception ignored ", "Error in atexit")
+# torchrun writes it as a warning; an exception follows where it has the time.
+_GOT_SIGNAL = re.compile(r".*\b[Rr]eceived (?:Signals\.SIG\w+|\d+) death\b")
 _CUT_SHORT = "the log ends within a traceback"
 _CUT_REMEDY = (
     "The program raised an exception. Its message is missing here: look for it in the other logs of that rank."
@@ -93,6 +100,8 @@ def at_the_end(heard: Sequence[Line], streams: Iterable[Stream], file_events: Fi
     """What the last lines of a log, `heard`, show of its end."""
     if not heard:
         return None
+    if _GOT_SIGNAL.match(heard[-1].text):
+        return LastWord(heard[-1], CANCELLED, WEAK)
     return _cut_short(heard[-1], streams) or _of_glog(heard, file_events) or _logged(heard, file_events)
 
 

@@ -233,11 +233,14 @@ def test_a_compiler_explains_why_its_program_is_missing() -> None:
     [
         ("12/40 [==>....] - left: 0:31 - loss: 0.5120 - secs: 1.75Killed", "host_oom_killed"),
         ("*** SIGTERM received at time=1700000000 on cpu 3 ***", "preempted_or_cancelled"),
+        ("elastic.agent: [WARNING] Received Signals.SIGHUP death", "preempted_or_cancelled"),
+        ("WARNING:elastic.agent:Received 15 death signal, shutting down", "preempted_or_cancelled"),
     ],
 )
 def test_a_signal_at_the_end_is_no_normal_end(last: str, family: str) -> None:
     work = "".join(f"round {number} done, accuracy 0.{number}\n" for number in range(10, 30))
     assert found(f"{work}{last}\n")[0] == family
+    assert found(f"{bars(1, 9)}{last}\n")[0] == family
     assert found(f"{work}the one who Killed the process said so\n")[0] != family
 
 
