@@ -59,7 +59,7 @@ ECHOES = re.compile(
     r"|BAD TERMINATION OF ONE OF YOUR|KILLED BY SIGNAL: \d|APPLICATION TERMINATED WITH THE EXIT STRING"
     # R's, LSF's and HTCondor's reports, and W&B's.
     r"|^Execution halted$|^Exited with exit code \d|with exit-code [1-9]|Normal termination \(return value [1-9]"
-    r"|got exitcode: [1-9]"
+    r"|got exitcode: [1-9]|W&B process to finish\b.{0,40}\(failed \d"
     r"|data reader raises an exception|EOFError$|raise_error|UnboundLocalError: .*(?:sock|conn)"
     r"|Process group watchdog thread terminated(?!.*operation timeout)"
     r"|(?:[Tt]raining|Command execution|[Jj]ob|[Rr]un|[Ss]cript|[Pp]rogram|[Pp]rocess|"
@@ -117,6 +117,7 @@ ECHO_NEEDLES = (
     "Execution halted",
     "exit-code ",
     "Normal termination (",
+    "W&B process to",
     "prterun noticed",
     "BAD TERMINATION OF",
     "KILLED BY SIGNAL",

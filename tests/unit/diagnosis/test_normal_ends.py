@@ -73,6 +73,7 @@ def test_a_line_that_only_names_a_step_is_none(mention: str) -> None:
         ("005 (7.0.0) Job terminated.\n\t(1) Normal termination (return value 1)\n...\n", "(return value 1)"),
         ("005 (7.0.0) Job terminated.\n\tJob terminated of its own accord with exit-code 3.\n...\n", "exit-code 3."),
         ("2026-01-01 10:00:00,1 INFO MainThread:7 [run.py:_atexit():24] got exitcode: 1\n", "exitcode: 1"),
+        ("wandb: Waiting for W&B process to finish... (failed 255). Press Control-C to abort syncing.\n", "syncing."),
     ],
 )
 def test_what_a_batch_system_reports_of_a_failure_is_never_healthy(report: str, line: str) -> None:

@@ -56,8 +56,13 @@ SIGNATURE = Signature(
         says(
             r"\*\*\* STEP \S+ ON \S+ CANCELLED AT \S+(?: DUE to SIGNAL \w+)? \*\*\*", "CANCELLED AT", strength=ECHO + 2
         ),
-        # LSF says so at the end of a job's output.
-        says("^TERM_(?:OWNER|ADMIN|PREEMPT|REQUEUE_OWNER): ", "TERM_", strength=LIMIT),
+        # LSF says so at the end of a job's output, HTCondor in its log of the job.
+        says(
+            r"^TERM_(?:OWNER|ADMIN|PREEMPT|REQUEUE_OWNER): |^\s*via condor_rm\b",
+            "TERM_",
+            "via condor_rm",
+            strength=LIMIT,
+        ),
         raises(
             r"^KeyboardInterrupt\b|\bSIGTERMException\b|"
             r"DataLoader worker .* is killed by signal: (?:Terminated|Hangup|Interrupt)",
@@ -106,6 +111,7 @@ SIGNATURE = Signature(
         "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
         "torch.distributed.elastic.multiprocessing.api.SignalException: Process 7 got signal: 1",
         "TERM_OWNER: job killed by owner.",
+        "\tvia condor_rm (by user me)",
     ),
     retry=True,
 )
