@@ -513,6 +513,8 @@ usage | Could not override 'trainer.foo'.
 usage | LexerNoViableAltException: x=[
 usage | Error executing job with overrides: ['x=1']#omegaconf.errors.ConfigAttributeError: Key 'x' is not in struct
 import_error | /usr/bin/python: No module named pip
+data_error | `Trainer.fit` stopped: No training batches.
+build | target lamp: failed to solve: process "/bin/sh -c make" did not complete successfully: exit code: 2
 import_error | Error while finding module specification for 'torch.distributed.run' (ModuleNotFoundError: No module named 'torch')
 import_error | python: error while loading shared libraries: libpython3.10.so.1.0: cannot open shared object file: No such file or directory
 build | ERROR: Could not build wheels for flash-attn, which is required to install pyproject.toml-based projects

@@ -93,7 +93,7 @@ SIGNATURE = Signature(
         ),
         # Docker.
         says(
-            r"^The command '.*' returned a non-zero code: |^ERROR: failed to solve: ",
+            r"^The command '.*' returned a non-zero code: |^(?:ERROR|target \S+): failed to solve: ",
             "returned a non-zero code",
             "failed to solve: ",
             strength=WEAK + 6,

@@ -8,8 +8,10 @@ from __future__ import annotations
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
     RAISED,
+    WEAK,
     Signature,
     raises,
+    says,
 )
 
 SIGNATURE = Signature(
@@ -62,6 +64,17 @@ SIGNATURE = Signature(
         ),
         # HDF5.
         raises(r"Unable to (?:synchronously )?open (?:file|object) \((?:truncated|file signature|bad )"),
+        # Lightning ends normally without a step.
+        says(
+            r"`Trainer\.fit` stopped: No training batches",
+            "No training batches",
+            strength=WEAK + 4,
+            what="there are no batches to train on",
+            remedy=(
+                "The data loader of the training is empty: look at the path and the filters of the data, and at a "
+                "batch size that is larger than the data of a rank (`drop_last`)."
+            ),
+        ),
         raises("Cannot find sufficient samples|not enough (?:samples|data)"),
         raises(
             r"ValueError: Couldn't cast|default_collate: batch must contain|DecompressionBombError|"
