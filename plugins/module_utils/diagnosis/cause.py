@@ -31,7 +31,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     WEAK,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import CARRIER
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.survival import lasting
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.survival import CAUGHT, lasting
 
 _KILLED = "host_oom_killed"
 _PRIVATE_TMP = "private_tmp"
@@ -68,9 +68,6 @@ INTERRUPTED = 40
 # The clocks of two nodes may differ by SKEW seconds. From strength KNOWN on, the wording of an exception is known.
 SKEW = 300.0
 KNOWN = LIMIT
-# A function that catches what a single process raises may end it: so many lines further it has not. Nor has a line that
-# is no exception: a text may quote it.
-CAUGHT = 5
 # From this many different causes on, a file contains more than one run.
 MANY = 3
 

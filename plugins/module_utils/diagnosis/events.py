@@ -283,9 +283,10 @@ class Reader:
         if meaning is None:
             return None
         strength = min(meaning.strength, CARRIER) if phrases.CARRIERS.search(text) else meaning.strength
-        of_tracker = meaning.family == UNEXPLAINED and stream.is_caught and phrases.TRACKER.search(stream.script)
-        beside = within and (of_tracker or phrases.AT_EXIT.search(frames))
-        if meaning.strength < DECISIVE and (line.level in _MINOR or beside):
+        beside = frames if stream.thread else stream.script if stream.is_caught else ""
+        of_tracker = meaning.family == UNEXPLAINED and phrases.TRACKER.search(beside)
+        at_exit = within and (of_tracker or phrases.AT_EXIT.search(frames))
+        if meaning.strength < DECISIVE and (line.level in _MINOR or at_exit):
             strength = HINT
         elif meaning.strength < DECISIVE and _lived_with(stream, within):
             strength = WEAK + (meaning.family != UNEXPLAINED)

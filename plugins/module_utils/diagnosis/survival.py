@@ -42,6 +42,9 @@ _REFUSED = re.compile(r"[^\s:(]+(?: \S+)?: error: ")
 WENT_ON = 8
 # So many lines after a command that was not found are of the program.
 SCRIPT_WENT_ON = 30
+# A function that catches what a single process raises may end it: so many lines further it has not. Nor has a line that
+# is no exception: a text may quote it.
+CAUGHT = 5
 BARS = 30
 # What a process writes to a file is held back up to this many bytes, and may appear after its exception.
 BUFFERED = 16 << 10
@@ -224,6 +227,10 @@ def _lived_through(event: Event, log: FileEvents, events: Sequence[Event], last_
     ends_later = log.finished and max(log.done, log.last_step) > event.line
     if event.caught and event.strength < DECISIVE and ends_later and not complained and _no_end(events, event):
         return True
+    last = max(other.line for other in events)
+    if event.caught and event.process and event.strength < DECISIVE and log.lines - last > CAUGHT:
+        # A process of several logged it; who started it says so where it ended.
+        return _no_end(events, event)
     # Buffered output of earlier steps may appear after an exception: steps alone are no proof.
     later = any(other.progress - event.progress >= WENT_ON and other.strength >= WEAK for other in events)
     # A progress bar is not buffered: the program continued, or the next run in the same file did.

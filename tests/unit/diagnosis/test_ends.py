@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import HEALTHY, UNKNOWN
 from tests.unit.diagnosis.test_appended import KILLED, diagnosed, top
-from tests.unit.diagnosis.test_cause import raised, read, root
+from tests.unit.diagnosis.test_cause import CHILD, raised, read, root
 
 INTERRUPT = top("KeyboardInterrupt")
 DURING = "\nDuring handling of the above exception, another exception occurred:\n\n"
@@ -158,6 +158,9 @@ def test_what_a_tracker_logs_of_itself_ends_no_program() -> None:
     assert root(ERROR.format(1, "loop closed") + raised("lamps.RouterClosedError"))[0] == "exception"
     known = tracker.replace("lamps.RouterClosedError", "wandb.errors.CommError: user is not logged in")
     assert root(known)[0] == "hub_auth"
+    thread = raised("OSError: handle is closed").replace("train.py", "/x/site-packages/tensorboardX/writer.py")
+    assert root("Exception in thread Thread-1:\n" + thread)[0] == UNKNOWN
+    assert root("Exception in thread Thread-1:\n" + raised("OSError: handle is closed"))[0] == "exception"
     called = raised("ValueError: no project").replace("train.py", "/x/site-packages/wandb/run.py")
     assert (
         root(called.replace("  File", '  File "fit.py", line 1, in <module>\n    fit()\n  File', 1))[0] == "exception"
@@ -168,6 +171,14 @@ def test_what_a_tracker_logs_of_itself_ends_no_program() -> None:
 def test_a_closed_connection_that_a_program_logs_is_not_the_end_of_a_rank(lost: str) -> None:
     assert root(ERROR.format(1, "cannot send") + raised(lost))[0] == UNKNOWN
     assert root(top(lost))[0] == "launcher"
+
+
+def test_what_one_process_of_several_caught_and_logged_ends_only_what_says_so() -> None:
+    actor = raised("TypeError: no lamp", prefix="(Actor pid=42) ")
+    others = "(Actor pid=43) a lamp is lit\n" * 9
+    assert root(actor + others)[0] == UNKNOWN
+    assert root(actor)[1] == root(actor + others + top("ValueError: the actor died"))[1] == "TypeError: no lamp"
+    assert root(actor + others + CHILD)[1] == "TypeError: no lamp"
 
 
 def test_a_worker_that_the_kernel_killed_counts_even_if_python_says_so_at_its_exit() -> None:
