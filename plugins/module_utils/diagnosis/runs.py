@@ -237,6 +237,8 @@ class Runs:
             return
         self._scripts.add(script)
         alone = not self._processes and not self._events.ranks and event.rank is None
+        # Of several processes another one may raise the chain.
+        alone = alone and not (event.after and self._events.several)
         if not alone or _PROCESSES.search(stream.ended[:OUTER]):
             return
         if not event.after:

@@ -322,3 +322,11 @@ def test_what_slurm_or_a_parser_says_last_stays_certain_before_an_epilogue() -> 
         "slurmstepd: error: *** STEP 5.0 ON n1 CANCELLED AT 2026-01-10T15:27:25 DUE TO TIME LIMIT ***",
     ):
         assert found(f"a lamp\n{last}\n" + "a lamp\n" * 9)[1] == "high", last
+
+
+def test_a_chain_that_another_of_several_processes_raises_begins_no_run() -> None:
+    first = top("RuntimeError: CUDA error: out of memory")
+    chain = raised("OSError: no lamp") + "\nThe above exception was the direct cause of the following exception:\n\n"
+    log = first + "a lamp\n" * 3 + chain + top("KeyError: 'lamp'")
+    assert root("dist_world_size=4\n" + log)[0] == "cuda_oom"
+    assert root(log)[1] == "OSError: no lamp"
