@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import Cause
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import UNKNOWN, Cause
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis, Evidence, Unread
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
     ARTIFACT,
@@ -44,6 +44,7 @@ _OWN = Signature(
     matches=(),
     examples=(),
 )
+_NO_CAUSE = "these logs show neither a failure nor a normal end"
 _NOTHING = Signature(
     family=LAUNCHER,
     what="a rank ended with an error that no log explains",
@@ -124,7 +125,7 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
     )
     root = cause.root
     if root is None:
-        return diagnosis
+        return replace(diagnosis, what=_NO_CAUSE) if cause.family == UNKNOWN else diagnosis
     families = {signature.family: signature for signature in scan.signatures}
     family = signature_of(cause.family, families)
     # An echo of the same family names ranks that the launcher ended, not the rank that failed first.

@@ -42,7 +42,7 @@ class Diagnosis:
     """
 
     family: str
-    what: str = "no failure is to be seen in the logs"
+    what: str = "these logs show no failure"
     confidence: str = "high"
     root: Evidence | None = None
     ranks: Sequence[int] = ()

@@ -32,11 +32,11 @@ _PREFIX = re.compile(
     | \[\d+,(?P<mpi>\d{1,7})\](?:<std(?:out|err)>)?:?\ ?          # mpirun --tag-output
     | \((?:[^()\n]{1,60}\ )?pid=(?P<pid>\d+)(?:,\ ip=(?P<ip>[\d.]+))?\)\ ?  # ray, vLLM
     | (?P<level>[A-Z]{4,8})\ (?:\d{4}-)?\d\d-\d\d\ \d\d:\d\d:\d\d\ \[\w+\.py:\d+\]\ # vLLM
-        (?=Traceback|\ \ |[\w.]+(?:Error|Exception|Failed)\b)
+        (?=Traceback|\ \ |[\w.]*(?:Error|Exception|Failed)\b)
     | \[[\d\- :.,]{19,26}\]\ [\w.]+:\ (?:\[[\w/]+\]\ )*?\[(?P<named>[A-Z]{4,8})\]\ # torch 2.0 to 2.2
-        (?=Traceback|\ \ |[\w.]+(?:Error|Exception|Failed)\b)
+        (?=Traceback|\ \ |[\w.]*(?:Error|Exception|Failed)\b)
     | (?P<letter>[WIE])\d{4}\ [\d:.]{8,15}\ \d+\ [\w./-]+\.py:\d+\]\ (?:\[[\w/]+\]\ )* # torch from 2.3 on
-        (?=Traceback|\ \ |[\w.]+(?:Error|Exception|Failed)\b)
+        (?=Traceback|\ \ |[\w.]*(?:Error|Exception|Failed)\b)
     | (?P<task>\d{1,7}):\ ?(?=\D|$)                               # srun --label, mpirun
     | (?P<stamp>(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|\ ?[+-]\d\d:?\d\d)?
                   |[A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d)

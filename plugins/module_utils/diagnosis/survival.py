@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     ECHO,
     HINT,
     LIMIT,
+    MEANT,
     RAISED,
     WEAK,
 )
@@ -228,7 +229,7 @@ def _lived_through(event: Event, log: FileEvents, events: Sequence[Event], last_
     if event.caught and event.strength < DECISIVE and ends_later and not complained and _no_end(events, event):
         return True
     last = max(other.line for other in events)
-    if event.caught and event.process and event.strength < DECISIVE and log.lines - last > CAUGHT:
+    if event.caught and event.process and event.strength <= MEANT and log.lines - last > CAUGHT:
         # A process of several logged it; who started it says so where it ended.
         return _no_end(events, event)
     # Buffered output of earlier steps may appear after an exception: steps alone are no proof.

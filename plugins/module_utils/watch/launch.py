@@ -34,6 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import Pace
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import LOG_BYTES, Poll, Staging, Target, View
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.requeues import Requeues
 
 # How long (seconds) a pending reason that never clears must last before the wait gives up.
 HOPELESS_AFTER = 10
@@ -95,7 +96,7 @@ class Watch:
     _offset: int = 0
     _torn: str = ""
     _pending_reason: str = ""
-    _restarts: int = 0
+    _requeues: Requeues = field(default_factory=Requeues)
     _expected: float | None = None
     _view: View = View()
     _hopeless_since: float | None = None
@@ -159,7 +160,8 @@ class Watch:
         if view.claim is None or view.claim.job_id == self.job_id:
             return []
         text = f"job {view.claim.job_id} owns this launch, not job {self.job_id}: following it"
-        self.job_id, self.record, self._queue_at, self._restarts = view.claim.job_id, None, None, 0
+        self.job_id, self.record, self._queue_at = view.claim.job_id, None, None
+        self._requeues = Requeues()
         self._ended_since = self._absent_since = self._outcome_since = None
         return [Event("followed", text)]
 
@@ -184,12 +186,8 @@ class Watch:
             self._absent_since = now if self._absent_since is None else self._absent_since
             return events
         before, self.record, self._absent_since = self.record, record, None
-        known, self._restarts = self._restarts, max(self._restarts, record.restarts or 0)
-        # Its states may have been missed, and Slurm counts no restart of a job that it holds at once.
-        told = before is None or (view.started and int(view.started.get("attempt") or 0) == self._attempt)
-        back = record.pending and before is not None and before.running
-        if back or (self._restarts > known and (record.pending or not told)):
-            self._restarts = max(self._restarts, known + 1)
+        told = view.started is not None and int(view.started.get("attempt") or 0) == self._attempt
+        if self._requeues.news(record, before, attempt_told=told):
             events.append(Event("requeued", "Slurm put the job back into the queue"))
         if record.pending:
             events += self._pending(record, before, now, wall)

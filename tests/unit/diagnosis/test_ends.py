@@ -179,6 +179,17 @@ def test_what_one_process_of_several_caught_and_logged_ends_only_what_says_so() 
     assert root(actor + others)[0] == UNKNOWN
     assert root(actor)[1] == root(actor + others + top("ValueError: the actor died"))[1] == "TypeError: no lamp"
     assert root(actor + others + CHILD)[1] == "TypeError: no lamp"
+    # What is known to end a process did.
+    full = raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", prefix="(Actor pid=42) ")
+    assert root(full + others)[0] == "cuda_oom"
+
+
+def test_an_exception_without_a_name_of_its_own_is_read_behind_the_level_of_a_logger() -> None:
+    prefix = "(Engine pid=7) ERROR 01-02 10:00:00 [core.py:11] "
+    assert root(raised("Exception: the engine could not start", prefix=prefix)) == (
+        "exception",
+        "Exception: the engine could not start",
+    )
 
 
 def test_a_worker_that_the_kernel_killed_counts_even_if_python_says_so_at_its_exit() -> None:

@@ -183,7 +183,10 @@ def advised(folder: Path, text: str) -> Diagnosis:
 
 
 ADVISED = (
-    ("ImportError: cannot import name 'a_loss' from 'transformers' (/x/__init__.py)", "versions", "LD_LIBRARY_PATH"),
+    ("ImportError: cannot import name 'a_loss' from 'transformers' (/x/__init__.py)", "spelled", "LD_LIBRARY_PATH"),
+    ("RuntimeError: Error(s) in loading state_dict for Net:", "configuration", "cut short"),
+    ("ImportError: /lib/libc.so.6: version `GLIBC_2.34' not found (required by a.so)", "container.image", "lock torch"),
+    ("RuntimeError: No CUDA GPUs are available", "gpus_per_node", "exclude"),
     ("ImportError: cannot import name 'a' from partially initialized module 'utils' (/x)", "rename", "LD_LIBRARY_PATH"),
     (
         "ImportError: cannot import name 'a_loss' from 'mylib' (/e/lib/python3.11/site-packages/mylib/__init__.py)",
@@ -228,7 +231,11 @@ def test_a_wording_gets_the_advice_that_its_own_cause_needs(
 
 
 WORDED = (
-    ("ImportError: cannot import name 'a_loss' from 'transformers' (/x/__init__.py)", "version", "extension"),
+    ("ImportError: cannot import name 'a_loss' from 'transformers' (/x/__init__.py)", "no such name", "extension"),
+    ("RuntimeError: Error(s) in loading state_dict for Net:", "another configuration", "damaged"),
+    ("RuntimeError: No CUDA GPUs are available", "sees no GPU", "broken"),
+    ("ImportError: /lib/libc.so.6: version `GLIBC_2.34' not found (required by a.so)", "system library", "extension"),
+    ("ValueError: Free memory on device (1/80 GiB) on startup is less than desired GPU memory", "server", "full"),
     ("OSError: [Errno 24] Too many open files", "open files", "/dev/shm"),
     ("RuntimeError: can't start new thread", "thread", "/dev/shm"),
     ("ValueError: Input X contains NaN.", "value", "gradient"),
@@ -243,6 +250,33 @@ WORDED = (
     ("aiohttp.client_exceptions.ServerDisconnectedError: Server disconnected", "server closed", "without a network"),
     ("RuntimeError: probability tensor contains either `inf`, `nan` or element < 0", "probabilities", "gradient"),
 )
+
+
+@pytest.mark.parametrize(
+    ("file", "function", "message", "named", "unnamed"),
+    [
+        ("torch/optim/adamw.py", "step", "RuntimeError: The size of tensor a (9) must match 3", "optimizer", "batch"),
+        ("torch/serialization.py", "__init__", "RuntimeError: File out/a.pt cannot be opened.", "written", "damaged"),
+        ("torch/serialization.py", "save", "RuntimeError: Parent directory out does not exist.", "written", "missing"),
+    ],
+)
+def test_where_it_was_raised_decides_what_is_said(
+    tmp_path: Path, file: str, function: str, message: str, named: str, unnamed: str
+) -> None:
+    told = advised(tmp_path, TRACEBACK.format(file=f"/x/site-packages/{file}", function=function, message=message))
+    assert named in told.what and unnamed not in told.what + told.remedy, told
+
+
+def test_ssh_that_finds_no_node_is_no_download(tmp_path: Path) -> None:
+    told = advised(tmp_path, "ssh: Could not resolve hostname worker-1: Name or service not known\n")
+    assert told.family == "rendezvous_failure" and "srun" in told.remedy
+    told = advised(tmp_path, "ssh: Could not resolve hostname git.example: Name or service not known\n")
+    assert told.family == "offline"
+
+
+def test_logs_that_show_nothing_are_not_said_to_show_no_failure(tmp_path: Path) -> None:
+    told = advised(tmp_path, "loading\n")
+    assert told.family == "unknown" and "neither" in told.what
 
 
 @pytest.mark.parametrize(("message", "named", "unnamed"), WORDED)

@@ -18,6 +18,11 @@ _VERSIONS = (
     "(`environment.project`) and lock them. If the project has them, another copy comes first: `env.PYTHONPATH`, "
     "`setup.modules`, the image. `preflight.imports` shows each package's version on each node."
 )
+_NO_SUCH_NAME = (
+    "The installed version of the package has no such name. See in its documentation how the name is spelled, and "
+    "which versions have it: correct the import, or lock one of those in the project (`environment.project`). "
+    "`preflight.imports` shows each package's version on each node."
+)
 _UNFIT = "the code expects another version of a package"
 _CIRCULAR = (
     "Two modules import each other, or a file of the program has the name of that package: rename the file, or import "
@@ -50,7 +55,17 @@ SIGNATURE = Signature(
             "undefined symbol:",
             strength=CAUSE + 1,
         ),
-        says(r"version [`']?(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+'? not found", "GLIBC_", "GLIBCXX_", "CXXABI_"),
+        says(
+            r"version [`']?(?:GLIBC|GLIBCXX|CXXABI)_[\d.]+'? not found",
+            "GLIBC_",
+            "GLIBCXX_",
+            "CXXABI_",
+            what="a binary needs a newer system library than the node has",
+            remedy=(
+                "Run it in an image with a newer system (`container.image`), or build it on a system like the nodes'. "
+                "A newer libstdc++ may come from a module (`setup.modules`) or from conda; a newer glibc may not."
+            ),
+        ),
         raises(
             "module compiled against (?:API|ABI) version|was compiled (?:with|against|"
             "for) (?:a different|another)|"
@@ -82,8 +97,8 @@ SIGNATURE = Signature(
             r"tensorflow|keras|sklearn|scipy|pandas|torchvision|torchaudio|torchtext|torchmetrics|triton|vllm|ray|"
             r"pydantic|typing_extensions|importlib_metadata|packaging|collections|markupsafe|jinja2|werkzeug)\b",
             strength=CAUSE + 1,
-            remedy=_VERSIONS,
-            what=_UNFIT,
+            remedy=_NO_SUCH_NAME,
+            what="a package has no such name: {name}",
         ),
         # The message of an import names the version that it found.
         raises(

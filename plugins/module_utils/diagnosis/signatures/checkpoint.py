@@ -18,6 +18,12 @@ _PICKLED = (
     "(`torch.serialization.add_safe_globals`), or load a file that you trust with `weights_only=False`."
 )
 
+_OTHER_MODEL = (
+    "The keys and sizes that differ are named there or on the lines below it: take the configuration that the weights "
+    "were trained with, or leave out the layers that are new. Parallel parts of a model are loaded with the layout "
+    "that they were saved in (`parallelism.*`)."
+)
+
 # Activation checkpointing stores nothing.
 _STORED = r"(?<!utils\.)(?<!activation )(?!.*(?:use_reentrant|[Rr]ecomput|checkpointing))"
 
@@ -34,17 +40,22 @@ SIGNATURE = Signature(
     ),
     matches=(
         raises(
-            r"Error\(s\) in loading state_dict|SafetensorError|[Ee]rror while deserializing header|"
+            r"SafetensorError|[Ee]rror while deserializing header|"
             "HeaderTooLarge|MetadataIncompleteBuffer|InvalidHeader(?:Length|Start|Deserialization)|incomplete metadata|"
             "PytorchStreamReader failed|failed finding central directory|invalid load key|"
-            "UnpicklingError|Ran out of input|(?:Missing|"
-            r"Unexpected) keys? (?:\(?s?\)? )?in (?:source )?(?:state[_ ]dict|checkpoint)|"
+            "UnpicklingError|Ran out of input|"
             r"(?:incomplete|[Cc]orrupt\w*|truncated|[Ii]nvalid|(?<!found )not a(?: valid)?|"
             r"point to a valid) checkpoint\b|"
             rf"{_STORED}checkpoint.*(?:corrupt|mismatch|incompatible|not (?:match|compatible))|"
-            r"[Mm]issing key in checkpoint|BadZipFile|invalid magic number|size mismatch for \S+:|"
+            r"[Mm]issing key in checkpoint|BadZipFile|invalid magic number|"
             r"not (?:found|present) in (?:the )?(?:\w+ )?(?:state[_ ]dict|checkpoint)\b|"
             "unexpected EOF(?! while parsing)|loaded state dict (?:contains|has)"
+        ),
+        raises(
+            r"Error\(s\) in loading state_dict|(?:Missing|Unexpected) keys? (?:\(?s?\)? )?in (?:source )?"
+            r"(?:state[_ ]dict|checkpoint)|size mismatch for \S+:",
+            what="the weights are of a model with another configuration",
+            remedy=_OTHER_MODEL,
         ),
         raises(
             r"Weights only load failed|Unsupported (?:global|class|operand)\b.*(?:weights_only|safe_globals)|"

@@ -111,8 +111,12 @@ SIGNATURE = Signature(
         ),
         raises(r"invalid device ordinal|But your machine only has", strength=CAUSE + 2, remedy=_FEWER),
         raises(
-            "No CUDA GPUs are available|No CUDA runtime is found|Found no NVIDIA driver|"
-            "Unexpected error from cudaGetDeviceCount|no NVIDIA GPU|"
+            "No CUDA GPUs are available|No CUDA runtime is found|Found no NVIDIA driver|no NVIDIA GPU",
+            what="the rank sees no GPU",
+            remedy=_NONE,
+        ),
+        raises(
+            "Unexpected error from cudaGetDeviceCount|"
             "CUDA_ERROR_(?!OUT_OF|ASSERT|ILLEGAL|LAUNCH|MISALIGNED|INVALID_(?:VALUE|HANDLE|CONTEXT|PTX|IMAGE|"
             "SOURCE)|NO_BINARY|"
             "UNSUPPORTED)|"

@@ -22,7 +22,8 @@ SIGNATURE = Signature(
         "share the state (`resources.nodes`, `parallelism.tensor`, `parallelism.pipeline`, "
         "`parallelism.expert`). `env: {PYTORCH_CUDA_ALLOC_CONF: expandable_segments:True}` helps where "
         "much is reserved but unallocated. If the message names another process, or this one has allocated much less "
-        "than the capacity, the GPU was not free: `resources.exclusive: true`."
+        "than the capacity, the GPU was not free: `resources.exclusive: true`, and a GPU of its own for each rank "
+        "(LOCAL_RANK)."
     ),
     look="See how much memory the GPU had and who used it: the message and `monitor.gpu` show it.",
     matches=(
@@ -57,16 +58,20 @@ SIGNATURE = Signature(
             r"cudaErrorMemoryAllocation|CUDA error\(2\)|"
             r"(?<!lang\.)\bOutOfMemoryError\b|OOM when allocating tensor"
         ),
-        raises(
-            "No available memory for the cache blocks|"
-            "free memory on device .*less than desired GPU memory utili[sz]ation"
-        ),
+        raises("No available memory for the cache blocks"),
         raises(
             r"(?:CUDA|HIP)(?: driver)? error: out of memory|Triton Error \[(?:CUDA|HIP)\]: out of memory|"
             "cupy.*Out of memory allocating|ResourceExhaustedError",
         ),
         raises(
-            r"[Ff]ree memory on device .*is less than desired GPU memory|"
+            r"[Ff]ree memory on device .*less than desired GPU memory",
+            what="the GPU has less memory free than the server takes at its start",
+            remedy=(
+                "Another process uses the GPU: `monitor.gpu` shows how much, `resources.exclusive: true` keeps others "
+                "away. Else let the server take less (vLLM: `--gpu-memory-utilization` in `command`)."
+            ),
+        ),
+        raises(
             "larger than the available KV cache memory|cannot fit in the available KV cache",
         ),
         raises("larger than the maximum number of tokens that can be stored in KV cache|Out of memory allocating"),

@@ -53,6 +53,17 @@ SIGNATURE = Signature(
             r"\[Errno 2\] No such file or directory: ?'?(?P<file>[^']*)",
             strength=CAUSE - 1,
         ),
+        # PyTorch, as it saves.
+        raises(
+            r"[Pp]arent directory (?P<path>\S+) does not exist|File (?P<file>\S+) cannot be opened",
+            frames=r"torch[\\/]serialization\.py\"[^\n]*, in (?:_?save|_open_zipfile_writer|__init__)\n",
+            strength=CAUSE + 2,
+            what="a file cannot be written: {path}",
+            remedy=(
+                "Let the program make the folder before it saves. If the folder is there: may this user write to it "
+                "on that node, and has it space left?"
+            ),
+        ),
         raises(
             r"(?:FileNotFoundError\b|No such file or directory: ).*'(?P<path>[^']*\$\{?\w+[^']*)'",
             remedy="A variable in the path was not replaced: expand it in `command`, or write the path itself.",

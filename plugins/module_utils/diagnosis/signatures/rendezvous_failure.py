@@ -65,11 +65,14 @@ SIGNATURE = Signature(
         says(r"nslookup: can't resolve '(?!\()", "nslookup: can't resolve", strength=WEAK + 1),
         # Open MPI starts its daemons by ssh, and they call back.
         says(
-            r"^ssh: connect to host \S+ port \d+: (?:Connection (?:refused|timed out)|No route to host)",
+            r"^ssh: (?:connect to host \S+ port \d+: (?:Connection (?:refused|timed out)|No route to host)|"
+            # Without a domain it is a node, and no server of git.
+            r"Could not resolve hostname [^\s.:]+:)",
             "ssh: connect to host",
-            strength=WEAK + 3,
+            "ssh: Could not resolve",
+            strength=WEAK + 6,
             what="the launcher could not reach a node by ssh",
-            remedy="Start the ranks with srun, which needs no ssh. Else see whether sshd runs there.",
+            remedy="Start the ranks with srun, which needs no ssh. Else see whether the name resolves and sshd runs.",
         ),
         says(
             "^A process or daemon was unable to complete a TCP connection|ORTE was unable to reliably start",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
     MEANT,
     Signature,
     raises,
@@ -94,6 +95,16 @@ SIGNATURE = Signature(
             remedy=(
                 "One of the two numbers must change: heads, layers, the batch or the vocabulary in `command` (padded "
                 "to a multiple), or the parallel sizes (`parallelism.*`) and the number of ranks."
+            ),
+        ),
+        raises(
+            _SIZES,
+            frames=r"[\\/]torch[\\/]optim[\\/]\w+\.py\"[^\n]*\n(?:(?!\s+File)[^\n]*\n)*\Z",
+            strength=CAUSE + 1,
+            what="a parameter, its gradient and its optimizer state differ in size: {place}",
+            remedy=(
+                "Create the optimizer after the model is wrapped (FSDP, DDP), with the wrapped model's parameters, "
+                "and load its state only into the layout that it was saved with."
             ),
         ),
         raises(_SIZES),
