@@ -26,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     CAUSE,
     DECISIVE,
     ECHO,
+    HINT,
     LIMIT,
     RAISED,
     WEAK,
@@ -133,11 +134,16 @@ def _went_on(root: Event, events_of: Sequence[tuple[FileEvents, list[Event]]]) -
 
 def _without_cause(logs: Sequence[FileEvents]) -> Cause:
     """Healthy only with a proof: a normal end, or steps until the end. Otherwise nothing is known."""
-    if any(log.finished for log in logs):
+    if any(log.finished and not _only_echoed(log) for log in logs):
         return Cause(HEALTHY, None, "high")
     if any(log.to_the_end and not log.complains for log in logs):
         return Cause(HEALTHY, None, "medium")
     return Cause(UNKNOWN, None, "low")
+
+
+def _only_echoed(log: FileEvents) -> bool:
+    """Whether only a line that a script may echo reports a normal end, and something was complained of before."""
+    return log.echoed and any(event.run == log.runs and event.strength > HINT for event in log.events)
 
 
 def _clock(events: Sequence[Event]) -> Callable[[Event], float]:

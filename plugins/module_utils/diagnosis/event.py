@@ -78,7 +78,8 @@ class FileEvents:
     `printed`: the length of all text outside of tracebacks; `begun`: the line where the newest run begins; `inferred`:
     nothing but the text shows that it begins there; `steps_before`: the steps of the runs before it; `ran`: the line of
     the last warning of Python; `labelled`: that of the last one which srun or mpirun put the rank before; `several`:
-    the text shows that several processes write it; `complains`: its last line is a complaint that is no event.
+    the text shows that several processes write it; `complains`: its last line is a complaint that is no event;
+    `echoed`: nothing reports a normal end but a sentence that a script may write whatever became of its program.
     """
 
     file: str
@@ -101,6 +102,7 @@ class FileEvents:
     labelled: int = 0
     several: bool = False
     complains: bool = False
+    echoed: bool = False
 
     @property
     def finished(self) -> bool:

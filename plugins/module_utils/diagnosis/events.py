@@ -159,7 +159,11 @@ class Reader:
             if kept.add(replace(event, run=events.runs)):
                 stream.recent, stream.since = [*stream.recent, len(events.events) - 1], 0
         kept.settle()
-        events.done = max(events.done, last_words.succeeded(heard))
+        succeeded = last_words.succeeded(heard)
+        if succeeded is not None:
+            # The line of a logger is the program's own.
+            events.echoed = not (events.finished or " INFO " in succeeded.text)
+            events.done = succeeded.number
         events.complains = last_words.complains(heard)
         end = last_words.at_the_end(heard, streams.values(), events)
         if end:

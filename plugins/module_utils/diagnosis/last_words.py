@@ -74,14 +74,14 @@ def before_a_launcher(heard: Sequence[Line]) -> LastWord | None:
     return None
 
 
-def succeeded(heard: Sequence[Line]) -> int:
-    """The line among the last ones which says that all went well, else 0."""
+def succeeded(heard: Sequence[Line]) -> Line | None:
+    """The line among the last ones which says that all went well."""
     for line in list(heard)[: -LAST - 1 : -1]:
         if _FAILED.search(line.text):
-            return 0
+            return None
         if _WELL.search(line.text) and not _OTHERWISE.search(line.text):
-            return line.number
-    return 0
+            return line
+    return None
 
 
 def complains(heard: Sequence[Line]) -> bool:

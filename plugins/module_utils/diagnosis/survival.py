@@ -115,13 +115,17 @@ def _of_a_script(event: Event) -> bool:
     return (event.family == "script_error" and event.strength < RAISED) or (of_shell and bool(_SHELL.match(event.text)))
 
 
+def _of_the_program(event: Event) -> bool:
+    """Whether the command that complained, or was not found, is what starts the program."""
+    known = dict(event.captured)
+    return bool(_PROGRAM.match(known.get("command") or known.get("path") or ""))
+
+
 def _script_went_on(event: Event, log: FileEvents, last_failure: int) -> bool:
     """Whether a batch script that could not run a command ran the program all the same, before it or after it."""
     if event.progress and not last_failure:
         return True
-    known = dict(event.captured)
-    command = known.get("command") or known.get("path") or ""
-    long_after = log.lines - event.line > SCRIPT_WENT_ON and not _PROGRAM.match(command)
+    long_after = log.lines - event.line > SCRIPT_WENT_ON and not _of_the_program(event)
     ran = log.ran > event.line and not last_failure
     return log.progress > event.progress or log.bars > event.bars or long_after or ran
 
@@ -217,6 +221,10 @@ def _lived_through(event: Event, log: FileEvents, events: Sequence[Event], last_
     """Whether the program continued after an event without a failure: many steps, or a normal end."""
     if event.top and log.several and not (event.process or log.ranks or log.finished or event.strength < WEAK):
         # Its other processes went on for a while.
+        return False
+    idle = log.progress + log.bars == event.progress + event.bars
+    if idle and _of_a_script(event) and (log.echoed or _of_the_program(event)):
+        # A script may say that all went well, whatever became of its program.
         return False
     lived_on = log.progress - event.progress >= WENT_ON
     # It made the last of all steps, and no launcher reported a rank: torchrun itself may have restarted them.

@@ -127,3 +127,21 @@ def test_what_is_no_complaint_of_the_program_leaves_the_proof(last: str) -> None
 )
 def test_what_a_program_says_last_of_an_error_that_it_caught(text: str, family: str) -> None:
     assert root(text)[0] == family
+
+
+@pytest.mark.parametrize(
+    ("complaint", "family"),
+    [
+        ("/var/spool/slurmd/job7/slurm_script: line 12: torchrun: command not found", "script_error"),
+        ("bash: run_all.sh: No such file or directory", cause.UNKNOWN),
+        ("python: can't open file '/home/me/fit.py': [Errno 2] No such file or directory", "file_missing"),
+        ("fit.py: error: unrecognized arguments: --lamps", "usage"),
+    ],
+)
+def test_what_a_script_says_at_its_end_does_not_mend_what_it_could_not_start(complaint: str, family: str) -> None:
+    echoed = f"starting\n{complaint}\nJob completed successfully\n"
+    assert root(echoed)[0] == family
+    # What the program caught is not shown as a cause, and no proof of health either.
+    caught = raised("LookupError: no lamp")
+    assert root(f"{caught}exiting\nJob completed successfully\n")[0] == cause.UNKNOWN
+    assert root("starting\nJob completed successfully\n")[0] == cause.HEALTHY
