@@ -38,7 +38,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import (
     CARRIER,
-    NAN_LINES,
     TEXT_KEPT,
     Kept,
     Nan,
@@ -168,10 +167,7 @@ class Reader:
         end = last_words.at_the_end(heard, streams.values(), events)
         if end:
             events.events.append(self._made(end.line, events, _Meaning(*end[1:3], {}, end.remedy, end.what)))
-        if nan.lines >= NAN_LINES and nan.first is not None:
-            # A loss that is no number and stays so until the end.
-            where = replace(nan.first, file=file, progress=events.progress)
-            events.events = sorted([*events.events, where], key=lambda event: event.line)
+        nan.settle(events)
         return events
 
     def _in_batches(self, lines: Iterable[Line]) -> Iterator[Line]:

@@ -198,3 +198,9 @@ class Nan:
             self.lines += 1
         elif self.lines and phrases.LOSS.search(line.text):
             self.lines = 0
+
+    def settle(self, file_events: FileEvents) -> None:
+        """Insert the first of these steps where the loss stayed no number until the end."""
+        if self.lines >= NAN_LINES and self.first is not None:
+            first = replace(self.first, file=file_events.file, progress=file_events.progress)
+            file_events.events = sorted([*file_events.events, first], key=lambda event: event.line)
