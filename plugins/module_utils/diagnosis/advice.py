@@ -44,11 +44,14 @@ _OWN = Signature(
     matches=(),
     examples=(),
 )
-_NO_CAUSE = "these logs show neither a failure nor a normal end"
+_NO_CAUSE = "these logs have no line that is known as a failure or a normal end"
 _NOTHING = Signature(
     family=LAUNCHER,
-    what="a rank ended with an error that no log explains",
-    remedy="Look for a rank without a log, or with one that ends early. `debug: true` makes the ranks print more.",
+    what="a launcher reported a failure, and no known cause is in these logs",
+    remedy=(
+        "Read the lines above that one. If they do not say why, look for a rank without a log, or with one that ends "
+        "early; `debug: true` makes the ranks print more."
+    ),
     matches=(),
     examples=(),
 )

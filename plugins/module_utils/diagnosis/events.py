@@ -240,6 +240,9 @@ class Reader:
             file_events.labelled = line.number if line.rank is not None else file_events.labelled
         if _one_of(phrases.DONE_WORDS, text) and phrases.DONE.search(text):
             file_events.done = line.number
+        if text.startswith(phrases.HYDRA_FAILED):
+            # Whatever a part of its work reported before.
+            file_events.done = file_events.last_step = 0
         progress = phrases.progress(text) if _one_of(phrases.PROGRESS_WORDS, text) else None
         if progress:
             self._step_at = progress.start()

@@ -102,7 +102,12 @@ def at_the_end(heard: Sequence[Line], streams: Iterable[Stream], file_events: Fi
         return None
     if _GOT_SIGNAL.match(heard[-1].text):
         return LastWord(heard[-1], CANCELLED, WEAK)
-    return _cut_short(heard[-1], streams) or _of_glog(heard, file_events) or _logged(heard, file_events)
+    return (
+        _cut_short(heard[-1], streams)
+        or _of_glog(heard, file_events)
+        or _of_hydra(heard, file_events)
+        or _logged(heard, file_events)
+    )
 
 
 def _cut_short(line: Line, streams: Iterable[Stream]) -> LastWord | None:
@@ -126,6 +131,14 @@ def _of_glog(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
     last = heard[-1]
     ends = bool(levels) and levels[-1][0] is last and not phrases.NOISE.search(last.text) and not _repeated(last, heard)
     return LastWord(last, LAUNCHER, CUT, _LOGGED, _LOGGED_REMEDY) if ends and _shows_nothing(file_events) else None
+
+
+def _of_hydra(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:
+    """The line below Hydra's report that its program raised, where no exception is shown."""
+    texts = [line.text for line in heard]
+    place = next((place for place, text in enumerate(texts) if text.startswith(phrases.HYDRA_FAILED)), len(texts))
+    shown = any(event.line > heard[place].number for event in file_events.events) if place + 1 < len(texts) else True
+    return None if shown else _error(heard[place + 1])
 
 
 def _logged(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:

@@ -50,7 +50,7 @@ _PREFIX = re.compile(
 # The margin in which Python draws a group of exceptions as a tree, and the lines between them.
 _MARGIN = re.compile(r" +(?:\| ?|\+ (?=Exception Group Traceback)|\+-\+?-[- \d.]*$)")
 # A progress bar that something else was written behind. What follows `]` is no part of the bar, except its losses.
-_BAR = re.compile(r"(?:.*%\||\s*\d+it ).*\[[^\]]*(?:it/s|s/it|B/s)[^\]]*\]\s*(?=\S)(?!.*\b[Ll]oss\b)")
+_BAR = re.compile(r"(?:.*%\||\s*\d+it ).*\[[^\]]*(?:[A-Za-z]/s|s/[A-Za-z]\w*)[^\]]*\]\s*(?=\S)(?!.*\b[Ll]oss\b)")
 # A progress bar of steps, not of loading or downloading, after the first step.
 STEP_BAR = re.compile(r"(?!.*\b0%\|[^|]*\| *0/)(?:(?:[Ee]poch|[Tt]rain|[Ss]tep|[Ii]ter)[^|%]{0,40})?\s*\d+%\|")
 # A bar with this was written behind a message, or before it.

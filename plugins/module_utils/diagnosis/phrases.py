@@ -84,6 +84,8 @@ CARRIERS = re.compile(
     r"|NCCL error in: \S+, (?:invalid usage|invalid argument|internal error|unhandled)"
     # A group of exceptions, which are listed below it.
     r"|^\S*ExceptionGroup: "
+    # HCCL's reason is on the lines below it.
+    r"|OPS function error: Hccl"
     # The exception that follows names the host.
     r"|urllib3\.exceptions\.NewConnectionError| raised:$"
     # The reason is that of the rank which raises another one.
@@ -92,7 +94,7 @@ CARRIERS = re.compile(
     r"|^(?:Runtime|Value|Type|OS|Key|Index|Import|Attribute)Error$"
     # TensorFlow lists what failed on the lines below it.
     r"|\d+ root error\(s\) found"
-    r"|RemoteTraceback|_RemoteError|See (?:the )?(?:root cause|stack trace|traceback) above|"
+    r"|RemoteTraceback|_RemoteError|managers\.RemoteError|See (?:the )?(?:root cause|stack trace|traceback) above|"
     r"(?:Engine core|Worker) \w+ failed"
     r"|failed to import on the worker"
     r"|One or more background workers are no longer alive|InstantiationException|Error in call to target"
@@ -251,6 +253,8 @@ DONE = re.compile(
     r"|(?:^|: )(?:Total t|T)raining time:? \d+:\d\d:\d\d\b"
 )
 DONE_WORDS = ("rain", "exit", "uccess", "run time", "to stop", "topping", "Normal term")
+# Hydra, when the program that it runs has raised.
+HYDRA_FAILED = "Error executing job with overrides"
 # A new run begins at this line; everything before it belongs to an earlier run.
 BEGIN = re.compile(r"^(?:\[rankzero\] job \S+ attempt \d+ on |=+ ?(?:RESTART|JOB START|START OF JOB)|Starting job \d+)")
 # Slurm requeues the job: what the program logs after this belongs to the next attempt.

@@ -226,6 +226,9 @@ def _lived_through(event: Event, log: FileEvents, events: Sequence[Event], last_
     if idle and _of_a_script(event) and (log.echoed or _of_the_program(event)):
         # A script may say that all went well, whatever became of its program.
         return False
+    if idle and event.family == CANCELLED and log.done > event.line and log.last_step <= event.line:
+        # It ended in order because of the signal.
+        return False
     lived_on = log.progress - event.progress >= WENT_ON
     # It made the last of all steps, and no launcher reported a rank: torchrun itself may have restarted them.
     complained = any(other.line > event.line and _FINAL.search(other.text) for other in events)

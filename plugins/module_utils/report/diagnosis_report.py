@@ -93,7 +93,7 @@ def _without_cause(diagnosis: Diagnosis) -> str:
     """Healthy only where the logs prove it."""
     read = f"{diagnosis.files} log{'s' if diagnosis.files != 1 else ''} read"
     if not diagnosis.healthy:
-        return f"no cause found in these logs: {read}, and none of them shows a failure or a normal end"
+        return f"no cause found in these logs: {read}, without a line that is known as a failure or a normal end"
     end = "the program ended normally" if diagnosis.confidence == "high" else "steps are logged until the end"
     return f"no failure: {read}; {end}"
 

@@ -73,7 +73,7 @@ def test_a_log_without_any_sign_is_not_called_healthy(tmp_path: Path) -> None:
     found = diagnosed(tmp_path, "loading the model\n")
     assert not found.healthy
     assert screen(DiagnosisReport(found)) == [
-        "no cause found in these logs: 1 log read, and none of them shows a failure or a normal end"
+        "no cause found in these logs: 1 log read, without a line that is known as a failure or a normal end"
     ]
 
 

@@ -246,3 +246,21 @@ def test_steps_that_name_their_epoch_are_compared_with_such_steps() -> None:
     first = steps + other + top("KeyError: 'a'")
     assert root(first)[0] == "exception"
     assert root(first + steps)[0] == HEALTHY
+
+
+def test_what_hydra_reports_below_a_good_end_is_the_end() -> None:
+    trained = "Epoch 9, global step 90: 'loss' reached 0.1\n`max_epochs=9` reached.\n"
+    failed = "Error executing job with overrides: []\nError in call to target 'app.sample':\nTypeError(\"no lamp\")\n"
+    assert root(trained)[0] == HEALTHY
+    assert root(trained + failed) == ("exception", "Error in call to target 'app.sample':")
+    # The exception itself says more.
+    assert root(trained + failed + top("KeyError: 'a'"))[1] == "KeyError: 'a'"
+
+
+def test_a_program_that_ends_in_order_after_a_signal_did_not_end_well() -> None:
+    signal = "*** SIGTERM received at time=1700000000 on cpu 3 ***\n"
+    ending = "wandb: Waiting for W&B process to finish... (success).\nTraining finished\n"
+    assert root(f"step 1 loss 3\n{ending}")[0] == HEALTHY
+    assert root(f"step 1 loss 3\n{signal}{ending}")[0] == "preempted_or_cancelled"
+    # Of another process: steps follow.
+    assert root(f"{signal}step 1 loss 3\n{ending}")[0] == HEALTHY

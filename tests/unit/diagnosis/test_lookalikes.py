@@ -276,7 +276,7 @@ def test_ssh_that_finds_no_node_is_no_download(tmp_path: Path) -> None:
 
 def test_logs_that_show_nothing_are_not_said_to_show_no_failure(tmp_path: Path) -> None:
     told = advised(tmp_path, "loading\n")
-    assert told.family == "unknown" and "neither" in told.what
+    assert told.family == "unknown" and "known" in told.what
 
 
 @pytest.mark.parametrize(("message", "named", "unnamed"), WORDED)

@@ -85,7 +85,8 @@ def test_a_name_and_its_message_on_two_lines_belong_together() -> None:
     ],
 )
 def test_what_is_glued_to_a_progress_bar_is_read(behind: str, family: str) -> None:
-    for bar in (BAR, BAR.replace("Epoch 2:", ""), f"{BAR}\r{BAR}", "29948it [35:34,  7.00s/it]"):
+    units = (BAR.replace("it/s", "image/s"), BAR.replace("4.00it/s", "7.00s/file"))
+    for bar in (BAR, BAR.replace("Epoch 2:", ""), f"{BAR}\r{BAR}", "29948it [35:34,  7.00s/it]", *units):
         assert root(f"{bar}{behind}\n")[0] == family, bar
         assert root(f"loading\n{bar}\r{behind}\r{BAR}\n")[0] == family, bar
     # The end of a line is read where its middle is cut out.

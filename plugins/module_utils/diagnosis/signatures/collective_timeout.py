@@ -61,6 +61,14 @@ SIGNATURE = Signature(
             "Heartbeat monitor",
             strength=WEAK + 1,
         ),
+        # Ascend's HCCL.
+        says(
+            r"Getting socket times out|Remote Rank did not send the data in time|notify wait timeout",
+            "socket times out",
+            "did not send the data in time",
+            "notify wait timeout",
+            strength=CAUSE + 1,
+        ),
         says("Detected mismatch between collectives", "Detected mismatch between collectives"),
         raises(r"monitoredBarrier", strength=CAUSE),
         # JAX: all tasks wait for each other before they end.
@@ -82,6 +90,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "EI0006: [PID: 7] Getting socket times out. Reason: Remote Rank did not send the data in time.",
         (
             "[E101 00:00:00.1 ProcessGroupNCCL.cpp:683] [Rank 1] Watchdog caught collective operation timeou"
             "t: WorkNCCL(SeqNum=5, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 6000"

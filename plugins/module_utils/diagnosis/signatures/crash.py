@@ -26,7 +26,7 @@ SIGNATURE = Signature(
     ),
     matches=(
         says(
-            r"Fatal Python error: (?P<kind>(?!Aborted)\w[\w ]*)|Caught signal (?:11|7) ",
+            r"Fatal Python error: (?P<kind>(?!Aborted|init_)\w[\w ]*)|Caught signal (?:11|7) ",
             "Fatal Python error",
             "Caught signal",
             strength=RAISED,

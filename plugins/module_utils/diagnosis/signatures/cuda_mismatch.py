@@ -32,7 +32,7 @@ SIGNATURE = Signature(
             "not implemented for CUDA below version|libnvrtc\\S*: cannot open|"
             "(?:open|load|find|dlopen)(?:ing)? .{0,40}libnvrtc|undefined symbol: (?:_*nvJitLink|cu(?:blas|"
             r"dnn|sparse|solver|fft)|nccl)\S*|nvrtc: error: invalid value for --gpu-arch|"
-            r"NCCL version mismatch|mismatched NCCL|Mismatched? (?:NCCL|"
+            r"NCCL WARN .* is neither AF_INET|NCCL version mismatch|mismatched NCCL|Mismatched? (?:NCCL|"
             "CUDA) version",
             "kernel image is",
             "no kernel image",
@@ -42,6 +42,7 @@ SIGNATURE = Signature(
             "forward compatibility was",
             "not implemented for CUDA below",
             "undefined symbol",
+            "is neither AF_INET",
             "NCCL version",
             "ismatched",
             "libnvrtc",

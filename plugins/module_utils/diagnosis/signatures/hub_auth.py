@@ -54,8 +54,11 @@ SIGNATURE = Signature(
             "could not read Username",
             "(publickey",
             strength=WEAK + 5,
-            what="a repository may not be read by git",
-            remedy="Give the job the code (`environment.project`, `code`), or a key that git may use on that node.",
+            what="a server refused the key or the password",
+            remedy=(
+                "git: give the job the code (`environment.project`, `code`), or a key that it may use on that node. "
+                "mpirun: start the ranks with srun, which needs no ssh, or let the nodes accept your key."
+            ),
         ),
         raises(
             r"CommError: .*(?:permission|not logged in|unauthori[sz]ed|40[13])|user is not logged in|"

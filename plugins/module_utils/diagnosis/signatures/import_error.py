@@ -63,7 +63,8 @@ SIGNATURE = Signature(
             ),
         ),
         raises(
-            r"No module named '?(?P<module>(?:src|utils?|models?|datasets?_\w+|configs?|lib|common|core|tools|"
+            r"No module named '?(?P<module>(?:src|utils?|models?|datasets?_\w+|configs?|envs?|data|train\w*|helpers?|"
+            r"layers|lib|common|core|tools|"
             r"scripts?|modules|networks?|loss(?:es)?|options)(?:\.[\w.]+)?)'?$",
             strength=CAUSE + 1,
             what="a module of the program is not found: {module}",
@@ -112,6 +113,12 @@ SIGNATURE = Signature(
         says(r"^\S*python[\d.]*: No module named '?(?P<module>[\w.]+)'?$", "No module named"),
         raises(r"(?:ImportError|ModuleNotFoundError)\b.*", strength=CAUSE - 1),
         raises("ImportError: cannot import name '(?P<module>[^']+)'", remedy=_NAME, what=_LACKS),
+        raises(
+            "UnencryptedCookieSessionFactoryConfig",
+            strength=CAUSE + 3,
+            what="the installed apex is another package than NVIDIA's",
+            remedy="Remove apex from the project, and build NVIDIA's from its repository, or take an image with it.",
+        ),
         raises(
             r"ImportError: cannot import name '[^']+' from '(?P<module>[^']+)' \(unknown location\)",
             strength=CAUSE + 2,

@@ -49,6 +49,19 @@ SIGNATURE = Signature(
             "Network is unreachable",
             strength=WEAK + 4,
         ),
+        # MPI's transports. A program that finds another one goes on.
+        says(
+            r"UCX +ERROR +(?:ibv_\w+\(.*\)|\w+) failed|Failed to modify UD QP to \w+ on \S+: ",
+            "UCX  ERROR",
+            "UCX ERROR",
+            "modify UD QP",
+            strength=WEAK + 2,
+            what="the network adapter refused a connection or memory",
+            remedy=(
+                "See in that line what was refused. Memory: let jobs lock as much as they need (`ulimit -l`). A "
+                "GPU's memory: take a UCX that was built with CUDA. `env.UCX_TLS: tcp,self,sm` avoids the adapter."
+            ),
+        ),
         # A local reason: what NCCL adds about a remote process is of family peer_lost.
         says(
             r"^(?!.*(?:ncclRemoteError|remote process|closed by|got 0 bytes|terminate called|invalid usage|"
@@ -75,6 +88,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "[17.1] [n1:77:0] ib_md.c:478 UCX  ERROR ibv_reg_mr(address=0x7, length=8) failed: Bad address",
         (
             "n1:1:2 [0] transport/net_ib.cc:1000 NCCL WARN NET/IB : Got completion from peer 10.0.0.1<4242> "
             "with status=12 opcode=0 len=0 vendor err 129"

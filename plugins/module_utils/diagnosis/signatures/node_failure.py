@@ -8,6 +8,7 @@ from __future__ import annotations
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     DECISIVE,
     LIMIT,
+    WEAK,
     Signature,
     says,
 )
@@ -43,7 +44,7 @@ SIGNATURE = Signature(
         says(
             "has been marked dead because .*missed too many heartbeats",
             "missed too many heartbeats",
-            strength=LIMIT,
+            strength=WEAK + 4,
             what="Ray lost the connection to a node",
             remedy="Look at that node's memory and at its `raylet.out`: it was too busy to answer, or is down.",
         ),

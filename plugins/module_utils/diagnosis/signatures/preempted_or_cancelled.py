@@ -96,7 +96,8 @@ SIGNATURE = Signature(
         says(rf"{_GOT}SIGTERM{_STOPS}", "SIGTERM", strength=ECHO + 4),
         # The shell reports a program that somebody ended.
         says(
-            r"^\S+: line \d+: +\d+ (?:Terminated|Hangup|Interrupt)\b",
+            r"^\S+: line \d+: +\d+ (?:Terminated|Hangup|Interrupt)\b|^Terminated$|"
+            r"EXIT STRING: (?:Terminated|Hangup|Interrupt)\b",
             "Terminated",
             "Hangup",
             "Interrupt",
@@ -107,6 +108,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Terminated (signal 15)",
         "slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2026-01-01T00:00:00 DUE TO PREEMPTION ***",
         "slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2026-01-01T00:00:00 ***",
         "torch.distributed.elastic.multiprocessing.api.SignalException: Process 7 got signal: 1",

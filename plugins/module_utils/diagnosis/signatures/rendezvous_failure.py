@@ -82,8 +82,40 @@ SIGNATURE = Signature(
             what="the daemons of mpirun could not start on the nodes, or not connect to each other",
             remedy="Start the ranks with srun. Else let mpirun use a network that the nodes share without a firewall.",
         ),
+        says(
+            "OMPI was not built with SLURM's PMI support|PMI2_Init failed to intiali[sz]e",
+            "PMI support and therefore",
+            "PMI2_Init failed",
+            strength=WEAK + 4,
+            what="srun cannot start this Open MPI: it was built without Slurm's PMI",
+            remedy=(
+                "`srun --mpi=list` names what Slurm offers: take an Open MPI that was built with PMIx and "
+                "`srun --mpi=pmix`, or start the program with mpirun within the allocation."
+            ),
+        ),
+        says(
+            "^At least one pair of MPI processes are unable to reach each other|"
+            "btl_tcp.*received unexpected process identifier",
+            "pair of MPI processes",
+            "unexpected process identifier",
+            strength=WEAK + 3,
+            what="the MPI processes do not reach each other",
+            remedy=(
+                "The nodes have several networks, of which MPI takes one that they do not share: name the right one "
+                "(`env.OMPI_MCA_btl_tcp_if_include`), and see whether a firewall is between them."
+            ),
+        ),
         # MPICH and Intel MPI.
-        says(r"Fatal error in (?:P?MPI_Init|internal_Init)", "Fatal error in ", strength=WEAK + 4),
+        says(
+            r"Fatal error in (?:P?MPI_Init|internal_Init)",
+            "Fatal error in ",
+            strength=WEAK + 4,
+            what="MPI could not start",
+            remedy=(
+                "The lines around that one name the call that failed: the network adapter (is it usable on that node, "
+                "and for jobs?), a peer that was not reached, or a launcher that does not fit (`srun --mpi=list`)."
+            ),
+        ),
         # Two processes with the number of one rank.
         says("NCCL WARN Bootstrap Root ?: .*already checked in", "already checked in", strength=WEAK + 3),
         raises("Socket Timeout", frames=r"in _?rendezvous\b|init_process_group|rendezvous/", strength=RAISED),
@@ -99,6 +131,8 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "but OMPI was not built with SLURM's PMI support and therefore cannot",
+        "At least one pair of MPI processes are unable to reach each other for",
         "ssh: connect to host node2 port 22: Connection refused",
         "A process or daemon was unable to complete a TCP connection",
         "gcs_client.cc:229: Couldn't reconnect to GCS server. The last attempted address was 10.0.0.4:4",
