@@ -78,6 +78,19 @@ def _lived_with(stream: Stream, within: bool) -> bool:
     return (stream.lived_with and not (within and stream.is_program)) or (within and stream.warned and stream.is_caught)
 
 
+def _mark(line: Line, events: FileEvents) -> None:
+    """Take account of a line that shows that a program runs, or how it ends."""
+    text = line.text
+    if "Warning: " in text and phrases.PYTHON_WARNS.match(text):
+        events.ran = line.number
+        events.labelled = line.number if line.rank is not None else events.labelled
+    if _one_of(phrases.DONE_WORDS, text) and phrases.DONE.search(text):
+        events.done = line.number
+    if text.startswith(phrases.HYDRA_FAILED):
+        # Whatever a part of its work reported before.
+        events.done = events.last_step = 0
+
+
 class _Meaning(NamedTuple):
     """What a line means: the family and strength of a wording, what its pattern captured, its own remedy and sense."""
 
@@ -235,14 +248,7 @@ class Reader:
             if "Init COMPLETE" in text:
                 outlived(text, file_events)
             return None
-        if "Warning: " in text and phrases.PYTHON_WARNS.match(text):
-            file_events.ran = line.number
-            file_events.labelled = line.number if line.rank is not None else file_events.labelled
-        if _one_of(phrases.DONE_WORDS, text) and phrases.DONE.search(text):
-            file_events.done = line.number
-        if text.startswith(phrases.HYDRA_FAILED):
-            # Whatever a part of its work reported before.
-            file_events.done = file_events.last_step = 0
+        _mark(line, file_events)
         progress = phrases.progress(text) if _one_of(phrases.PROGRESS_WORDS, text) else None
         if progress:
             self._step_at = progress.start()
