@@ -79,7 +79,7 @@ def _lived_with(stream: Stream, within: bool) -> bool:
 
 
 def _mark(line: Line, events: FileEvents) -> None:
-    """Take account of a line that shows that a program runs, or how it ends."""
+    """Take account of a line that shows that a program runs or how it ends, whatever a part of its work reported."""
     text = line.text
     if "Warning: " in text and phrases.PYTHON_WARNS.match(text):
         events.ran = line.number
@@ -87,7 +87,6 @@ def _mark(line: Line, events: FileEvents) -> None:
     if _one_of(phrases.DONE_WORDS, text) and phrases.DONE.search(text):
         events.done = line.number
     if text.startswith(phrases.HYDRA_FAILED):
-        # Whatever a part of its work reported before.
         events.done = events.last_step = 0
 
 
@@ -255,8 +254,7 @@ class Reader:
             file_events.progress += 1
             file_events.step_line = line.number
             file_events.bars += bool(STEP_BAR.match(text))
-            step = phrases.LAST_STEP.search(text, progress.start())
-            if step:
+            if step := phrases.LAST_STEP.search(text, progress.start()):
                 file_events.last_step = line.number if step[1] == step[2] else 0
             if file_events.requeued:
                 file_events.runs, file_events.requeued = file_events.runs + 1, False
