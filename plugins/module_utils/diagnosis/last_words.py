@@ -76,7 +76,8 @@ def before_a_launcher(heard: Sequence[Line]) -> LastWord | None:
 
 def succeeded(heard: Sequence[Line]) -> Line | None:
     """The line among the last ones which says that all went well."""
-    for line in list(heard)[: -LAST - 1 : -1]:
+    last = list(heard)[: -LAST - 1 : -1]
+    for line in last if any("ucce" in line.text for line in last) else ():
         if _FAILED.search(line.text):
             return None
         if _WELL.search(line.text) and not _OTHERWISE.search(line.text):

@@ -224,6 +224,7 @@ _BAR = re.compile(
     r"[^|%]{0,200}?(?<!\d)(?!0%\|[^|]*\| *0/)\d+%\|.*(?:it/s|s/it)"
 )
 # A line that only names a step: the file of an earlier run is read, or the arguments are printed.
+_READS_WORDS = ("oad", "estor", "esum", "Namespace(", "True", "False", "None")
 _READS = re.compile(r"\b(?:[Ll]oad|[Rr]estor|[Rr]esum)(?:ed|ing)\b|Namespace\(")
 _SETTINGS = re.compile(r"(?:=|['\"]: )(?:True|False|None)\b.*(?:=|['\"]: )(?:True|False|None)\b")
 PROGRESS = f"{_STEPS.pattern}|{_BAR.pattern}"
@@ -232,7 +233,7 @@ LAST_STEP = re.compile(r"\b(?:iter(?:ation)?|(?:global_)?step)\b\W{0,4}(\d+) ?/ 
 # Fixed strings: each such line contains one of them. They are checked first, as the regular expression is slow.
 PROGRESS_WORDS = ("Trial ", "eta: ", "loss", "it/s", "s/it", "iter", "step", "epoch", "batch", "Loss")
 # Failures that may share a line with a step: a message that was appended to a progress bar.
-BESIDE_PROGRESS = ("rror", "CANCEL", "illed", "xcept", "ailed", "emory", "nan", "NaN", "space left", "topp")
+BESIDE_PROGRESS = ("rror", "CANCEL", "illed", "xcept", "ailed", "emory", "nan loss", "NaN loss", "space left", "topp")
 # Begins with a fixed string, and is searched first.
 _LOSS_NAN = re.compile(r"loss['\"]?\s*[:=|]?\s*['\"]?[Nn]a[Nn]")
 _NAN_LOSS = re.compile(
@@ -320,11 +321,20 @@ _MEANINGS = (
 )
 
 
+def one_of(words: tuple[str, ...], text: str) -> bool:
+    """Whether a text contains one of these fixed strings."""
+    for word in words:  # noqa: SIM110 - three times as fast as any() on millions of lines
+        if word in text:
+            return True
+    return False
+
+
 def progress(text: str) -> re.Match[str] | None:
     """The step that a line logs, or its progress bar of steps; None without one."""
     step = _STEPS.search(text)
     if step:
-        return None if _READS.search(text, 0, step.start()) or _SETTINGS.search(text) else step
+        may_read = one_of(_READS_WORDS, text)
+        return None if may_read and (_READS.search(text, 0, step.start()) or _SETTINGS.search(text)) else step
     return _BAR.match(text) if "%|" in text else None
 
 
