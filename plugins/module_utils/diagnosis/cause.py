@@ -57,6 +57,7 @@ _STEP_GONE = re.compile(r"Terminating StepId|Job step aborted|\*\*\* STEP .*CANC
 _JOB_ENDED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT")
 # A batch script prepared nothing for the program, and started it all the same.
 _SET_UP = re.compile(rf"{phrases.NOT_ACTIVATED}|CondaHTTPError|: cd: |fatal: unable to access|Could not resolve host")
+# A look-up that failed: functions try whether they have something.
 _LOOKED_UP = re.compile(r"(?:KeyError|LookupError|StopIteration)\b")
 # How a process ends that a watchdog aborts.
 _ABORTS = re.compile(r"[Aa]bort|terminate called|SIGABRT|exitcode: -6")

@@ -72,7 +72,7 @@ def _lived_with(stream: Stream, within: bool) -> bool:
 
 
 def _mark(line: Line, events: FileEvents) -> None:
-    """Take account of a line that shows that a program runs or how it ends, whatever a part of its work reported."""
+    """Note what shows that a program runs, and how it ends: Hydra's report outweighs that of a part of its work."""
     text = line.text
     if "Warning: " in text and phrases.PYTHON_WARNS.match(text):
         events.ran = line.number

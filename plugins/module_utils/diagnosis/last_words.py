@@ -49,7 +49,7 @@ _LOGGED_REMEDY = "Read that line and those before it. The collection does not kn
 
 
 class LastWord(NamedTuple):
-    """The line, and the family, the strength, the sense and the remedy of the event that it makes."""
+    """The line, and the event that it makes: its family and strength, what it means, and the remedy."""
 
     line: Line
     family: str

@@ -48,7 +48,7 @@ SIGNATURE = Signature(
         raises("FloatingPointError", strength=RAISED + 1),
         says(
             "Stopping training:? .*(?:nan|NaN)|Loss is (?:nan|NaN), stopping|loss scale already at minimum|"
-            r"\b[Nn]a[Nn] (?:train\w* )?loss\b.{0,60}\b(?:end|stop|abort|exit|terminat)\w*",
+            r"\b(?:nan|NaN) loss\b.{0,60}\b(?:end|stop|abort|exit|terminat)\w*",
             "nan loss",
             "NaN loss",
             "stopping",

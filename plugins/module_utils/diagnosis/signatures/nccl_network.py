@@ -51,7 +51,7 @@ SIGNATURE = Signature(
         ),
         # MPI's transports. A program that finds another one goes on.
         says(
-            r"UCX +ERROR +(?:ibv_\w+\(.*\)|\w+) failed|Failed to modify UD QP to \w+ on \S+: ",
+            r"UCX {1,2}ERROR +(?:ibv_\w+\(.*\)|\w+) failed|Failed to modify UD QP to \w+ on \S+: ",
             "UCX  ERROR",
             "UCX ERROR",
             "modify UD QP",

@@ -84,7 +84,7 @@ SIGNATURE = Signature(
         ),
         says(
             "OMPI was not built with SLURM's PMI support|PMI2_Init failed to intiali[sz]e",
-            "PMI support and therefore",
+            "with SLURM's PMI support",
             "PMI2_Init failed",
             strength=WEAK + 4,
             what="srun cannot start this Open MPI: it was built without Slurm's PMI",
@@ -131,7 +131,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
-        "but OMPI was not built with SLURM's PMI support and therefore cannot",
+        "but OMPI was not built with SLURM's PMI support",
         "At least one pair of MPI processes are unable to reach each other for",
         "ssh: connect to host node2 port 22: Connection refused",
         "A process or daemon was unable to complete a TCP connection",
