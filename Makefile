@@ -1,4 +1,4 @@
-# Everything is set up on the first use, on a machine with git, make, python3 and root (or sudo). See docs/development.md.
+# Everything is set up on the first use, on a machine with git, make, python3 and root (or sudo). See contributing/development.md.
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help

@@ -4,10 +4,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Write what is generated.
 
-From the job spec's field table: the reference page, the JSON Schema and the documentation fragment. From docs/rooms.yml
-and the imports in the code: the tables of the page on architecture. From the declarations of playbooks, command and
-modules, and from the examples: pages of the reference (reference_pages.py). The JSON Schemas of the documents that the
-command prints (json_documents.py).
+From the job spec's field table: the reference page, the JSON Schema and the documentation fragment. From
+contributing/rooms.yml and the imports in the code: the tables of the page on architecture. From the declarations of
+playbooks, command and modules, and from the examples: pages of the reference (reference_pages.py). The JSON Schemas of
+the documents that the command prints (json_documents.py).
 
     generate_reference.py            writes the files
     generate_reference.py --check    exits 1, naming the stale files, and writes nothing

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tables of docs/architecture.md: rooms from docs/rooms.yml, imports from the code."""
+"""The tables of contributing/architecture.md: rooms from contributing/rooms.yml, imports from the code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FOLDERS = {
     "plugin_utils": "on the controller only",
     "runtime": "in the job",
 }
-PAGE = "docs/architecture.md"
+PAGE = "contributing/architecture.md"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Room:
 @functools.cache
 def rooms(folder: str) -> tuple[Room, ...]:
     """The rooms of a folder, each after all rooms that it imports."""
-    with open(os.path.join(ROOT, "docs", "rooms.yml"), encoding="utf-8") as stream:
+    with open(os.path.join(ROOT, "contributing", "rooms.yml"), encoding="utf-8") as stream:
         listed = [room for room in yaml.safe_load(stream) if room.get("of", "module_utils") == folder]
     left = [Room(room["room"], room["does"], frozenset(_imports(folder, room["room"]))) for room in listed]
     ordered: list[Room] = []
@@ -51,7 +51,7 @@ def rooms(folder: str) -> tuple[Room, ...]:
 
 @functools.cache
 def _declared(folder: str) -> frozenset[str]:
-    with open(os.path.join(ROOT, "docs", "rooms.yml"), encoding="utf-8") as stream:
+    with open(os.path.join(ROOT, "contributing", "rooms.yml"), encoding="utf-8") as stream:
         return frozenset(row["room"] for row in yaml.safe_load(stream) if row.get("of", "module_utils") == folder)
 
 
@@ -93,7 +93,7 @@ def matrix(folder: str) -> list[str]:
 
 
 def architecture() -> str:
-    """docs/architecture.md with its generated parts written anew."""
+    """contributing/architecture.md with its generated parts written anew."""
     with open(os.path.join(ROOT, PAGE), encoding="utf-8") as stream:
         text = stream.read()
     for folder in FOLDERS:

@@ -4,7 +4,7 @@
 """After a whole run: what failed runs once more, alone, on a machine that does nothing else.
 
 What fails again is red. What passes now is unsteady: it is listed, and the run is green, unless more than MOST failed.
-docs/development.md keeps the names with what was found. Called by scripts/test with the exit code of the run.
+contributing/development.md keeps the names with what was found. Called by scripts/test with the exit code of the run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(status: int, cache: Path = Path(".pytest_cache")) -> int:
     print(f"running again what failed, alone: {' '.join(names)}", flush=True)
     again = subprocess.run([sys.executable, "-m", "pytest", *names], stdin=subprocess.DEVNULL, check=False).returncode
     if again == 0:
-        print("UNSTEADY, passed when run again (docs/development.md keeps what was found):")
+        print("UNSTEADY, passed when run again (contributing/development.md keeps what was found):")
         print("".join(f"  {name}\n" for name in names), end="", flush=True)
     return again
 

@@ -19,7 +19,9 @@ def test_artifact_holds_what_runs_and_nothing_else(artifact: Path) -> None:
     shipped = [path for folder in ("plugins/", "roles/", "playbooks/", "meta/", "docs/") for path in files(folder)]
     missing = sorted(set(shipped) - held)
     assert not missing, "missing:" + bullet_list(missing)
-    ours_alone = re.compile(r"(tests|scripts|benchmarks|build|extensions/molecule|\.\w+|Makefile)(/|$)")
+    ours_alone = re.compile(
+        r"(tests|scripts|benchmarks|contributing|build|extensions/molecule|\.\w+|Makefile|CONTRIBUTING\.md)(/|$)"
+    )
     unwanted = sorted(path for path in held if ours_alone.match(path))
     assert not unwanted, "these belong to the repository, not to the collection:" + bullet_list(unwanted)
 

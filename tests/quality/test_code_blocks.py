@@ -47,7 +47,7 @@ from tests.repository import CACHE, ROOT, bullet_list, files, load_yaml, run
 SPEC = {attribute.name for attribute in fields_of_class(LaunchSpec)}
 #: Blocks that a test of their own runs: page and language -> the test.
 RUN_ELSEWHERE = {
-    ("docs/extending.md", "diff"): "tests/quality/test_extending.py",
+    ("contributing/extending.md", "diff"): "tests/quality/test_extending.py",
     ("docs/diagnosis.md", "yaml"): "tests/unit/sources/test_failure_families.py",
 }
 OUTPUT = "output of a command, or a drawing"

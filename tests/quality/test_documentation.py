@@ -287,19 +287,22 @@ def test_a_citation_is_seen(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert citations("x.py")
 
 
+PAGE_NAME = re.compile(r"(?<![\w/.])(?:docs|contributing)/[\w/-]+\.(?:md|yml|rst)")
+
+
 def test_pages_that_are_named_exist() -> None:
     named = [
         f"{path}: {page}"
         for path in OURS
         if not path.startswith("tests/unit/")
-        for page in sorted(set(re.findall(r"(?<![\w/.])docs/[\w/-]+\.(?:md|yml|rst)", read(path))))
+        for page in sorted(set(PAGE_NAME.findall(read(path))))
         if not (ROOT / page).exists()
     ]
     assert not named, "no such page:" + bullet_list(named)
 
 
 def test_files_that_the_page_on_architecture_names_exist() -> None:
-    named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]+)`", read("docs/architecture.md")))
+    named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]+)`", read("contributing/architecture.md")))
     assert len(named) > 30, "the pattern finds no paths: this test would pass on anything"
     tops = (ROOT, ROOT / "plugins", ROOT / "plugins/module_utils")
     missing = [path for path in sorted(named) if not any((top / path).exists() for top in tops)]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/extending.md: its diffs apply to the repository as it is, and each addition passes the checks of its kind."""
+"""contributing/extending.md: its diffs apply, and each addition passes the checks of its kind."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.repository import COLLECTION, ROOT, bullet_list, read, run, tracked_files
 
-PAGE = "docs/extending.md"
+PAGE = "contributing/extending.md"
 SECTION = re.compile(r"^## (?P<kind>.+?)\n(?P<text>.*?)(?=^## |\Z)", re.M | re.S)
 DIFF = re.compile(r"^```diff\n(.*?)^```$", re.M | re.S)
 CHECKS = re.compile(r"^The checks: `pytest (.+?)`\.$", re.M)

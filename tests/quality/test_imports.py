@@ -27,11 +27,11 @@ MODULE_UTILS = "plugins.module_utils"
 CONTROLLER = "plugins/plugin_utils/__init__.py"
 #: The only file of module_utils that knows Ansible.
 EDGE = "plugins/module_utils/core/ansible.py"
-#: Folder of plugins/ -> its rooms -> the other rooms of that folder that each may use (docs/rooms.yml).
+#: Folder of plugins/ -> its rooms -> the other rooms of that folder that each may use (contributing/rooms.yml).
 ROOMS: dict[str, dict[str, set[str]]] = {
     folder: {
         room["room"]: set(room["imports"])
-        for room in load_yaml("docs/rooms.yml")
+        for room in load_yaml("contributing/rooms.yml")
         if room.get("of", "module_utils") == folder
     }
     for folder in ("module_utils", "plugin_utils", "runtime")
@@ -168,13 +168,13 @@ def test_every_room_is_known_and_every_file_is_in_a_room() -> None:
     for folder, rooms in ROOMS.items():
         paths = set(files(f"plugins/{folder}/", ".py")) - set(BESIDE_ROOMS)
         there = {path.split("/")[2] for path in paths} - {"__init__.py"}
-        assert there == set(rooms), f"docs/rooms.yml and plugins/{folder} differ: {sorted(there ^ set(rooms))}"
+        assert there == set(rooms), f"contributing/rooms.yml and plugins/{folder} differ: {sorted(there ^ set(rooms))}"
         unknown = {used for uses in rooms.values() for used in uses} - set(rooms)
-        assert not unknown, f"docs/rooms.yml names rooms that do not exist: {sorted(unknown)}"
+        assert not unknown, f"contributing/rooms.yml names rooms that do not exist: {sorted(unknown)}"
 
 
 def test_every_permission_is_used() -> None:
-    """What no file needs is taken out of docs/rooms.yml, so that the table says how the house is built."""
+    """What no file needs is taken out of contributing/rooms.yml, so that the table says how the house is built."""
     used = {
         (own, other)
         for path in PLUGIN_FILES

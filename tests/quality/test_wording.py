@@ -30,7 +30,7 @@ INSTEAD = {
     "whom": "the user, the host",
 }
 PHRASE = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, INSTEAD))})(?!\w)", re.IGNORECASE)
-PLACES = ("README.md", "docs/", "roles/", "playbooks/", "plugins/doc_fragments/")
+PLACES = ("README.md", "CONTRIBUTING.md", "docs/", "contributing/", "roles/", "playbooks/", "plugins/doc_fragments/")
 ENDINGS = (".md", ".rst", ".yml", ".py")
 #: Names of variables and parameters that say nothing about what they hold.
 GRAMMAR = ("found", "one", "said")
