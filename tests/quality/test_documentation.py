@@ -301,6 +301,29 @@ def test_pages_that_are_named_exist() -> None:
     assert not named, "no such page:" + bullet_list(named)
 
 
+#: A day, or a month with its year.
+DATE = re.compile(
+    r"\b20\d\d-\d\d-\d\d\b"
+    r"|\b(?:January|February|March|April|May|June|July|August|September|October|November|December),? (?:20)?\d\d\b"
+)
+#: What a program printed, or what is typed, may contain a date.
+QUOTED = re.compile(r"^```.*?^```$|^ {4}[^\n]*$|`[^`\n]*`", re.M | re.S)
+RESULTS = "benchmarks/RESULTS.md"
+
+
+def test_only_the_results_have_dates_and_they_have_the_newest_table_of_each() -> None:
+    """A figure of a day is wrong on the next one, so one page keeps them, and a new run replaces the old one there."""
+    dated = [
+        f"{page}: {hit[0]}" for page in PAGES if page != RESULTS for hit in DATE.finditer(QUOTED.sub("", read(page)))
+    ]
+    assert not dated, f"{RESULTS} keeps what was measured:" + bullet_list(dated)
+    _, *sections = re.split(r"^## ", read(RESULTS), flags=re.M)
+    titles = [section.partition("\n")[0] for section in sections]
+    assert titles and len(set(titles)) == len(titles) and not DATE.search(" ".join(titles))
+    undated = [title for title, section in zip(titles, sections) if section.count("\nMeasured 20") != 1]
+    assert not undated, "one run a section, with its day:" + bullet_list(undated)
+
+
 def test_files_that_the_page_on_architecture_names_exist() -> None:
     named = set(re.findall(r"`((?:[\w.-]+/)+[\w.-]+)`", read("contributing/architecture.md")))
     assert len(named) > 30, "the pattern finds no paths: this test would pass on anything"
@@ -323,11 +346,11 @@ def test_the_table_of_role_nccl_has_each_fabric() -> None:
     assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == {fabric.name for fabric in FABRICS}
 
 
-def test_the_readme_names_every_playbook_and_module() -> None:
-    there = {
-        path.removeprefix("playbooks/").removesuffix(".yml")
-        for path in files("playbooks/", ".yml")
-        if path.count("/") == 1
-    }
-    missing = [name for name in sorted(there.union(MODULES)) if f"`{name}`" not in read("README.md")]
-    assert not missing, bullet_list(missing)
+def test_the_readme_is_one_screen_and_the_index_names_every_page() -> None:
+    lines = read("README.md").splitlines()
+    assert len(lines) <= 60, f"README.md has {len(lines)} lines; other pages own the rest"
+    rows = [line for line in lines if line.startswith("| ") and "---" not in line and line != "| | |"]
+    assert len(rows) == 8, "eight links, and the index of docs/ for all pages"
+    pages = {path.removeprefix("docs/") for path in files("docs/", ".md") if path.count("/") == 1} - {"README.md"}
+    missing = sorted(page for page in pages if f"]({page})" not in read("docs/README.md"))
+    assert not missing, "docs/README.md lists every page:" + bullet_list(missing)
