@@ -37,7 +37,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     for folder in ("module_utils", "plugin_utils", "runtime")
 }
 #: Files beside the rooms, each with the reason.
-BESIDE_ROOMS = {"plugins/runtime/owner.py": "a program of a user may call it by this path (docs/how-it-works.md)"}
+BESIDE_ROOMS = {"plugins/runtime/owner.py": "a program of a user may call it by this path (docs/checkpoints.md)"}
 #: What starts a process. PURE rooms decide, and others act.
 PURE = {"spec", "plan"}
 PROCESSES = {"subprocess", "multiprocessing", "pty", "socket", "asyncio"}
