@@ -14,6 +14,7 @@ import fcntl
 import functools
 import itertools
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -27,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster,
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups
 from tests.cluster import attack
 from tests.cluster.launching import Site
+from tests.repository import COLLECTION
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -220,3 +222,17 @@ def attack_lab(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) 
     made = attack.AttackLab(lab, tmp_path, request.node.name)
     yield made
     made.close()
+
+
+@pytest.fixture
+def runtime(attack_lab: attack.AttackLab) -> str:
+    """The job's runtime, and the library, as everybody on the lab sees them."""
+    inside = attack_lab.shared_folder(0o755)
+    place = attack_lab.host_path(inside)
+    shutil.copytree(ROOT / "plugins" / "runtime", place / "runtime", ignore=shutil.ignore_patterns("__pycache__"))
+    library = place.joinpath("library", *COLLECTION.split("."), "plugins")
+    shutil.copytree(
+        ROOT / "plugins" / "module_utils", library / "module_utils", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    subprocess.run(["chmod", "-R", "a+rX", str(place)], check=True)
+    return inside

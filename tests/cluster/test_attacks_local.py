@@ -8,7 +8,6 @@ for copies, beside a lock, in a folder of checkpoints. Nothing of it is run, fol
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import zlib
 from typing import Any
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.attack import ATTACKER, VICTIM, AttackLab
-from tests.repository import COLLECTION, ROOT
+from tests.repository import COLLECTION
 
 #: What a batch script and its steps start by name, whatever they are for.
 USUAL = ("python", "python3", "env", "srun", "scontrol", "tee", "sed", "mkdir", "rm", "cat", "date", "uname", "timeout")
@@ -40,20 +39,6 @@ def untouched(attack_lab: AttackLab, folder: str) -> bool:
 def view_of(job_id: str, run_dir: str) -> str:
     """The name of a run's folder in /tmp: anybody who sees the job in the queue can say it."""
     return f"/tmp/rankzero-{VICTIM.uid}-{job_id}-{zlib.crc32(run_dir.encode()):08x}"
-
-
-@pytest.fixture
-def runtime(attack_lab: AttackLab) -> str:
-    """The job's runtime, and the library, as everybody on the lab sees them."""
-    inside = attack_lab.shared_folder(0o755)
-    place = attack_lab.host_path(inside)
-    shutil.copytree(ROOT / "plugins" / "runtime", place / "runtime", ignore=shutil.ignore_patterns("__pycache__"))
-    library = place.joinpath("library", *COLLECTION.split("."), "plugins")
-    shutil.copytree(
-        ROOT / "plugins" / "module_utils", library / "module_utils", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    subprocess.run(["chmod", "-R", "a+rX", str(place)], check=True)
-    return inside
 
 
 def python_as_victim(attack_lab: AttackLab, runtime: str, code: str, *argv: str, **environ: str) -> str:

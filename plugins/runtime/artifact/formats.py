@@ -21,6 +21,8 @@ import os
 import re
 import struct
 
+from core import files
+
 # A header of more than this is none.
 HEADER_BYTES = 100_000_000
 
@@ -131,8 +133,8 @@ def of_csv(content):
 
 
 def of_safetensors(path):
-    size = os.stat(path).st_size
-    with open(path, "rb") as stream:
+    with open(files.opened(path), "rb") as stream:
+        size = os.fstat(stream.fileno()).st_size
         start = stream.read(8)
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else HEADER_BYTES + 1
         if length > min(HEADER_BYTES, size - 8):

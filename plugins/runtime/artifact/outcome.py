@@ -28,6 +28,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from artifact import formats  # noqa: E402
+from core import files  # noqa: E402
 
 POLL_SECONDS = 0.25
 REMEMBERED_SECONDS = 60  # NFS's own longest time (acregmax, acdirmax); sites rarely choose more
@@ -107,7 +108,7 @@ def look(path):
 def read(path, keep):
     """(content or None, SHA-256, number of bytes) of a regular file; the content only where it is wanted."""
     digest, size, chunks = hashlib.sha256(), 0, []
-    with open(path, "rb") as stream:
+    with open(files.opened(path), "rb") as stream:
         for chunk in iter(lambda: stream.read(1 << 20), b""):
             digest.update(chunk)
             size += len(chunk)

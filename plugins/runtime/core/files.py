@@ -1,11 +1,16 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the parts of the preflight share: documents on shared storage, whole or not there at all."""
+"""What the programs on the nodes share: documents on shared storage, whole or not there at all, and what is asked of
+files and processes that another user may have made.
+"""
 
+import contextlib
+import errno
 import json
 import os
 import random
+import stat
 import time
 
 POLL_SECONDS = 0.1
@@ -14,9 +19,11 @@ LONGEST_PAUSE = 2.0
 HEADS = "heads"
 
 
-def publish(path, document):
+def publish(path, document, mode=0o666):
+    """`mode`: as for open(2), before the umask."""
     temporary = f"{path}.{os.getpid()}.tmp"
-    with open(temporary, "w", encoding="utf-8") as stream:
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    with open(descriptor, "w", encoding="utf-8") as stream:
         json.dump(document, stream)
     os.replace(temporary, path)
 
@@ -67,3 +74,26 @@ def await_document(path, deadline):
         time.sleep(max(0.0, min(pause, deadline - time.monotonic())))
         document = read(path)
     return document
+
+
+def opened(path, flags=os.O_RDONLY):
+    """A descriptor of a regular file. Raises OSError for anything else; links are followed.
+
+    Nothing is waited for: a pipe would wait for a writer, a device may never end.
+    """
+    # Looked at before it is opened: some devices do something when they are.
+    if stat.S_ISREG(os.stat(path).st_mode):
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        # The name may have got another file in between.
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a regular file", path)
+
+
+def own_process(number):
+    """Whether all user ids of a process are those of this one: not of one that has got them by a setuid bit."""
+    with contextlib.suppress(OSError, ValueError), open(f"/proc/{number}/status", "rb") as stream:
+        ids = next((line.split()[1:] for line in stream if line.startswith(b"Uid:")), [])
+        return bool(ids) and {int(each) for each in ids} == {os.getuid()}
+    return False

@@ -12,12 +12,14 @@ import hashlib
 import os
 
 from artifact import verdict
-from core import slurm
+from core import files, slurm
 from core.log import first_line, publish
 from core.state import PROGRAM, SIGNAL, Job
 
 # Why the ranks do not start again inside the job, where it has too few nodes for that.
 NO_SPARE = "no spare node is left"
+# A file that shows progress is compared whole up to this size, and at both ends beyond it.
+WHOLE_BYTES, END_BYTES = 64 << 20, 1 << 20
 
 
 def of_at_most(attempt: int, restarts: int) -> str:
@@ -58,12 +60,21 @@ def no_progress(job: Job) -> str:
 
 
 def _digest(path: str) -> str:
-    """What tells a file from another; a file that cannot be read is the same as one that was missing before."""
+    """What tells a file from another; a file that cannot be read is the same as one that was missing before.
+
+    The folder may be shared, so what lies there is neither waited for nor read without a limit. Of a large file both
+    ends are compared, its size, and when it was written.
+    """
     digest = hashlib.sha256()
     try:
-        with open(path, "rb") as stream:
-            for chunk in iter(lambda: stream.read(1 << 20), b""):
-                digest.update(chunk)
+        with open(files.opened(path), "rb") as stream:
+            status = os.fstat(stream.fileno())
+            if status.st_size <= WHOLE_BYTES:
+                digest.update(stream.read(WHOLE_BYTES))
+            else:
+                digest.update(f"{status.st_size} {status.st_mtime_ns} ".encode() + stream.read(END_BYTES))
+                stream.seek(status.st_size - END_BYTES)
+                digest.update(stream.read(END_BYTES))
     except OSError:
         return "missing"
     return digest.hexdigest()

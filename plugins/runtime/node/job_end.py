@@ -14,6 +14,8 @@ import select
 import signal
 import time
 
+from core import files
+
 # After SIGTERM without a word from the batch script: how long ranks have to show up before there are none.
 RANKS_SECONDS = 1.0
 
@@ -46,6 +48,9 @@ def ranks_alive():
     own, job = os.environ.get("SLURM_STEP_ID"), os.environ["SLURM_JOB_ID"]
     run = os.environb.get(b"RANKZERO_RUN_DIR")
     for number in filter(str.isdigit, os.listdir("/proc")):
+        # Root may read the variables of others, who write what they like into them.
+        if not files.own_process(number):
+            continue
         try:
             with open(f"/proc/{number}/environ", "rb") as stream:
                 environment = dict(entry.partition(b"=")[::2] for entry in stream.read().split(b"\0"))

@@ -8,7 +8,9 @@ a pair runs all-reduces (NCCL where the node has GPUs, else Gloo); without it bo
 measures the link and not the library.
 """
 
+import contextlib
 import datetime
+import hmac
 import os
 import select
 import socket
@@ -29,6 +31,8 @@ PARTS = 8
 # Of the budget, for starting and ending.
 MARGIN_SECONDS = 3
 PORTS_IN_A_FOLDER = 64
+# What a neighbour says to prove itself, and how many may be about to say it: beyond that the oldest is hung up on.
+WORD_BYTES, CALLERS = 16, 128
 
 
 def transfer(out, into, count, seconds):
@@ -79,36 +83,76 @@ def port_file(folder, plan, place):
 
 
 class Neighbours:
-    """Connections to the other nodes of the ring: the node that stands further on calls, and says who it is."""
+    """Connections to the other nodes of the ring: the node that stands further on calls, and says who it is.
+
+    Anybody who reaches the port can connect. A neighbour proves itself by a word that is in the file with the port,
+    which only this user can read. Who does not say it is hung up on, and holds nobody up.
+    """
 
     def __init__(self, plan, place, folder, deadline):
         self.plan, self.place, self.folder, self.deadline = plan, place, folder, deadline
-        self.early = {}
+        self.early, self.callers = {}, {}
         self.own = plan["addresses"][plan["nodes"][place]]
-        self.listener = socket.create_server((self.own, 0), backlog=4)
-        publish(port_file(folder, plan, place), self.listener.getsockname()[1])
+        self.word = os.urandom(WORD_BYTES)
+        self.listener = socket.create_server((self.own, 0), backlog=CALLERS)
+        self.listener.setblocking(False)
+        port = self.listener.getsockname()[1]
+        publish(port_file(folder, plan, place), [port, self.word.hex()], mode=0o600)
 
     def left(self):
         return max(0.1, self.deadline - time.monotonic())
+
+    def answer(self):
+        """Wait for callers and their words; keep those who are neighbours. Raises OSError at the deadline."""
+        ready = select.select([self.listener, *self.callers], [], [], self.left())[0]
+        if not ready:
+            raise TimeoutError("it has not called in time")
+        for caller in ready:
+            if caller is not self.listener:
+                self.hear(caller)
+                continue
+            with contextlib.suppress(OSError):
+                connection, _address = self.listener.accept()
+                connection.setblocking(False)
+                self.callers[connection] = b""
+        while len(self.callers) > CALLERS:
+            oldest = next(iter(self.callers))
+            del self.callers[oldest]
+            oldest.close()
+
+    def hear(self, caller):
+        """Read what a caller says of itself."""
+        try:
+            data = caller.recv(4 + WORD_BYTES - len(self.callers[caller]))
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        words = self.callers[caller] = self.callers[caller] + data
+        if data and len(words) < 4 + WORD_BYTES:
+            return
+        del self.callers[caller]
+        if hmac.compare_digest(words[4:], self.word):
+            caller.settimeout(self.left())
+            self.early[int.from_bytes(words[:4], "big")] = caller
+        else:
+            caller.close()
 
     def meet(self, other):
         """The connection to another place. Raises OSError where it does not come about in time."""
         if self.place < other:
             while other not in self.early:
-                self.listener.settimeout(self.left())
-                connection, _address = self.listener.accept()
-                connection.settimeout(self.left())
-                self.early[int.from_bytes(connection.recv(4), "big")] = connection
+                self.answer()
             connection = self.early.pop(other)
             connection.sendall(b"!")
             return connection
         name = self.plan["nodes"][other]
-        port = await_document(port_file(self.folder, self.plan, other), self.deadline)
+        port, word = await_document(port_file(self.folder, self.plan, other), self.deadline) or (0, "")
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         connection.settimeout(self.left())
         bind_to(connection, self.plan["interface"], self.own)
-        connection.connect((self.plan["addresses"][name], port or 0))
-        connection.sendall(self.place.to_bytes(4, "big"))
+        connection.connect((self.plan["addresses"][name], port))
+        connection.sendall(self.place.to_bytes(4, "big") + bytes.fromhex(word))
         connection.settimeout(self.left())
         # It may still be busy with its other neighbour.
         if not connection.recv(1):

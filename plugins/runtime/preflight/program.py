@@ -27,7 +27,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RUNTIME = os.path.dirname(HERE)
 sys.path[:] = [RUNTIME, *(folder for folder in sys.path if folder != HERE)]
 
-from core.files import HEADS, load, publish  # noqa: E402
+from core.files import HEADS, load, opened, publish  # noqa: E402
 from core.log_names import text_lines  # noqa: E402
 from node import disk  # noqa: E402
 from node.reports import KIND, reports_of, required, versions  # noqa: E402
@@ -92,7 +92,7 @@ def image_trouble(path, runtime):
     folder = os.path.isdir(path) and bool({"root", "bundle"} & set(kinds))
     if kinds and "sif" not in kinds and not folder:
         try:
-            with open(path, "rb") as stream:
+            with open(opened(path), "rb") as stream:
                 return None if stream.read(4) == b"hsqs" else f"is not a squashfs file, which {runtime} needs"
         except OSError as error:
             return f"cannot be read here: {error.strerror}"

@@ -17,7 +17,8 @@ import shutil
 import subprocess
 import time
 
-from rank import traces
+from core import files
+from rank import memory, traces
 
 # As in hook/sitecustomize.py.
 NUMBER = 43
@@ -121,11 +122,16 @@ def status(number):
 
 
 def ranks(mine):
-    """Process -> rank, for all processes of a launch. `mine`: the variables that tell its processes from others."""
+    """Process -> rank, for all processes of a launch. `mine`: the variables that tell its processes from others.
+
+    Only this user's processes: root can read those of others, who may write into their variables what they like.
+    """
     by_process = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
+        if int(name) == os.getpid() or not files.own_process(name):
+            continue
         variables = text_of(name, "environ", 1 << 20).split("\0")
-        if mine <= set(variables) and int(name) != os.getpid():
+        if mine <= set(variables):
             rank = next((line[5:] for line in variables if line.startswith("RANK=")), "")
             if rank.isdigit():
                 by_process[int(name)] = int(rank)
@@ -133,14 +139,14 @@ def ranks(mine):
 
 
 def memory_file(number):
-    """The path of the file in memory that takes the stacks of a process; None where it has none of its own."""
+    """A descriptor of the file in memory that takes the stacks of a process; None where it has none of its own."""
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{number}/fd"):
             path = f"/proc/{number}/fd/{name}"
             target = os.readlink(path).partition(" ")[0] if os.path.islink(path) else ""
             # A fork shares the file of its parent.
             if target.startswith(PREFIX) and target.endswith(f"-{number}"):
-                return path
+                return memory.opened(path)
     return None
 
 
@@ -151,34 +157,30 @@ def handles(number):
 
 
 def ask(number):
-    """Have a process write its stacks; the path of the file that takes them, None where it cannot be asked."""
-    path = memory_file(number)
-    if path is None or not handles(number):
+    """Have a process write its stacks; a descriptor of the file that takes them, None where it cannot be asked."""
+    descriptor = memory_file(number) if handles(number) else None
+    if descriptor is None:
         return None
     try:
-        with open(path, "r+b", buffering=0) as stream:
-            stream.truncate(0)
+        os.ftruncate(descriptor, 0)
         os.kill(number, NUMBER)
     except OSError:
+        os.close(descriptor)
         return None
-    return path
+    return descriptor
 
 
-def read(path, deadline):
-    """The stacks that a process writes: until they have not grown for a moment."""
+def read(descriptor, deadline):
+    """The stacks that a process writes: until they have not grown for a moment. Closes the descriptor."""
     size = -1
     while time.monotonic() < deadline:
-        try:
-            now = os.stat(path).st_size
-        except OSError:
-            break
+        now = os.fstat(descriptor).st_size
         if now and now == size:
             break
         size = now
         time.sleep(0.05)
-    with contextlib.suppress(OSError), open(path, "rb") as stream:
+    with open(descriptor, "rb") as stream:
         return stream.read(STACK_BYTES).decode("utf-8", "replace")
-    return ""
 
 
 def py_spy(number):
@@ -215,10 +217,11 @@ def look(mine):
             chosen.append((number, state))
     began = time.monotonic()
     # A stopped process would write its stacks once it goes on, when nobody reads them.
-    paths = {number: ask(number) for number, state in chosen if state[0] not in "TtZX"}
+    asked = {number: ask(number) for number, state in chosen if state[0] not in "TtZX"}
     dumps = {number: traces.ask(number) for number, state in chosen if state[0] not in "TtZX"}
-    texts = {number: read(path, began + ANSWER_SECONDS) for number, path in paths.items() if path}
-    recorded = {number: traces.read(path, began + traces.ANSWER_SECONDS) for number, path in dumps.items() if path}
+    texts = {number: read(file, began + ANSWER_SECONDS) for number, file in asked.items() if file is not None}
+    until = began + traces.ANSWER_SECONDS
+    recorded = {number: traces.read(file, until) for number, file in dumps.items() if file is not None}
     time.sleep(max(0.0, began + 0.5 - time.monotonic()))
     rows, ticks = [], os.sysconf("SC_CLK_TCK") * (time.monotonic() - began)
     for number, before in chosen:

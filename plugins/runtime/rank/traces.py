@@ -14,6 +14,8 @@ import socket
 import stat
 import time
 
+from rank import memory
+
 # As in hook/rankzero_recorder.py.
 PREFIX = "/memfd:rankzero-trace-"
 # The largest dump, the collectives of one that are kept, and the seconds until it is there.
@@ -58,27 +60,32 @@ def tell(pipe):
 
 
 def ask(number):
-    """Have the recorder of a process write; the path of the file that takes it, None where it cannot be asked."""
+    """Have the recorder of a process write; a descriptor of the file that takes it, None where it cannot be asked."""
     known = recorder(number)
-    if known is None:
+    descriptor = None if known is None else memory.opened(known[0])
+    if descriptor is None:
         return None
-    with contextlib.suppress(OSError), open(known[0], "r+b", buffering=0) as stream:
-        stream.truncate(0)
-        return known[0] if tell(known[1]) else None
+    os.ftruncate(descriptor, 0)
+    if tell(known[1]):
+        return descriptor
+    os.close(descriptor)
     return None
 
 
-def read(path, deadline):
-    """The newest collectives in a dump: as its JSON, shortened. Empty where none arrives in time."""
-    while True:
-        document = None
-        with contextlib.suppress(OSError, ValueError, RecursionError), open(path, "rb") as stream:
-            document = json.loads(stream.read(MOST_BYTES).decode("utf-8", "replace"))
-        if isinstance(document, dict):
-            return {"entries": shortened(document.get("entries"))}
-        if time.monotonic() >= deadline:
-            return {}
-        time.sleep(0.05)
+def read(descriptor, deadline):
+    """The newest collectives in a dump: as its JSON, shortened. Empty where none arrives in time. Closes the
+    descriptor.
+    """
+    with open(descriptor, "rb", buffering=0):
+        while True:
+            document = None
+            with contextlib.suppress(OSError, ValueError, RecursionError):
+                document = json.loads(os.pread(descriptor, MOST_BYTES, 0).decode("utf-8", "replace"))
+            if isinstance(document, dict):
+                return {"entries": shortened(document.get("entries"))}
+            if time.monotonic() >= deadline:
+                return {}
+            time.sleep(0.05)
 
 
 def shortened(entries):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.runtime.harness import ARTIFACT, Job, Site, wait_for
+from tests.unit.runtime.harness import ARTIFACT, Job, Site, runtime_parts, wait_for
 
 CHECKPOINT = {"signal_before_end": 60, "requeue": True, "max_restarts": 2}
 #: Saves itself on TERM, and says that it runs.
@@ -300,3 +300,28 @@ def test_the_next_job_takes_what_the_one_before_did_not_live_to_write(site: Site
     assert job.start(job_id=77, submission="chain:1").wait(timeout=60) == 0
     assert (job.run / "claim").read_text(encoding="utf-8") == "1 lab 77\n"
     assert (job.outcome()["attempt"], job.outcome()["success"]) == (3, True)
+
+
+@pytest.mark.parametrize("made", ["ln -sfn /dev/zero", "rm -f {0}; mkfifo -m 666"])
+def test_a_file_of_progress_that_never_ends_does_not_hold_the_job(site: Site, made: str) -> None:
+    """Who shares the folder of checkpoints can put anything in the file's place: it counts as missing."""
+    path = '"$RANKZERO_CHECKPOINT_DIR/saved"'
+    line = SAVES.replace("echo $RANKZERO_ATTEMPT > saved", f"{made.format(path)} {path}")
+    job = restarting(site, line=line, checkpoint={"progress": "saved", "dir": str(site.root / "checkpoints")})
+    assert told_early(job)["message"].startswith("requeued: ")
+    assert "no progress: saved" in told_early(job, attempt=1)["message"]
+
+
+def test_of_a_large_file_of_progress_both_ends_count(tmp_path: Path) -> None:
+    with runtime_parts("end.restart") as restart:
+        path, seen = tmp_path / "saved", []
+        with path.open("wb") as stream:
+            stream.truncate(restart.WHOLE_BYTES + restart.END_BYTES)
+            for place in (0, restart.WHOLE_BYTES + restart.END_BYTES - 1):
+                seen.append(restart._digest(str(path)))
+                stream.seek(place)
+                stream.write(b"x")
+                stream.flush()
+            seen.append(restart._digest(str(path)))
+        assert len(set(seen)) == 3
+        assert seen[-1] == restart._digest(str(path))

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import os
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -17,8 +20,7 @@ import pytest
 from tests.unit.runtime.test_preflight import PROGRAM
 
 
-def exchanged(folder: Path, nodes: list[str], torch: bool, present: int | None = None) -> dict[str, dict[str, float]]:
-    """{node: {neighbour: MB/s}} of an exchange of 1 MB; only the first `present` nodes take part."""
+def plan_of(folder: Path, nodes: list[str], torch: bool) -> None:
     plan = {
         "nodes": nodes,
         "interface": "lo",
@@ -27,21 +29,33 @@ def exchanged(folder: Path, nodes: list[str], torch: bool, present: int | None =
         "seconds": 20,
     }
     (folder / "exchange.json").write_text(json.dumps(plan))
-    budget = "60" if present is None else "5"
-    words = ["exchange", str(folder), ",".join(nodes), "--budget", budget, "--megabytes", "1"]
-    running = [
-        subprocess.Popen(
-            [sys.executable, "-B", PROGRAM, *words],
-            env={**os.environ, "SLURM_NODEID": str(place), "SLURM_JOB_ID": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for place in range(len(nodes))[:present]
-    ]
+
+
+def node(folder: Path, nodes: list[str], place: int, budget: int = 60) -> subprocess.Popen[str]:
+    """The program on one node, with an exchange of 1 MB."""
+    words = ["exchange", str(folder), ",".join(nodes), "--budget", str(budget), "--megabytes", "1"]
+    return subprocess.Popen(
+        [sys.executable, "-B", PROGRAM, *words],
+        env={**os.environ, "SLURM_NODEID": str(place), "SLURM_JOB_ID": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def ended(folder: Path, nodes: list[str], running: list[subprocess.Popen[str]]) -> dict[str, dict[str, float]]:
+    """{node: {neighbour: MB/s}} once all have ended."""
     said = [process.communicate(timeout=120)[0] for process in running]
     assert [process.returncode for process in running] == [0] * len(running), said
-    return {name: json.loads((folder / f"{name}.exchange.json").read_text())["pairs"] for name in nodes[:present]}
+    return {name: json.loads((folder / f"{name}.exchange.json").read_text())["pairs"] for name in nodes[: len(running)]}
+
+
+def exchanged(folder: Path, nodes: list[str], torch: bool, present: int | None = None) -> dict[str, dict[str, float]]:
+    """{node: {neighbour: MB/s}} of an exchange; only the first `present` nodes take part."""
+    plan_of(folder, nodes, torch)
+    budget = 60 if present is None else 5
+    running = [node(folder, nodes, place, budget) for place in range(len(nodes))[:present]]
+    return ended(folder, nodes, running)
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
@@ -63,3 +77,26 @@ def test_a_neighbour_that_never_comes_costs_no_more_than_the_budget(tmp_path: Pa
 def test_torch_reduces_between_neighbours(tmp_path: Path) -> None:
     found = exchanged(tmp_path, ["n0", "n1", "n2"], torch=True)
     assert all(len(pairs) == 2 and min(pairs.values()) > 0 for pairs in found.values())
+
+
+def test_strangers_neither_hold_the_exchange_up_nor_take_part(tmp_path: Path) -> None:
+    """Many connect before the neighbour does: some say nothing, some a part, some that they are the neighbour."""
+    nodes = ["n0", "n1"]
+    plan_of(tmp_path, nodes, torch=False)
+    running = [node(tmp_path, nodes, 0)]
+    path, deadline = tmp_path / "ports" / "0" / "n0.port", time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline and running[0].poll() is None
+        time.sleep(0.02)
+    assert path.stat().st_mode & 0o077 == 0, "others can read the word by which a neighbour proves itself"
+    document = json.loads(path.read_text())
+    port = document[0] if isinstance(document, list) else document
+    neighbour = (1).to_bytes(4, "big")
+    with contextlib.ExitStack() as open_connections:
+        for said in (b"", b"GET / HTTP/1.1\r\n\r\n", neighbour, neighbour[:2], neighbour + bytes(16)) * 60:
+            stranger = open_connections.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
+            with contextlib.suppress(OSError):  # who said something wrong may have been hung up on
+                stranger.sendall(said)
+        running.append(node(tmp_path, nodes, 1))
+        found = ended(tmp_path, nodes, running)
+    assert found["n0"]["n1"] > 0 and found["n1"]["n0"] > 0
