@@ -332,6 +332,16 @@ def test_files_that_the_page_on_architecture_names_exist() -> None:
     assert not missing, "no such file:" + bullet_list(missing)
 
 
+def test_the_files_and_tests_that_keep_the_traps_exist() -> None:
+    page = read("contributing/traps.md")
+    tests = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", page)
+    named = set(re.findall(r"`((?:plugins|tests)/[\w/]+\.\w+)[`:]", page))
+    assert len(tests) > 30 and len(named) > 50, "the pattern finds nothing: this test would pass on anything"
+    gone = sorted(path for path in named if not (ROOT / path).is_file())
+    gone += [f"{path}::{name}" for path, name in tests if path not in gone and f"def {name}(" not in read(path)]
+    assert not gone, "name what keeps the trap now, or remove the entry:" + bullet_list(gone)
+
+
 def test_the_glossary_is_in_order_and_leads_on() -> None:
     rows = re.findall(r"^\| \*\*(.+?)\*\*.*? \| (.+?) \| (.+?) \|$", read("docs/glossary.md"), re.M)
     terms = [term for term, _text, _more in rows]
