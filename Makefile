@@ -9,7 +9,7 @@ NODES ?= 4
 ARGS ?=
 export NODES
 
-.PHONY: help train lab lab-stop test test-all test-core lint unit runtime sanity cluster-test molecule reference docs build clean
+.PHONY: help train lab lab-stop test test-all test-core lint unit mutants runtime sanity cluster-test molecule reference docs build clean
 
 help: ## Show this text
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; \
@@ -42,6 +42,10 @@ unit: ## Run the fast tests: the pure core, golden files, repository rules
 
 runtime: ## Run the tests of what runs in a job, and of environments: real scripts and builds, no Slurm
 	@scripts/test $(if $(ARGS),,--numprocesses auto --dist loadfile) tests/unit/runtime tests/unit/pyenv $(ARGS)
+
+mutants: ## Change one rule at a time and name the changes that no unit test notices: ARGS="--seed 7 plan slurm"
+	@scripts/bootstrap test
+	@.venv/bin/python scripts/mutants.py $(ARGS)
 
 lint: ## Run the linters and type checker
 	@scripts/test tests/quality/test_lint.py $(ARGS)

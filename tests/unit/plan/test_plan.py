@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token, with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, contract, manifest, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
@@ -217,6 +217,20 @@ def test_places() -> None:
     assert made.runs_dir() == f"/state/runs/job/{short}"
     assert made.run_dir == f"/state/runs/job/{short}/{made.token}"
     assert made.runtime_dir == "/state/runtime/4444"
+
+
+@pytest.mark.parametrize("mode", ["venv", "sealed"])
+def test_the_nodes_compare_what_is_one_file_and_they_copy_or_mount(mode: str) -> None:
+    packed, folder = ({"path": f"/store/datasets/{name * 64}/data", "packed": name == "a"} for name in "ab")
+    data = {"environment": {"mode": mode}, "data": {"images": packed, "text": folder}}
+    merged = merge([Layer("job.yml", {"name": "job", "command": ["train.py"], **data})])
+    given = {"code_key": "c0de", "environment_key": "e5e5", "packages_key": "9ac5", "runtime_key": "4444"}
+    made = plan(validated(merged), merged, **given, state_root="/state", store_root="/store")
+    assert {ref["kind"]: ref["sha256"] for ref in made.recorded() if "sha256" in ref} == {
+        "packages": digest_token("9ac5"),
+        "dataset": digest_token("a" * 64),
+        **({"environment": digest_token("e5e5")} if mode == "sealed" else {}),
+    }
 
 
 def test_the_generation_takes_the_place_of_the_token_everywhere() -> None:

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,87 +21,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import prune as pruning
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.prune import prune
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import atomic
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses as marks
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent
+from tests.unit.prune.place import DAY, NOW, OLD, Place
 
 # A process of its own finds the collection as this one does.
 WITH_OURS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
-NOW = time.time()
-DAY = 86400.0
-OLD = NOW - 100 * DAY
 CODE, OTHER, ENVIRONMENT, RUNTIME = "a" * 64, "b" * 64, "c" * 32, "d" * 32
-
-
-class Place:
-    """A store, a state root and a Slurm with the jobs (name -> state) that a test gives it."""
-
-    def __init__(self, root: Path) -> None:
-        self.store, self.state = root / "store", root / "state"
-        self.state.mkdir()
-        self.jobs: dict[str, tuple[str, str]] = {}
-        self.down = False
-
-    def run_command(
-        self, argv: Sequence[str], _timeout: float, _env: Mapping[str, str], _stdin: str | None, _cwd: str | None
-    ) -> CommandResult:
-        name = os.path.basename(argv[0])
-        if self.down:
-            return CommandResult(tuple(argv), 1, "", "error: Unable to contact slurm controller (connect failure)\n")
-        if name == "squeue":
-            rows = [
-                (job_id, state, "None", "0", "0", int(NOW), int(NOW), "N/A", "N/A", "0:00", "1", "node01", "batch")
-                + ("root", "root", "lab", "/x", job)
-                for job_id, (job, state) in self.jobs.items()
-            ]
-            return CommandResult(tuple(argv), 0, "".join(FIELD.join(map(str, row)) + RECORD + "\n" for row in rows), "")
-        if name == "scontrol" and "job" in argv:
-            return CommandResult(tuple(argv), 1, "", "slurm_load_jobs error: Invalid job id specified\n")
-        return CommandResult(tuple(argv), 0, "", "")
-
-    def slurm(self) -> Slurm:
-        return Slurm(self.run_command, environment={"PATH": "/bin"}, which=lambda name, _path: f"/usr/bin/{name}")
-
-    def thing(self, path: str, used: float = OLD, *, root: Path | None = None) -> Path:
-        """A folder of a store (an archive is a file), last used then."""
-        made = (root or self.store) / path
-        made.parent.mkdir(parents=True, exist_ok=True)
-        if path.endswith(".tar"):
-            made.write_text("packed")
-        else:
-            made.mkdir()
-            (made / "file").write_text("content")
-            made.chmod(0o555)
-        os.utime(made, (used, used))
-        return made
-
-    def run(
-        self,
-        path: str,
-        *,
-        uses: str = "",
-        ended: float | None = OLD,
-        root: Path | None = None,
-        begun: float = OLD,
-        ended_by: str = "program",
-    ) -> Path:
-        made = (root or self.state) / "runs" / path
-        made.mkdir(parents=True)
-        (made / "launch.json").write_text(json.dumps({"refs": [{"path": f"/s/code/{uses}"}]}))
-        (made / "job.sbatch").write_text("#!/bin/bash\n")
-        events = [{"time": begun, "event": "intent"}, {"time": begun, "event": "submitted", "job_id": "7"}]
-        (made / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-        if ended is not None:
-            outcome = {"success": ended_by == "program", "time": ended, "attempt": 0, "ended_by": ended_by}
-            (made / "outcome.json").write_text(json.dumps(outcome))
-        return made
-
-    def prune(self, days: float = 30, **more: Any) -> dict[str, Any]:
-        return prune(self.slurm(), store_root=str(self.store), state_root=str(self.state), days=days, **more)
 
 
 @pytest.fixture
@@ -200,6 +130,24 @@ def test_what_a_launch_may_need_stays(place: Place, why: str, jobs: Any, down: b
 def test_a_launch_without_an_outcome_goes_once_slurm_knows_no_such_job(place: Place) -> None:
     run, code = place.run(f"gpt/{KEY}/1", uses=CODE, ended=None), place.thing(f"code/{CODE}")
     assert gone(place.prune()) == {str(run), str(code)}
+
+
+def test_a_launch_that_was_never_submitted_goes_once_every_source_of_slurm_says_so(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its submitter was killed before sbatch: only the intent is recorded."""
+    never, lately = (place.run(f"gpt/{letter * 16}/1", ended=None) for letter in "01")
+    for run, begun in ((never, OLD), (lately, NOW - DAY)):
+        (run / "journal.jsonl").unlink()
+        with monkeypatch.context() as then:
+            then.setattr(time, "time", lambda begun=begun: begun)
+            RunDirectory(str(run)).record("intent", submitter="login:1")
+    place.accounting = False
+    assert gone(place.prune()) == set()
+    place.accounting = True
+    result = place.prune()
+    assert gone(result) == {str(never)} and "never submitted" in result["removed"][0]["reason"]
+    assert lately.exists()
 
 
 def test_datasets_go_unless_a_launch_names_them_and_so_does_what_nobody_goes_on_with(place: Place) -> None:

@@ -22,6 +22,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import substituted
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.checks import Checked
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import SweepResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import Manifests
@@ -301,6 +303,32 @@ def test_missing_code_submits_nothing(grid: Grid) -> None:
     result = grid.launch(refs=refs)
     assert (grid.states(result), result["missing"], result["changed"]) == (["missing"] * 3, refs, False)
     assert not grid.runs.exists() and "sbatch" not in grid.cluster.commands
+
+
+@pytest.mark.parametrize(
+    ("missing", "check_mode", "expected"),
+    [
+        ([], False, [False]),
+        (["code"], False, []),  # the next call checks: sending code takes seconds
+        (["runtime"], False, [False]),  # is not in the store
+        (["code", "environment"], False, [True]),  # a build takes minutes
+        (["code"], True, [True]),
+        ([], True, [False]),
+    ],
+)
+def test_a_sweep_is_checked_before_what_takes_long_is_built(
+    grid: Grid, monkeypatch: pytest.MonkeyPatch, missing: list[str], check_mode: bool, expected: list[bool]
+) -> None:
+    """`building` asks whether the store can be written."""
+    building: list[bool] = []
+
+    def check(_self: Launcher, _generation: int, for_a_build: bool) -> Checked:
+        building.append(for_a_build)
+        return Checked()
+
+    monkeypatch.setattr(Launcher, "check", check)
+    grid.launch(check_mode, refs=[{"kind": kind, "key": "k", "path": f"/not/there/{kind}"} for kind in missing])
+    assert building == expected
 
 
 @pytest.mark.parametrize("point", [{"lr": "1e-3"}, {"lr": 'a "b"\n\u2028\\', "seed": "7", "gbs": "64"}, {}])
