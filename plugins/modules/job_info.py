@@ -204,6 +204,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.listing import listing
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.running import progress
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
@@ -225,7 +226,11 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     now = time.time()
     for launch in info["launches"]:
         running = launch["active"] and launch["started_at"] is not None
-        launch["progress"] = progress(launch, now) if running else None
+        launch["progress"] = None
+        problems: list[str] = []
+        with one_alone(problems.append):
+            launch["progress"] = progress(launch, now) if running else None
+        launch["message"] = "; ".join([launch["message"], *problems])
     lines = listing(info["launches"], now) or [info.get("message", "")]
     if info["omitted"]:
         lines.append(f"{info['omitted']} older launches are not shown (limit {module.params['limit']}; 0 shows all)")

@@ -10,7 +10,10 @@ id.
 
 from __future__ import annotations
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_lines
+import contextlib
+from collections.abc import Callable, Iterator
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable, printable_lines
 
 
 class RankzeroError(Exception):
@@ -45,3 +48,18 @@ class SlurmUnavailable(SlurmError):
 
 class SlurmMissing(SlurmError):
     """The Slurm commands are not installed on this host."""
+
+
+@contextlib.contextmanager
+def one_alone(told: Callable[[str], object]) -> Iterator[None]:
+    """Let the texts of one launch that cannot be read be a sentence, which `told` gets, among those of many launches.
+
+    A job writes its logs and files as it likes, and no look at them may end the look at the others. The collection's
+    own errors are raised, since they say what the user can do.
+    """
+    try:
+        yield
+    except RankzeroError:
+        raise
+    except Exception as error:
+        told(printable(f"its logs cannot be read ({type(error).__name__}: {error})", 300))

@@ -1,12 +1,43 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Format times and names for people. Pure."""
+"""Format times and names for people, and read the numbers in texts that a job writes. Pure.
+
+A log holds whatever a program prints: hex dumps, ids of thousands of digits, lines of gigabytes. All readers of such
+texts use the limits of this file. So the work on a line is bounded, and no number is too large to be computed with.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+
+# How many characters of a line are looked at.
+LINE_CHARACTERS = 4000
+# The digits of a whole number, and of a number before and after its point. What is longer is no number.
+DIGITS, DECIMALS = 15, 24
+# Parts of regular expressions: a whole number as one group.
+WHOLE = rf"(\d{{1,{DIGITS}}})(?!\d)"
+# A number with commas, a point and an exponent, or nan or inf, as one group.
+NUMBER = (
+    rf"([-+]?(?:\d[\d,]{{0,{DECIMALS}}}(?![\d,])(?:\.\d{{0,{DECIMALS}}}(?!\d))?|\.\d{{1,{DECIMALS}}}(?!\d))"
+    r"(?:[eE][-+]?\d{1,4}(?!\d))?|nan|inf)"
+)
+# Before a number that a search may find anywhere: it does not begin within another one.
+OUTSIDE = r"(?<![\d.,])"
+
+
+def whole_number(text: str) -> int | None:
+    """Return the whole number that a text is; None for another text, and for more than DIGITS digits."""
+    return int(text) if 0 < len(text) <= DIGITS and text.isascii() and text.isdigit() else None
+
+
+def real_number(text: str) -> float | None:
+    """Return the number that a text is, with commas between its digits, nan or inf; None for another text."""
+    try:
+        return float(text.replace(",", "")) if len(text) <= 3 * DECIMALS else None
+    except ValueError:
+        return None
 
 
 def duration(seconds: float | None) -> str:

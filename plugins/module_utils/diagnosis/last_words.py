@@ -29,7 +29,7 @@ LAST = 4
 _SAYS_MORE = re.compile(r"(?:ERROR|FATAL)(?:[^\w\[]|\[[^\]]*\])*[^\W\d_]")
 # What a shell says of a command of the script.
 _OF_A_SHELL = re.compile(r"\S+: (?:line )?\d+: ")
-_NUMBERS = re.compile(r"\S*\d\S*")
+_NUMBERS = re.compile(r"(?<!\S)\S*\d\S*")
 # What a program or a script says of its normal end, where it is the last that it says.
 _WELL = re.compile(
     r"\b(?:completed|finished|ended|done|stopped|exited) success(?:fully)?\b|"

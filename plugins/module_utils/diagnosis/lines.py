@@ -19,9 +19,10 @@ from datetime import datetime, timezone
 from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import LINE_CHARACTERS
 
 BLOCK = 1 << 20
-LONGEST = 8192
+LONGEST = LINE_CHARACTERS
 
 _NAME_WITH_RETURN = re.compile(r"\r(?=[)'\"]|: )")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]")
@@ -50,7 +51,10 @@ _PREFIX = re.compile(
 # The margin in which Python draws a group of exceptions as a tree, and the lines between them.
 _MARGIN = re.compile(r" +(?:\| ?|\+ (?=Exception Group Traceback)|\+-\+?-[- \d.]*$)")
 # A progress bar that something else was written behind. What follows `]` is no part of the bar, except its losses.
-_BAR = re.compile(r"(?:.*%\||\s*\d+it ).*\[[^\]]*(?:[A-Za-z]/s|s/[A-Za-z]\w*)[^\]]*\]\s*(?=\S)(?!.*\b[Ll]oss\b)")
+_BAR = re.compile(
+    r"(?:[^%|]{0,200}%\||\s*\d{1,12}it ).{0,600}?\[[^\[\]]{0,200}(?:[A-Za-z]/s|s/[A-Za-z]\w{0,20})[^\[\]]{0,200}\]"
+    r"\s*(?=\S)(?!.*\b[Ll]oss\b)"
+)
 # A progress bar of steps, not of loading or downloading, after the first step.
 STEP_BAR = re.compile(r"(?!.*\b0%\|[^|]*\| *0/)(?:(?:[Ee]poch|[Tt]rain|[Ss]tep|[Ii]ter)[^|%]{0,40})?\s*\d+%\|")
 # A bar with this was written behind a message, or before it.

@@ -32,7 +32,7 @@ EXCEPTION = re.compile(rf"{NAME}(?::(?: |$)|$)|Exception: ")
 BARE = re.compile(rf"{NAME}:?\s*$")
 # The same class name several times: ranks that write to one file at the same moment.
 _DOUBLED = re.compile(r"[\s:]*((?:(?:[a-z_]\w*\.)*[A-Z][A-Za-z]*?(?:Error|Exception)){2,})[\s:]*(.*)")
-_ONE_NAME = re.compile(r"(?:[a-z_]\w*\.)*[A-Z][A-Za-z]*?(?:Error|Exception)")
+_ONE_NAME = re.compile(r"(?:[a-z_]\w{0,60}\.){0,8}[A-Z][A-Za-z]{0,80}?(?:Error|Exception)")
 ANY_CLASS = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:: |$)|(?:[a-z_]\w*\.)+\w+: ")
 # With its module: also below frames without a header.
 FULL_CLASS = re.compile(r"(?:[A-Za-z_]\w*\.)+[A-Z]\w*: ")
@@ -235,11 +235,12 @@ PROGRESS_WORDS = ("Trial ", "eta: ", "loss", "it/s", "s/it", "iter", "step", "ep
 # Failures that may share a line with a step: a message that was appended to a progress bar.
 BESIDE_PROGRESS = ("rror", "CANCEL", "illed", "xcept", "ailed", "emory", "nan loss", "NaN loss", "space left", "topp")
 # Begins with a fixed string, and is searched first.
-_LOSS_NAN = re.compile(r"loss['\"]?\s*[:=|]?\s*['\"]?[Nn]a[Nn]")
+_LOSS_NAN = re.compile(r"loss['\"]?\s{0,24}(?:[:=|]\s{0,24})?['\"]?[Nn]a[Nn]")
 _NAN_LOSS = re.compile(
-    r"(?<![\w-])(?:(?:train|training|lm|total|avg|mean|step)[ _/])?loss['\"]?\s*[:=|]?\s*['\"]?[Nn]a[Nn]\b"
+    r"(?<![\w-])(?:(?:train|training|lm|total|avg|mean|step)[ _/])?loss['\"]?\s{0,24}"
+    r"(?:[:=|]\s{0,24})?['\"]?[Nn]a[Nn]\b"
 )
-LOSS = re.compile(r"\bloss['\"]?\s*[:=|]?\s*['\"]?-?\d")
+LOSS = re.compile(r"\bloss['\"]?\s{0,24}(?:[:=|]\s{0,24})?['\"]?-?\d")
 DONE = re.compile(
     r"Training (?:is |runs? )?(?:[Cc]ompleted?|[Ff]inished|[Dd]one)\b|`max_(?:epochs|steps)=\d+` reached|"
     r"[Ff]inished training|[Ee]nd of training\b|[Tt]raining (?:has )?ended"
@@ -301,17 +302,17 @@ _MEANINGS = (
         "offline",
         re.compile(
             # A service on the node itself is none of the network's.
-            r"(?!.*host='localhost').*(?:https?://|HTTPS?Connection)(?=.*(?:unreachable|[Tt]imed? ?out|refused|resolv|"
+            r"^(?!.*host='localhost').*(?:https?://|HTTPS?Connection)(?=.*(?:unreachable|[Tt]imed? ?out|refused|resolv|"
             r"(?:not|n't|[Ff]ailed to|[Uu]nable to) connect|[Cc]onnection .{0,40}(?:failed|error|aborted|reset)))"
-            r"|(?:not reachable|unreachable|(?:failed|unable|not) to connect|connect(?:ion)? .*(?:refused|"
-            r"timed out)).*https?://"
+            r"|(?:not reachable|unreachable|(?:failed|unable|not) to connect|connect(?:ion)? .{0,200}(?:refused|"
+            r"timed out)).{0,400}https?://"
         ),
         None,
     ),
     (
         "rendezvous_failure",
         re.compile(
-            r"(?!.*https?:).*(?:not reachable|unreachable|(?:failed|unable|not|never) .{0,20}connect|[Tt]imed out|"
+            r"^(?!.*https?:).*(?:not reachable|unreachable|(?:failed|unable|not|never) .{0,20}connect|[Tt]imed out|"
             r"[Tt]imeout (?:after|of|while|waiting|expired|exceeded))"
         ),
         re.compile(

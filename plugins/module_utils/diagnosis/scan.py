@@ -158,6 +158,9 @@ def _attempt(reader: Reader, path: str, hits: prefilter.Hits | None) -> tuple[st
         return path, None, f"is cut short: {error}"
     except OSError as error:
         return path, None, error.strerror or str(error)
+    except Exception as error:
+        # One file that the rules cannot read does not hide what the others say.
+        return path, None, f"cannot be read ({type(error).__name__}: {error})"
 
 
 def _read_parts(reader: Reader, path: str, hits: prefilter.Hits) -> FileEvents:

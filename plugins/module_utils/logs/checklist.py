@@ -33,10 +33,10 @@ ALL_BYTES, LEAST_BYTES = 128 << 20, 16 << 10
 ALL_STEPS, LEAST_STEPS = 32_000, 6
 # After this many seconds without a step, the start has a problem: a download, a rendezvous, a compilation.
 FIRST_STEP = 600
-_BANNER = re.compile(r"^\[rankzero\] RANK=(\d+) LOCAL_RANK=\d+ WORLD_SIZE=(\d+) ", re.MULTILINE)
-_HOST = re.compile(r"^\[rankzero\] RANK=\d+ .*\bhost=(\S+)", re.MULTILINE)
+_BANNER = re.compile(r"^\[rankzero\] RANK=(\d{1,6}) LOCAL_RANK=\d{1,6} WORLD_SIZE=(\d{1,6}) ", re.MULTILINE)
+_HOST = re.compile(r"^\[rankzero\] RANK=\d{1,6} .{0,400}\bhost=(\S{1,255})", re.MULTILINE)
 # NCCL logs this once a rank at NCCL_DEBUG=INFO: "NCCL INFO NET/IB : Using [0]mlx5_0...", "NCCL INFO Using network IB".
-_NETWORK = re.compile(r"NCCL INFO (?:NET/(\w+) ?: Using|Using network (\w+))")
+_NETWORK = re.compile(r"NCCL INFO (?:NET/(\w{1,40}) ?: Using|Using network (\w{1,40}))")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import LINE_CHARACTERS, real_number
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import parts
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.monitor import BROUGHT, brought
 
@@ -79,7 +80,7 @@ def read_heat_maps(root: Beneath, attempts: Iterable[int], began: float, ended: 
                 continue
             nodes.add(node)
             for line in lines:
-                _READERS[kind](maps, node, [word.strip() for word in line.split(",")])
+                _READERS[kind](maps, node, [word.strip() for word in line[:LINE_CHARACTERS].split(",")])
     return maps
 
 
@@ -130,10 +131,7 @@ def _time(text: str) -> float | None:
 
 
 def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    return real_number(text)
 
 
 def _mean(total: float, count: int) -> float | None:

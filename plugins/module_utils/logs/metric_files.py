@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, bounded_walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import DIGITS
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import MOST_OF_A_LOG, MetricSet, parts
 
 # At most so many files of each kind are read.
@@ -69,7 +69,7 @@ def _rows(root: Beneath, name: str, most: int) -> Iterator[tuple[dict[str, Any],
             continue
         given, dated = (next((row[key] for key in keys if key in row), None) for keys in (_STEPS, _TIMES))
         step, stamp = _number(given), _number(dated)
-        if given is None or (step is not None and math.isfinite(step)):
+        if given is None or (step is not None and abs(step) < 10**DIGITS):
             usable = stamp is not None and 1e9 < stamp < 1e11
             yield row, None if step is None else int(step), stamp if usable else None, follows
 
@@ -107,7 +107,7 @@ events = EventAccumulator(sys.argv[1], size_guidance={"scalars": 1000})
 events.Reload()
 for tag in events.Tags()["scalars"][:40]:
     for event in events.Scalars(tag):
-        print(json.dumps([str(tag), event.step, event.wall_time, event.value]))
+        print(json.dumps([str(tag)[:80], event.step, event.wall_time, event.value]))
 """
 READER_SECONDS = 120
 
@@ -117,7 +117,7 @@ def read_event_files(into: MetricSet, folder: str, attempt: int, python: str = s
     try:
         done = subprocess.run(
             [python, "-c", _READER, folder], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=READER_SECONDS, check=False,
+            errors="replace", timeout=READER_SECONDS, check=False, cwd="/",
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{folder}: its TensorBoard event files were not read: {error}"

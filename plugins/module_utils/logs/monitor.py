@@ -19,9 +19,12 @@ from dataclasses import asdict, dataclass, field
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import LINE_CHARACTERS, real_number
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import node_texts
 
 TAIL_BYTES = 64 * 1024
+# So many characters of samples that collectors have brought are read at once.
+MOST_BROUGHT = 48 << 20
 # The kinds of samples, and the file of those that collectors have brought, in the folder of an attempt.
 KINDS, BROUGHT = ("host", "gpu"), "nodes"
 # From this memory use on (per cent), a node counts as out of memory.
@@ -93,7 +96,12 @@ def brought(root: Beneath, name: str) -> dict[tuple[str, str], str]:
     """
     try:
         with root.stream(name) as stream:
-            return {(kind, node): text for kind, node, text in node_texts(stream, KINDS)}
+            texts: dict[tuple[str, str], str] = {}
+            for kind, node, text in node_texts(iter(lambda: stream.readline(LINE_CHARACTERS), b""), KINDS):
+                texts[kind, node] = text
+                if sum(map(len, texts.values())) > MOST_BROUGHT:
+                    break
+            return texts
     except (OSError, Untrusted):
         return {}
 
@@ -117,7 +125,7 @@ def _tail(beneath: Beneath, name: str) -> Iterator[tuple[int, str]]:
         return
     for index, line in enumerate(lines if complete else lines[1:], 1):
         if line.strip():
-            yield (index if complete else 0), line.strip()
+            yield (index if complete else 0), line[:LINE_CHARACTERS].strip()
 
 
 def _host(samples: NodeSamples, _path: str, _number: int, line: str) -> None:
@@ -144,7 +152,7 @@ def _gpu(samples: NodeSamples, path: str, number: int, line: str) -> None:
 
 def _value(text: str) -> float | None:
     match = _NUMBER.search(text)
-    return float(match[0]) if match else None
+    return real_number(match[0]) if match else None
 
 
 def idle_nodes(samples: dict[str, NodeSamples], idle: float = 5.0, busy: float = 50.0) -> list[str]:

@@ -20,13 +20,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 # A folder has at most a thousand logs. Of more ranks they are in folders beside the log of the one that is followed.
 _FOLDER = re.compile(r"[0-9]{3}")
-_RANK_LOG = re.compile(r"rank-([0-9]+)\.log|.+\.[0-9]+\.[^/]+\.([0-9]+)\.out")
+_RANK_LOG = re.compile(r"rank-([0-9]{1,7})\.log|.+\.[0-9]{1,12}\.[^/.][^/]{0,254}\.([0-9]{1,7})\.out")
 _NODE_LOG = re.compile(r"(.+)\.ranks-([0-9]+(?:[-,][0-9]+)*)\.log")
 # A node has fewer ranks than this: a name in a folder of another user must not cost much memory.
 _MOST_RANKS = 4096
+# Names may claim any ranks: those of one folder of logs hold at most so many.
+_ALL_RANKS = 1 << 16
 
 # Characters of base64 in a line, beside which the names have room; the largest text (bytes).
 WIDTH, MOST_BYTES = 720, 16 << 20
+# So many texts at most are begun and not whole.
+_MOST_NODES = 16384
 _TEXT_LINE = re.compile(rb"(?: *\d+: )?\[([\w.]+) (\S+) (\d{1,6})/(\d{1,6})\] ([A-Za-z0-9+/=]+)\s*")
 
 
@@ -63,7 +67,8 @@ def ranks_of(path: str) -> tuple[int, ...]:
     ranks: list[int] = []
     for word in match[2].split(",") if match else ():
         first, _dash, last = word.partition("-")
-        ranks += range(int(first), min(int(last or first), int(first) + _MOST_RANKS) + 1)
+        if len(first) < 8 and len(last) < 8 and len(ranks) < _MOST_RANKS:
+            ranks += range(int(first), min(int(last or first), int(first) + _MOST_RANKS) + 1)
     return tuple(ranks[:_MOST_RANKS])
 
 
@@ -81,7 +86,8 @@ def by_rank(names: Iterable[str]) -> dict[int, str]:
     """Rank -> name of the file with its log, ordered by rank. A file of its own counts more than a shared one."""
     name_of: dict[int, str] = {}
     for name in sorted(names, key=lambda name: node_of(name) is None):
-        name_of.update(dict.fromkeys(ranks_of(name), name))
+        if len(name_of) < _ALL_RANKS:
+            name_of.update(dict.fromkeys(ranks_of(name), name))
     return dict(sorted(name_of.items()))
 
 
@@ -123,6 +129,8 @@ def node_texts(
     """
     begun: dict[tuple[str, str], list[bytes]] = {}
     for line in stream:
+        if len(line) > 2 * WIDTH:
+            continue
         match = _TEXT_LINE.fullmatch(line)
         if not match:
             continue
@@ -134,6 +142,9 @@ def node_texts(
             begun[kind, node] = []
         parts = begun.get((kind, node))
         if parts is None or number != len(parts) + 1:
+            begun.pop((kind, node), None)
+            continue
+        if len(parts) * WIDTH > MOST_BYTES or len(begun) > _MOST_NODES:
             begun.pop((kind, node), None)
             continue
         parts.append(match[5])

@@ -12,6 +12,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import (
+    LINE_CHARACTERS,
+    NUMBER,
+    OUTSIDE,
+    WHOLE,
+    real_number,
+)
+
 # After this many times the usual time of a step, and at least this many seconds, the next step is late: an estimate of
 # the end is not worth showing.
 LATE, LATE_SECONDS = 4.0, 10.0
@@ -36,14 +44,19 @@ class Metrics:
         return replace(self, step=before.step, total=before.total)
 
 
-# A number in a line, as one group.
-NUMBER = r"([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|nan|inf)"
-_STEP = re.compile(r"(?<![a-z])(?:step|iter(?:ation)?)s?['\"]?\s*[:=\[]?\s*(\d+)(?:\s*/\s*(\d+))?", re.I)
-_BAR = re.compile(r"\b(\d+)/(\d+) \[\d+:\d\d")
-_LOSS = re.compile(rf"(?<![a-z])(?:[a-z]+[_/-])*loss['\"]?\s*[:=]?\s*{NUMBER}", re.I)
+_STEP = re.compile(
+    rf"(?<![a-z])(?:step|iter(?:ation)?)s?['\"]?\s{{0,24}}(?:[:=\[]\s{{0,24}})?{WHOLE}(?:\s{{0,24}}/\s{{0,24}}{WHOLE})?",
+    re.I,
+)
+_BAR = re.compile(rf"\b{WHOLE}/{WHOLE} \[\d{{1,6}}:\d\d")
+_LOSS = re.compile(
+    rf"(?<![a-z])(?<![a-z][_/-])(?:[a-z]{{1,24}}[_/-]){{0,8}}loss['\"]?\s{{0,24}}(?:[:=]\s{{0,24}})?{NUMBER}", re.I
+)
 _RATE = (
-    re.compile(rf"{NUMBER}\s*(k?)\s*tok(?:en)?s?/s(?:ec)?\b", re.I),
-    re.compile(rf"tok(?:en)?s?(?:/s|/sec|[_ ]?per[_ ]?sec(?:ond)?)['\"]?\s*[:=]?\s*{NUMBER}(k?)", re.I),
+    re.compile(rf"{OUTSIDE}{NUMBER}\s{{0,8}}(?:(k)\s{{0,8}})?tok(?:en)?s?/s(?:ec)?\b", re.I),
+    re.compile(
+        rf"tok(?:en)?s?(?:/s|/sec|[_ ]?per[_ ]?sec(?:ond)?)['\"]?\s{{0,24}}(?:[:=]\s{{0,24}})?{NUMBER}(k?)", re.I
+    ),
 )
 
 # A line that tells that a checkpoint or the model is saved. Each contains one of the words.
@@ -51,14 +64,9 @@ _SAVED_WORDS = ("sav", "checkpoint")
 _SAVED = re.compile(
     r"(?:successfully )?saved (?:the )?(?:model|checkpoint|weights|state)|(?:model|checkpoint|weights) saved"
     r"|sav(?:ing|ed) (?:the )?(?:model |weights )?(?:checkpoint )?(?:to|at|in|into) \S"
-    r"|saving checkpoint at iteration|checkpoint .* (?:written|saved)",
+    r"|saving checkpoint at iteration|checkpoint .{0,200} (?:written|saved)",
     re.IGNORECASE,
 )
-
-
-def number(text: str) -> float:
-    """A number as NUMBER matches it."""
-    return float(text.replace(",", ""))
 
 
 def parse_metrics(line: str) -> Metrics | None:
@@ -67,6 +75,7 @@ def parse_metrics(line: str) -> Metrics | None:
     Known: `step 10`, `step=10/100`, `iteration 10/100`, `loss: 2.31`, `lm loss: 2.3E+00`, `reduced_train_loss=2.3`,
     `{'loss': 2.3}`, `812 tokens/s`, `tokens_per_sec=8.1e2`, a tqdm bar.
     """
+    line = line[:LINE_CHARACTERS]
     # Fixed strings are searched first: a tenth of the time for most lines.
     low = line.lower()
     if "loss" not in low and "step" not in low and "iter" not in low and "/" not in low:
@@ -82,9 +91,14 @@ def parse_metrics(line: str) -> Metrics | None:
     return Metrics(
         step=int(step.group(1)) if step else None,
         total=int(step.group(2)) if step and step.group(2) else None,
-        loss=number(loss.group(1)) if loss else None,
-        tokens_per_second=number(rate.group(1)) * (1000 if rate.group(2) else 1) if rate else None,
+        loss=real_number(loss.group(1)) if loss else None,
+        tokens_per_second=_rate(rate),
     )
+
+
+def _rate(match: re.Match[str] | None) -> float | None:
+    value = real_number(match.group(1)) if match else None
+    return value if value is None or match is None or not match.group(2) else 1000 * value
 
 
 def is_saved(text: str) -> bool:
@@ -93,4 +107,4 @@ def is_saved(text: str) -> bool:
     if not any(word in low for word in _SAVED_WORDS):
         return False
     lines = (line for line in low.splitlines() if any(word in line for word in _SAVED_WORDS))
-    return any(_SAVED.search(line) for line in lines)
+    return any(_SAVED.search(line[:LINE_CHARACTERS]) for line in lines)

@@ -9,10 +9,17 @@ progress bars, and lines that are JSON objects.
 
 from __future__ import annotations
 
+import itertools
 import re
 from datetime import datetime
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import NUMBER, Metrics, number
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import (
+    DECIMALS,
+    LINE_CHARACTERS,
+    NUMBER,
+    real_number,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics
 
 # A number with its name, as `name: 1.5`, `name=1.5`, `'name': 1.5`, `name (ms): 1.5` or `lr=[1.5]`.
 _VALUE = re.compile(
@@ -27,17 +34,24 @@ _POSITIONS = frozenset(
 )  # fmt: skip
 _EVALUATION = re.compile(r"(?:val|valid|validation|eval|test)\b|(?:val|valid|validation|eval|test)[_/.-]", re.I)
 _STEP_TIME_NAME = re.compile(r"per iteration|(?:step|iter(?:ation)?)[_ ]time", re.I)
-# Longer lines are cut, and further numbers of a line are left out.
-LINE_CHARACTERS, MOST_VALUES = 4000, 48
+# Further numbers of a line are left out.
+MOST_VALUES = 48
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
 # The time of a step in its own line: Megatron's "elapsed time per iteration (ms): 512.3", "(12.3 ms)", "1.2s/it".
+_AMOUNT = rf"([\d.]{{1,{DECIMALS}}})(?![\d.])"
 _STEP_TIMES = (
-    (re.compile(r"(?:per iteration|step[ _]time|iter(?:ation)?[ _]time)\D{0,12}?\(ms\)\D{0,4}([\d.]+)", re.I), 0.001),
-    (re.compile(r"\b([\d.]+) ?ms\b"), 0.001),
-    (re.compile(r"\b([\d.]+) ?s/(?:it|step|iter)"), 1.0),
-    (re.compile(r"(?:step|iter(?:ation)?)[_ ]time(?: \(s\))?[\"']?\s*[:=]\s*([\d.]+)(?:s\b)?", re.I), 1.0),
+    (
+        re.compile(rf"(?:per iteration|step[ _]time|iter(?:ation)?[ _]time)\D{{0,12}}?\(ms\)\D{{0,4}}{_AMOUNT}", re.I),
+        0.001,
+    ),
+    (re.compile(rf"(?<![\w.]){_AMOUNT} ?ms\b"), 0.001),
+    (re.compile(rf"(?<![\w.]){_AMOUNT} ?s/(?:it|step|iter)"), 1.0),
+    (
+        re.compile(rf"(?:step|iter(?:ation)?)[_ ]time(?: \(s\))?[\"']?\s{{0,24}}[:=]\s{{0,24}}{_AMOUNT}(?:s\b)?", re.I),
+        1.0,
+    ),
 )
-_STEPS_PER_SECOND = re.compile(r"\b([\d.]+) ?(?:it|steps?|iter)/s")
+_STEPS_PER_SECOND = re.compile(rf"(?<![\w.]){_AMOUNT} ?(?:it|steps?|iter)/s")
 
 
 def values_in(line: str, metrics: Metrics) -> dict[str, float]:
@@ -47,10 +61,10 @@ def values_in(line: str, metrics: Metrics) -> dict[str, float]:
     trainer calls them. The loss of an evaluation keeps its name.
     """
     values: dict[str, float] = {}
-    for match in list(_VALUE.finditer(line[:LINE_CHARACTERS]))[:MOST_VALUES]:
+    for match in itertools.islice(_VALUE.finditer(line[:LINE_CHARACTERS]), MOST_VALUES):
         name = match["name"].strip()
-        value = number(match[3])
-        if name.lower() in _POSITIONS:
+        value = real_number(match[3])
+        if value is None or name.lower() in _POSITIONS:
             continue
         values[f"{name} ({match['unit']})" if match["unit"] else name] = value
     if metrics.loss is not None:
@@ -82,6 +96,7 @@ def time_in(line: str) -> float | None:
 
 def seconds_in(line: str) -> float | None:
     """The seconds of a step that a line gives; None if it gives none."""
+    line = line[:LINE_CHARACTERS]
     for pattern, unit in _STEP_TIMES:
         match = pattern.search(line)
         if match:
@@ -92,7 +107,5 @@ def seconds_in(line: str) -> float | None:
 
 
 def _scaled(text: str, unit: float) -> float | None:
-    try:
-        return float(text) * unit or None
-    except ValueError:
-        return None
+    value = real_number(text)
+    return value * unit or None if value is not None else None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.heat_maps import read_heat_maps
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_files import (
@@ -111,20 +112,26 @@ def _metrics(run: RunDirectory, spans: Sequence[Span], *, full: bool) -> Metrics
     metrics = Metrics()
     for span in spans:
         folder = Beneath(run.file(os.path.join("logs", str(span.attempt))))
-        logs = list(by_rank(log_names(folder.names)).items())[:MOST_RANKS]
-        budget = max(4 * PART, min(MOST_OF_A_RANK, MOST_BYTES // max(1, len(logs) * len(spans))))
-        before = sum(series.count for series in metrics.collected.series.values())
-        # Most programs print their metrics on the first rank, Megatron on the last.
-        for rank, name in dict.fromkeys([*logs[:1], *logs[-1:]]):
-            read_metrics(metrics.collected, folder, name, span, rank)
-            if sum(series.count for series in metrics.collected.series.values()) > before:
-                break
-        if full:
-            steps = [read_rank(folder, name, rank, budget) for rank, name in logs]
-            if any(of_rank.lines for of_rank in steps):
-                metrics.ranks, metrics.attempt = [of_rank for of_rank in steps if of_rank.lines], span.attempt
+        with one_alone(metrics.notes.append):
+            _metrics_of(metrics, folder, span, len(spans), full=full)
     _files(run, metrics, spans[-1].attempt if spans else 0)
     return metrics
+
+
+def _metrics_of(metrics: Metrics, folder: Beneath, span: Span, spans: int, *, full: bool) -> None:
+    """Add what the logs of an attempt tell. `spans`: how many attempts share the limit of bytes."""
+    logs = list(by_rank(log_names(folder.names)).items())[:MOST_RANKS]
+    budget = max(4 * PART, min(MOST_OF_A_RANK, MOST_BYTES // max(1, len(logs) * spans)))
+    before = sum(series.count for series in metrics.collected.series.values())
+    # Most programs print their metrics on the first rank, Megatron on the last.
+    for rank, name in dict.fromkeys([*logs[:1], *logs[-1:]]):
+        read_metrics(metrics.collected, folder, name, span, rank)
+        if sum(series.count for series in metrics.collected.series.values()) > before:
+            break
+    if full:
+        steps = [read_rank(folder, name, rank, budget) for rank, name in logs]
+        if any(of_rank.lines for of_rank in steps):
+            metrics.ranks, metrics.attempt = [of_rank for of_rank in steps if of_rank.lines], span.attempt
 
 
 def _files(run: RunDirectory, metrics: Metrics, attempt: int) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_files import step_times
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import Span
@@ -22,7 +23,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.usage.accounting im
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_spans import AttemptSpan, attempt_spans
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import AttemptTimes, Limits
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import Ledger, ledger
-from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import MOST_BYTES, read_step_times
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import (
+    MOST_BYTES,
+    StepTimes,
+    read_step_times,
+)
 
 # The steps of at most this many attempts are read, the newest ones.
 MOST_ATTEMPTS = 32
@@ -102,10 +107,13 @@ def with_steps(logs_dir: str, spans: Sequence[AttemptSpan], most: int, work: str
         if len(result) < MOST_ATTEMPTS:
             root = Beneath(os.path.join(logs_dir, str(span.attempt)))
             about = Span(span.attempt, span.began, span.ended)
-            steps = read_step_times(root, about, most // min(len(spans), MOST_ATTEMPTS))
-            if not steps.steps and work is not None:
-                rows = step_times(work, most) if rows is None else rows
-                steps = replace(steps, steps=[row for row in rows if span.began <= row[1] <= span.ended])
+            steps = StepTimes()
+            # The hours are known without them.
+            with one_alone(lambda _why: None):
+                steps = read_step_times(root, about, most // min(len(spans), MOST_ATTEMPTS))
+                if not steps.steps and work is not None:
+                    rows = step_times(work, most) if rows is None else rows
+                    steps = replace(steps, steps=[row for row in rows if span.began <= row[1] <= span.ended])
             attempt = replace(attempt, times=steps)
             resumed = steps.steps[0][0] if steps.steps else resumed
         result.append(attempt)

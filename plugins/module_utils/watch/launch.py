@@ -14,6 +14,7 @@ import re
 import time
 from dataclasses import dataclass, field, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import about, duration, moment, short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics, parse_metrics
@@ -50,12 +51,10 @@ LOOK = 5.0
 LAST_LOOKS = 1.0
 # The delay (seconds) before the next try when this minute's queries are used up.
 SPENT = 5.0
-# The longest line of a log on the screen, in characters.
 LINE_WIDTH = 200
 # How long (seconds) a running job may leave no trace in its run directory before the wait says so: on a network file
 # system, and on a disk of the host.
-UNSEEN = 30.0
-UNSEEN_LOCAL = 10.0
+UNSEEN, UNSEEN_LOCAL = 30.0, 10.0
 # A new expected start is reported when it moved by at least this much (seconds), or a quarter of the time left if that
 # is more.
 MOVED = 300.0
@@ -144,7 +143,10 @@ class Watch:
         self.preflight, self.staging = view.preflight, view.staging
         clock = time.time() if wall is None else wall
         events = self._follow(view) + self._queue(poll, view, now, clock)
-        events += self._files(view, now) + self._log(view, now) + self._still(now, clock) + self._unseen(view, now)
+        events += self._files(view, now)
+        with one_alone(lambda why: events.append(Event("silent", why))):
+            events += self._log(view, now)
+        events += self._still(now, clock) + self._unseen(view, now)
         if view.proven and not self.proven:
             self.proven = True
             events.append(Event("proven", "the artifact is there and valid"))

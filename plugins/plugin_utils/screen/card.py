@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, node_list, significant
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import ends_by_rank, read_ends
@@ -65,7 +66,8 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
     unfit = (result.get("outcome") or {}).get("unfit_nodes") or {}
     rows += [("not fit", f"{node}: {why}") for node, why in unfit.items()]
     if logs.get("dest"):
-        rows += evidence(str(logs["dest"]))
+        with one_alone(lambda why: rows.append(("log", why))):
+            rows += evidence(str(logs["dest"]))
     artifact = result.get("artifact") or {}
     if artifact:
         values = list((artifact.get("values") or {}).items())

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import whole_number
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, log_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
@@ -21,8 +22,9 @@ FIRST_AND_LAST = 8
 
 def attempts(logs_dir: str) -> list[str]:
     """The folders of the attempts, newest first."""
-    names = [name for name in os.listdir(logs_dir) if name.isdigit()] if os.path.isdir(logs_dir) else []
-    return [os.path.join(logs_dir, name) for name in sorted(names, key=int, reverse=True)]
+    names = os.listdir(logs_dir) if os.path.isdir(logs_dir) else []
+    numbers = {number: name for name in names if (number := whole_number(name)) is not None}
+    return [os.path.join(logs_dir, numbers[number]) for number in sorted(numbers, reverse=True)]
 
 
 def rank_logs(logs_dir: str) -> dict[int, str]:

@@ -21,8 +21,8 @@ SWAPPING, SWAPPED_KB = 50, 10_000
 # From this part of a CPU on, a process computes.
 BUSY = 0.5
 _THREAD = re.compile(r"^(Current thread|Thread) .*$", re.MULTILINE)
-_FRAME = re.compile(r'^ +(?:File "(?P<file>[^"\n]+)", line (?P<line>\d+) in (?P<name>\S+)'
-                    r"|(?P<name2>\S.*) \((?P<file2>[^()\n]+):(?P<line2>\d+)\))$", re.MULTILINE)  # fmt: skip
+_FRAME = re.compile(r'^ +(?:File "(?P<file>[^"\n]+)", line (?P<line>\d{1,9}) in (?P<name>\S+)'
+                    r"|(?P<name2>\S.*) \((?P<file2>[^()\n]+):(?P<line2>\d{1,9})\))$", re.MULTILINE)  # fmt: skip
 # The functions of torch in which a rank waits for the others.
 _COLLECTIVES = re.compile(r"torch/distributed/(?:distributed_c10d|_functional_collectives|nn/functional)\.py$")
 _OPERATION = re.compile(

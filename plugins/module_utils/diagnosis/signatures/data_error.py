@@ -46,9 +46,10 @@ SIGNATURE = Signature(
             r"AssertionError)\b",
             # What prepares or reads a record. An item of another object is none.
             frames=r"torch/utils/data/_utils/(?:fetch|collate|worker)|"
-            r"(?:site|dist)-packages/datasets/[^\"]*\", line \d+, in (?:map|_map_single|apply_function\w*|__iter__|"
+            r"(?:site|dist)-packages/datasets/[^\"]{0,200}\", line \d+, "
+            r"in (?:map|_map_single|apply_function\w*|__iter__|"
             r"_?iter_\w+|_generate_\w+|_prepare_split\w*|decode_\w+|encode_\w+|cast_\w+|__getitem__|_getitem)\n|"
-            r"in \w*collate\w*$|[Dd]ata\w*/?[^\"/]*\", line \d+, in __getitem__\n",
+            r"in \w*collate\w*$|[Dd]ata[^\"/]{0,80}(?:/[^\"/]{0,80})?\", line \d+, in __getitem__\n",
             strength=RAISED + 1,
         ),
         raises(

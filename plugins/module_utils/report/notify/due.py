@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import (
@@ -93,7 +93,11 @@ def tell(slurm: Slurm, runs: Sequence[RunDirectory], sender: Sender) -> ModuleRe
     left = []
     for run in waiting:
         launch = report(slurm, run, answer)
-        told = _tell(slurm, launch, receivers[run.path], sender)
+        told: list[ModuleResult] = []
+        problems: list[str] = []
+        with one_alone(problems.append):
+            told = _tell(slurm, launch, receivers[run.path], sender)
+        told += [_unsent(run.path, why) for why in problems]
         messages += told
         if not launch.completed or any(message["state"] != deliver.SENT for message in told):
             left.append(run)
@@ -147,6 +151,10 @@ def _tell(
             if done.state != deliver.SENT or done.reason != deliver.BEFORE:
                 told.append(_row(run.path, receivers[done.receiver], message, done))
     return told
+
+
+def _unsent(run_dir: str, why: str) -> ModuleResult:
+    return {"run_dir": run_dir, "event": "", "receiver": "", "state": deliver.FAILED, "reason": why, "text": ""}
 
 
 def _row(run_dir: str, receiver: deliver.Receiver, message: deliver.Message, done: deliver.Delivery) -> ModuleResult:
