@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reject extra variables that a playbook does not know. Runs on the controller only."""
+"""Reject extra variables that a playbook does not know, and decide what it works on. Runs on the controller only."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
     check_types,
     extra_variables,
     tell_localhost,
+)
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.selection import (
+    SELECTED,
+    refuse_clusters,
+    selected,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
@@ -31,7 +36,9 @@ class ActionModule(Action):
             if playbook == "train":
                 check_types(self, task_vars or {})
             tell_localhost(self, playbook, extra, task_vars or {})
+            refuse_clusters(playbook, extra, task_vars or {})
+            chosen = selected(playbook, extra, task_vars or {})
         except RankzeroError as error:
             return {"failed": True, "msg": error.message}
         # A cache of facts may outlive this command, so the value is this command's own.
-        return {"changed": False, "ansible_facts": {CHECKED: C.DEFAULT_LOCAL_TMP}}
+        return {"changed": False, "ansible_facts": {CHECKED: C.DEFAULT_LOCAL_TMP, SELECTED: chosen}}

@@ -33,6 +33,12 @@ options:
     description: Of the launches that are not active, report at most this many, the most recent ones. V(0) reports all.
     type: int
     default: 0
+  single:
+    description:
+      - Only the launch that a wait or a diagnosis with the same options would choose. Of several launches of a name it
+        is the newest, and RV(choice) says so. Where there is none, or no choice, the module fails.
+    type: bool
+    default: false
 seealso:
   - module: rankzero.slurm.job
   - module: rankzero.slurm.job_wait
@@ -192,6 +198,10 @@ message:
   description: Why nothing was found.
   returned: when there is no launch
   type: str
+choice:
+  description: Which launch was chosen for a name that several launches have, for people.
+  returned: with O(single), if there are several
+  type: str
 slurm_commands:
   description: Number of Slurm commands run.
   returned: success
@@ -217,6 +227,7 @@ ARGUMENT_SPEC = {
     "newest": {"type": "bool", "default": False},
     "active": {"type": "bool", "default": False},
     "limit": {"type": "int", "default": 0},
+    "single": {"type": "bool", "default": False},
 }
 
 
@@ -232,6 +243,8 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
             launch["progress"] = progress(launch, now) if running else None
         launch["message"] = "; ".join([launch["message"], *problems])
     lines = listing(info["launches"], now) or [info.get("message", "")]
+    if info.get("choice"):
+        lines.insert(0, info["choice"])
     if info["omitted"]:
         lines.append(f"{info['omitted']} older launches are not shown (limit {module.params['limit']}; 0 shows all)")
     launches = bounded(info["launches"])

@@ -17,6 +17,8 @@ from rankzero.playbook import Call, Played, play
 from rankzero.verbs import inventory_of, selection
 
 Listener = Callable[[str], None]
+#: The playbook then refuses an inventory, or a group, of several clusters before it does anything.
+ONE_CLUSTER = {"rankzero_one_cluster": True}
 #: Gets the output of the playbooks where no listener is given. A library prints nothing by itself.
 LOG = logging.getLogger("rankzero")
 
@@ -221,6 +223,14 @@ def _job_variables(
     }
 
 
+def _only(shown: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The one launch of a document. An inventory of several clusters was refused before."""
+    launches: list[Mapping[str, Any]] = shown["launches"]
+    if len(launches) != 1:
+        raise errors.RankzeroError(f"{len(launches)} clusters have answered; choose one with cluster=HOST")
+    return launches[0]
+
+
 def run(
     job: str | Path | Mapping[str, Any],
     *arguments: str,
@@ -239,11 +249,9 @@ def run(
     """
     options = Options(cluster, inventory, listener)
     variables = _job_variables(job, nodes, overrides, arguments)
-    played = options.play("train", {**variables, "launch_wait": False, **({"rerun": True} if rerun else {})})
-    launches = document("run", played, 0)["launches"]
-    if len(launches) != 1:
-        raise errors.UsageError(f"the inventory has {len(launches)} clusters; choose one with cluster=NAME")
-    return Launch(launches[0], options)
+    again = {"rerun": True} if rerun else {}
+    played = options.play("train", {**variables, "launch_wait": False, **again, **ONE_CLUSTER})
+    return Launch(_only(document("run", played, 0)), options)
 
 
 def plan(
@@ -256,8 +264,9 @@ def plan(
     listener: Listener | None = None,
 ) -> Plan:
     """What `run` would submit. On a machine without Slurm's commands, the script is rendered without a cluster."""
-    played = Options(cluster, inventory, listener).play("plan", _job_variables(job, nodes, overrides, arguments))
-    planned = document("plan", played, 0)["launches"][0]
+    variables = {**_job_variables(job, nodes, overrides, arguments), **ONE_CLUSTER}
+    played = Options(cluster, inventory, listener).play("plan", variables)
+    planned = _only(document("plan", played, 0))
     return Plan(
         cluster=planned["cluster"],
         name=planned["name"],
@@ -286,12 +295,10 @@ def launches(
 def attach(
     launch: str, *, cluster: str | None = None, inventory: str | None = None, listener: Listener | None = None
 ) -> Launch:
-    """The launch with this job id, name, NAME/KEY, NAME/KEY/GENERATION, run directory or job file."""
+    """The launch with this job id, name, NAME/KEY, NAME/KEY/GENERATION, run directory or job file.
+
+    Of several launches of a name it is the newest, as for the command. Raises Refused if there is none.
+    """
     options = Options(cluster, inventory, listener)
-    matches = document("ls", options.play("status", {**selection(launch), "limit": 0}), 0)["launches"]
-    if not matches:
-        raise errors.Refused(f"no launch {launch} is recorded on the cluster; rankzero.launches() lists them")
-    if len(matches) > 1:
-        known = ", ".join(f"{match['name']}/{match['key']}" for match in matches)
-        raise errors.UsageError(f"{launch} names {len(matches)} launches: {known}; give one of these")
-    return Launch(matches[0], options)
+    variables = {**selection(launch), "single": True, **ONE_CLUSTER}
+    return Launch(_only(document("ls", options.play("status", variables), 0)), options)

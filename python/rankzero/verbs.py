@@ -236,7 +236,13 @@ def call_of(given: Namespace) -> Call:
     playbook, variables = PLAYBOOKS[given.verb](given)
     if given.cluster:
         variables["cluster"] = given.cluster
-    variables.update(extra_variables(given.extra_vars))
+    extra = extra_variables(given.extra_vars)
+    twice = next((name for name in extra if name in variables), None)
+    if twice:
+        raise UsageError(
+            f"-e {twice}={extra[twice]}: {given.verb} has {twice} already: {variables[twice]}; give it once"
+        )
+    variables.update(extra)
     dry = getattr(given, "check", False)
     flags = ("--check", "--diff") if dry else ("--diff",) if given.verb == "plan" else ()
     inventory = tuple(given.inventory) if given.verb == "lab" else inventory_of(given.inventory)

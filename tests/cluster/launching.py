@@ -216,7 +216,7 @@ class Site:
         inventory = self.folder / f"inventory-{len(self.plays)}.json"
         content = {"slurm_login": {"hosts": {host: {**common, **own} for host, own in jobs.items()}}}
         inventory.write_text(json.dumps(content), encoding="utf-8")
-        return self.play(None, *arguments, inventory=inventory, **options)
+        return self.play(None, *arguments, inventory=inventory, **{"cluster": "slurm_login", **options})
 
     def program(self, name: str, text: str, folder: Path | None = None) -> str:
         """A shell script of the user's, or in another folder."""

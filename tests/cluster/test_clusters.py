@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+import rankzero
 from tests.cluster.conftest import LabCluster, booted, instance_name, lab_of
 from tests.cluster.launching import UNTIL_GO, Played, Site, read_json
 
@@ -140,7 +141,16 @@ def two(lab: LabCluster, second: LabCluster, tmp_path: Path) -> Iterator[Two]:
 def test_one_host_of_each_cluster_launches_with_the_cluster_s_own_settings(two: Two) -> None:
     alpha, beta = two.sites["alpha"], two.sites["beta"]
     job = alpha.job("echo here; hostname")
-    played = two.play(job, "rankzero.slurm.train", wait=True, launch_logs_dest=None)
+    for playbook in ("train", "sweep", "cancel", "attach"):
+        refused = two.play(job if playbook in ("train", "sweep") else None, f"rankzero.slurm.{playbook}")
+        said = " ".join(refused.output.split())
+        assert refused.rc and "2 clusters" in said and "alpha (host alpha1)" in said and "-e cluster=" in said, said
+    assert not alpha.runs() and not beta.runs(), "nothing is submitted where nobody has chosen"
+    with pytest.raises(rankzero.Refused, match="2 clusters"):
+        rankzero.run(job, cluster="slurm_login", inventory=str(two.folder / "inventory.json"))
+    assert not alpha.runs() and not beta.runs()
+    both_chosen: dict[str, Any] = {"wait": True, "launch_logs_dest": None, "cluster": "slurm_login"}
+    played = two.play(job, "rankzero.slurm.train", **both_chosen)
     assert played.rc == 0, played.output
     checked = ["rankzero.slurm.extra_variables"]
     assert played.tasks("alpha2") == checked, "the other login node of alpha launches nothing"
@@ -157,7 +167,7 @@ def test_one_host_of_each_cluster_launches_with_the_cluster_s_own_settings(two: 
         assert "here" in next(Path(logs["dest"]).glob("0/rank-0000.log")).read_text()
     assert len(alpha.jobs(job["name"])) == len(beta.jobs(job["name"])) == 1
     # The second time nothing moves, and what moved the first time was more.
-    again = two.play(job, "rankzero.slurm.train", wait=True, launch_logs_dest=None)
+    again = two.play(job, "rankzero.slurm.train", **both_chosen)
     assert [one["logs"]["bytes"] for one in again.results("rankzero.slurm.job_wait")] == [0, 0]
 
     # A folder of specs for each cluster; beta's alone is reconciled by `-e cluster=`.

@@ -20,6 +20,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import n
 DECLARED = "launch_variables"
 #: Set for a host once the variables of its playbook have been checked.
 CHECKED = "rankzero_variables_checked"
+#: Given by the Python API, whose caller gets one launch: a group with several clusters is no choice.
+ONE_CLUSTER = "rankzero_one_cluster"
 # The settings of role launch may be in one file for all playbooks (-e @site.yml).
 SETTINGS = (
     "launch_overrides",
@@ -138,7 +140,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "pull": (*SELECTION, "dest", "paths"),
     "logs": (*SELECTION, "dest", "tail_bytes", "head_bytes", "merge", "follow", "redact"),
     "diagnose": (*SELECTION, "logs", "stall_factor", "stall_seconds", "families"),
-    "status": (*SELECTION, "all", "active", "limit"),
+    "status": (*SELECTION, "all", "active", "limit", "single"),
     "notify": (*SELECTION, "metrics_file", "metrics_hours"),
     "compare": ("launches", "time"),
     "report": ("launches", "sweep", "time", "limit", "dest", "annotations"),
@@ -172,7 +174,7 @@ def known_names(playbook: str | None) -> tuple[str, ...]:
         if playbook and playbook not in LAUNCHING
         else (*short_names(), ARGUMENTS, SHORT_ARGUMENTS, *old_short_names())
     )
-    return tuple(dict.fromkeys([*own, *short, *EVERYWHERE]))
+    return tuple(dict.fromkeys([*own, *short, *EVERYWHERE, ONE_CLUSTER]))
 
 
 def refuse_unknown(playbook: str | None, extra: Collection[str], own: Collection[str]) -> None:
@@ -183,7 +185,7 @@ def refuse_unknown(playbook: str | None, extra: Collection[str], own: Collection
         return
     count = "1 extra variable is" if len(unknown) == 1 else f"{len(unknown)} extra variables are"
     where = f"rankzero.slurm.{playbook}" if playbook else "a launch"
-    shown = [name for name in known if name not in (SHORT_ARGUMENTS, *old_short_names())]
+    shown = [name for name in known if name not in (SHORT_ARGUMENTS, ONE_CLUSTER, *old_short_names())]
     hints = {name: _meant(name, known) for name in unknown}
     lines = [f"{count} not known to {where}, and nothing was done:"]
     lines += [f"  - -e {name}: unknown{'; ' if hint else ''}{hint}" for name, hint in hints.items()]

@@ -81,9 +81,24 @@ def test_call_in_a_running_event_loop(queued: Ansible) -> None:
 
 
 def test_several_clusters_need_a_choice(ansible: Ansible) -> None:
+    """The playbook refuses before anything is submitted (tests/unit/jobs/test_selection.py), if it is asked to."""
     ansible.answer(0)
-    with pytest.raises(rankzero.RankzeroError, match="cluster="):
-        rankzero.run("jobs/train.yml")
+    for call in (rankzero.run, rankzero.plan, rankzero.attach):
+        with pytest.raises(rankzero.RankzeroError, match="cluster="):
+            call("jobs/train.yml")
+        assert any("rankzero_one_cluster" in word for word in ansible.argv()), call
+
+
+def test_attach_takes_what_the_command_takes(queued: Ansible) -> None:
+    """Of the launches of a name the newest, which the cluster chooses as for the command."""
+    status = {**JOB, "state": "RUNNING", "active": True, "attempts": []}
+    queued.answer(0, ("job_info", "ok", {"launches": [status]}))
+    assert rankzero.attach("gpt").job_id == "7"
+    words = queued.argv()
+    assert "launch_name=gpt" in words and any("single" in word for word in words)
+    queued.answer(2, ("job_info", "failed", {"msg": "no launch with name=gtp is recorded"}))
+    with pytest.raises(rankzero.Refused, match="gtp"):
+        rankzero.attach("gtp")
 
 
 def strict(folder: Path, program: str) -> subprocess.CompletedProcess[str]:

@@ -25,7 +25,7 @@ from tests.repository import files, load_yaml
 
 #: Names of Ansible, and results that a playbook's own tasks register or set.
 OF_ANSIBLE = {"groups", "lookup", "inventory_hostname", "playbook_dir", "item", "omit", "hostvars"}
-OF_OTHER_TASKS = {"launch_submitted", "launch_resubmitted", "launch_result", "fabric_of_group"}
+OF_OTHER_TASKS = {"rankzero_selected", "launch_submitted", "launch_resubmitted", "launch_result", "fabric_of_group"}
 ROLES = {"launch": ("train",), "course": ("course", "checkoff"), "lab_cluster": ("lab",), "reconcile": ("reconcile",)}
 
 

@@ -17,7 +17,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import report, untrusted
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import indexed_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import (
+    choice_made,
+    indexed_runs,
+    one_run,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import trusted_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -26,7 +30,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import f
 
 def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
     """Return the result of module job_info. `limit` and the other options: as the module documents them."""
-    runs, history = indexed_runs(options, newest=bool(options.get("newest")))
+    choice = None
+    if options.get("single"):
+        run, history = one_run(options), History(os.path.expanduser(options["state_root"]))
+        runs, choice = [run], choice_made(options, run)
+    else:
+        runs, history = indexed_runs(options, newest=bool(options.get("newest")))
     ended = {run.path for run in runs if history.has(run)}
     if options.get("active"):
         runs = [run for run in runs if run.path not in ended]
@@ -44,6 +53,8 @@ def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
     runs, omitted = _most_recent(runs, reports, history, int(options.get("limit") or 0))
     launches = [reports[run.path].as_dict() if run.path in reports else history.launch(run) for run in runs]
     result: dict[str, Any] = {"launches": launches, "omitted": omitted, "slurm_commands": slurm.commands}
+    if choice:
+        result["choice"] = choice
     if not launches:
         result["message"] = _nothing_found(slurm, options)
         result["slurm_commands"] = slurm.commands
