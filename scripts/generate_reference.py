@@ -30,6 +30,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 import json_documents  # noqa: E402  # beside this file
 import reference_pages  # noqa: E402
 import rooms  # noqa: E402
+import tested  # noqa: E402
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of  # noqa: E402
@@ -281,6 +282,7 @@ FILES = {
     "plugins/doc_fragments/job_spec.py": fragment,
     "python/rankzero/short_names.py": command_options,
     rooms.PAGE: rooms.architecture,
+    tested.PAGE: lambda: table(tested.PAGE, "tests", tested.table()),
     **reference_pages.PAGES,
     **json_documents.FILES,
 }
