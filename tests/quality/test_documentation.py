@@ -358,6 +358,8 @@ def test_the_table_of_role_nccl_has_each_fabric() -> None:
 
 def test_the_readme_is_one_screen_and_the_index_names_every_page() -> None:
     lines = read("README.md").splitlines()
+    first = [line.partition("#")[0].strip() for line in lines[:6]]
+    assert {"make train NODES=4", "make test"} <= set(first), "the two commands come first"
     assert len(lines) <= 60, f"README.md has {len(lines)} lines; other pages own the rest"
     rows = [line for line in lines if line.startswith("| ") and "---" not in line and line != "| | |"]
     assert len(rows) == 8, "eight links, and the index of docs/ for all pages"
