@@ -57,7 +57,7 @@ class ActionModule(Action):
         except RankzeroError as error:
             return {**answer, "failed": True, "msg": error.message}
         for line in annotation_lines(answer) if system == GITHUB and not self._task.check_mode else []:
-            display.display(line)
+            display.command(line)
         size = len(files[page].encode())
         changes = {"changed": bool(differences), "diff": differences}
         told = {"page": page, "bytes": size, "summary": summary, **({"hours": hours} if hours else {})}

@@ -38,7 +38,6 @@ MORE_PARAMETERS = {
     "module_utils/submit/admission/checks.py __init__": "the clock is that of a test",
     "module_utils/store/stores.py locate": "the ways to look at what a store has, which differ by kind",
     "module_utils/store/stores.py check": "the ways to look at what a store has, which differ by kind",
-    "module_utils/course/claims.py claims_of": "what a claim is compared with",
     "module_utils/course/checkoff.py _sheet": "what a sheet is made of",
     "module_utils/plan/container.py entry": "what of a plan the container shows",
     "module_utils/plan/variables.py variables": "what of a plan the variables come from",

@@ -5,6 +5,7 @@
 
 A terminal obeys control characters: they clear the screen, overwrite text, or set the clipboard. Marks of text
 direction change the displayed order of a path. Half a surrogate pair raises an error in the program that prints it.
+CI systems take `##[` anywhere in a line, and `::name::` at its beginning, for commands: those get a blank.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ LONGEST = 4000
 LONGEST_OF_LINES = 100_000
 # Colours and cursor movements, as progress bars and loggers write them. They are removed from log lines.
 _SEQUENCES = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+_COMMANDS = re.compile(r"##(?=\[|vso\[)|^\s*:(?=:[\w-]+(?: .*)?::)", re.MULTILINE)
 _BLANKS = "\t\r\n\v\f"
 # Unicode categories: control, format (direction, joiners, tags), surrogate, line separator, paragraph separator.
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -42,8 +44,13 @@ def printable(value: object, width: int = LONGEST) -> str:
     if not text.isprintable():
         text = _SEQUENCES.sub("", text)
         text = "".join(" " if character in _BLANKS else _seen(character) for character in text)
-    text = text.rstrip()
+    text = no_commands(text.rstrip())
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def no_commands(text: str) -> str:
+    """Return a text in which no runner of a CI system finds a command."""
+    return _COMMANDS.sub(r"\g<0> ", text) if "##" in text or "::" in text else text
 
 
 def printable_lines(value: object) -> str:
@@ -56,12 +63,16 @@ def _line(text: str) -> str:
     shown = text[:LONGEST_OF_LINES]
     if not shown.isprintable():
         shown = "".join(character if character == "\t" else _seen(character) for character in shown)
+    shown = no_commands(shown)
     return shown if more <= 0 else f"{shown}… ({more} characters more)"
 
 
 # Keys of a result that people read: Ansible and the playbooks print them as they are. Other values are data and are not
 # changed.
-SHOWN = frozenset({"msg", "message", "lines", "diff", "explain", "notes", "problems", "summary", "table", "warnings"})
+SHOWN = frozenset(
+    {"msg", "message", "lines", "diff", "explain", "notes", "problems", "summary", "table", "warnings", "text", "what",
+     "remedy", "reason"}
+)  # fmt: skip
 
 
 def printable_result(result: Mapping[str, object]) -> dict[str, object]:

@@ -53,7 +53,7 @@ class File:
 
     `changed`: when its content, owner or mode last changed (ctime), in epoch seconds of the file system; users cannot
     set it. `data`: the beginning of the file, up to the requested size. `sha256`: the digest of a file that was read
-    completely, else "".
+    completely, else "". `links`: how many names it has.
     """
 
     path: str
@@ -61,6 +61,7 @@ class File:
     changed: float
     data: bytes = b""
     sha256: str = ""
+    links: int = 1
 
     @property
     def text(self) -> str:
@@ -190,7 +191,13 @@ class Beneath:
         except (OSError, Untrusted):
             return None
         digest = hashlib.sha256(data).hexdigest() if status.st_size <= most else ""
-        return File(relative, status.st_size, status.st_ctime, data, digest)
+        return File(relative, status.st_size, status.st_ctime, data, digest, status.st_nlink)
+
+    def changed(self, relative: str) -> float:
+        """Return when a folder last changed (ctime, in epoch seconds); 0.0 if it cannot be opened."""
+        with contextlib.suppress(OSError), self.folder(relative) as folder:
+            return os.fstat(folder).st_ctime
+        return 0.0
 
     def text(self, relative: str, most: int) -> str:
         """Return the first `most` bytes of a file as text; empty if the file cannot be read."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
@@ -16,8 +16,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files im
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import Identity
 
-SMALL = 1 << 20
-HEAD = 1 << 16
+# The limit of a file that is read, and of the first lines of a log, in bytes.
+SMALL, HEAD, FIRST_LINES = 1 << 20, 1 << 16, 1 << 13
+# Of one student's folder: generations, names in the folders of their logs, and bytes of JSON and tables. The newest
+# generations are read first; what is beyond the limits counts as missing.
+MOST_KEYS, MOST_RUNS, MOST_LOGS, MOST_BYTES = 500, 200, 8192, 8 << 20
 _JOB_ID = re.compile(r"[0-9]{1,10}")
 _SANITY = re.compile(
     r"^\[rankzero\] RANK=(\d{1,6}) LOCAL_RANK=(\d{1,6}) WORLD_SIZE=(\d{1,6}) NODE_RANK=(\d{1,6}) host=(\S{1,255}) "
@@ -79,37 +82,47 @@ class Claims:
 
 
 def runs_of(home: str, job: str, artifact: str, saved: Sequence[str]) -> list[Claims]:
-    """Every generation of the launches named `job` in a student's folder, ordered by key and generation."""
-    beneath = Beneath(home)
-    runs = []
-    for key in beneath.folders(f"state/runs/{job}"):
+    """The generations of the launches named `job` in a student's folder, ordered by key and generation."""
+    beneath, left = Beneath(home), Left()
+    runs_found: list[tuple[float, str, int]] = []
+    for key in beneath.folders(f"state/runs/{job}")[:MOST_KEYS]:
         generations = [name for name in beneath.folders(f"state/runs/{job}/{key}") if re.fullmatch(r"[0-9]{1,6}", name)]
-        for name in sorted(generations, key=int):
-            runs.append(claims_of(beneath, job, key, int(name), artifact, saved))
-    return runs
+        for name in sorted(generations, key=int)[-MOST_RUNS:]:
+            runs_found.append((beneath.changed(f"state/runs/{job}/{key}/{name}"), key, int(name)))
+    newest = sorted(runs_found, reverse=True)[:MOST_RUNS]
+    runs = [claims_of(beneath, left, (job, key, generation), artifact, saved) for _at, key, generation in newest]
+    return sorted(runs, key=lambda run: (run.key, run.generation))
 
 
-def claims_of(beneath: Beneath, job: str, key: str, generation: int, artifact: str, saved: Sequence[str]) -> Claims:
-    """Read one run directory. What is missing or truncated is empty."""
+@dataclass
+class Left:
+    """What may still be read of a student's folder: names of logs, and bytes that are kept."""
+
+    logs: int = MOST_LOGS
+    data: int = MOST_BYTES
+
+
+def claims_of(
+    beneath: Beneath, left: Left, launch: tuple[str, str, int], artifact: str, saved: Sequence[str]
+) -> Claims:
+    """Read one run directory. What is missing or truncated is empty. `launch`: its name, key and generation."""
+    job, key, generation = launch
     place = f"state/runs/{job}/{key}/{generation}"
     files: dict[str, File] = {}
 
     def read(name: str, most: int = SMALL) -> str:
-        content = beneath.file(f"{place}/{name}", most)
-        if content is not None:
-            files[name] = content
-        return content.text if content else ""
+        content = beneath.file(f"{place}/{name}", min(most, left.data))
+        if content is None:
+            return ""
+        # Only what is parsed is kept: a class has thousands of logs.
+        files[name] = replace(content, data=b"")
+        left.data -= len(content.data)
+        return content.text
 
     claim = Claim.of(read("claim", 4096))
     started = _object(read("started.json"))
     known = Claims(beneath.root, job, key, generation, started=started)
-    logs = f"logs/{known.attempt}"
-    sanity = []
-    for name in beneath.names(f"{place}/{logs}"):
-        if name.endswith((".log", ".out")) and not name.startswith((".", "step.")):
-            for line in _SANITY.finditer(read(f"{logs}/{name}", HEAD)):
-                if int(line[6]) == known.attempt:
-                    sanity.append(Sanity(int(line[1]), int(line[3]), line[5], f"{logs}/{name}"))
+    sanity = _ranks(beneath, left, known, files)
     table = read(f"preflight/{known.attempt}/table")
     for name in saved:
         read(f"work/{name}", 0)
@@ -128,6 +141,22 @@ def claims_of(beneath: Beneath, job: str, key: str, generation: int, artifact: s
         sanity=sanity,
         files=files,
     )
+
+
+def _ranks(beneath: Beneath, left: Left, known: Claims, files: dict[str, File]) -> list[Sanity]:
+    """What the ranks reported in the first lines of their logs. A log with several names would count as several."""
+    place, logs, sanity = f"state/runs/{known.name}/{known.key}/{known.generation}", f"logs/{known.attempt}", []
+    names = beneath.names(f"{place}/{logs}")
+    for name in [name for name in names if name.endswith((".log", ".out")) and not name.startswith((".", "step."))]:
+        left.logs -= 1
+        log = beneath.file(f"{place}/{logs}/{name}", FIRST_LINES) if left.logs >= 0 else None
+        if log is None or log.links != 1:
+            continue
+        files[f"{logs}/{name}"] = replace(log, data=b"")
+        for line in _SANITY.finditer(log.text):
+            if int(line[6]) == known.attempt:
+                sanity.append(Sanity(int(line[1]), int(line[3]), line[5], f"{logs}/{name}"))
+    return sanity
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -71,6 +71,10 @@ class Screen:
         """Show a warning through Ansible, without control characters."""
         self._ansible.warning(printable_lines(text))
 
+    def command(self, line: str) -> None:
+        """Print a line that a CI system is to take for a command of ours. What it quotes has no line ends."""
+        self._ansible.display(line)
+
     def progress(self, text: str) -> None:
         """Write at the start of the terminal's current line without ending it. Trailing blanks erase old text."""
         shown = printable(text)

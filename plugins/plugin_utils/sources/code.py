@@ -22,6 +22,7 @@ from typing import BinaryIO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry, digest, read_entry, walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.wildcards import Wildcards
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.checkout import Beneath, Listing, listing
 
 # Files left by tools and written by our runs, which are never part of a program. Tracked files are exempt, because
@@ -228,42 +229,18 @@ def matcher(patterns: Iterable[str], option: str = "code.exclude") -> Callable[[
     means folders only. `*` and `?` do not match `/`; `**` does. Everything below a matching folder matches too. Raises
     RankzeroError for an empty pattern, and for a negated one, whose meaning would depend on the order.
     """
-    sources = []
+    plain: list[Wildcards] = []
+    others: list[Wildcards] = []
     for pattern in patterns:
         if not pattern.strip("/ ") or pattern.startswith("!"):
             raise RankzeroError(
                 f"{option}: {pattern!r} is not a usable pattern. "
                 "Write patterns as in .gitignore (`*.log`, `/data/`, `docs/**/*.png`), without `!`."
             )
-        sources.append(_translate(pattern))
-    if not sources:
-        return lambda path: False
-    expression = re.compile("|".join(sources), re.DOTALL)
-    return lambda path: expression.match(path) is not None
-
-
-def _translate(pattern: str) -> str:
-    folder_only = pattern.endswith("/")
-    body = pattern.rstrip("/")
-    anchored = "/" in body
-    body = body.lstrip("/")
-    parts = []
-    for part in re.split(r"(\*\*/|/\*\*$|\*|\?|\[[^\]]+\])", body):
-        if part == "**/":
-            parts.append("(?:.*/)?")
-        elif part == "/**":
-            parts.append("/.*")
-        elif part == "*":
-            parts.append("[^/]*")
-        elif part == "?":
-            parts.append("[^/]")
-        elif part.startswith("[") and part.endswith("]") and len(part) > 2:
-            inside = part[1:-1].replace("\\", "\\\\").replace("[", "\\[")
-            parts.append("[^" + inside[1:] + "]" if inside[0] == "!" else "[" + inside + "]")
-        else:
-            parts.append(re.escape(part))
-    end = "/" if folder_only else r"(?:/|\Z)"
-    return ("" if anchored else r"(?:.*/)?") + "".join(parts) + end
+        wild = Wildcards(pattern)
+        (plain if wild.few else others).append(wild)
+    expression = re.compile("|".join(wild.expression() for wild in plain), re.DOTALL) if plain else None
+    return lambda path: bool(expression and expression.match(path)) or any(wild.matches(path) for wild in others)
 
 
 def _read(root: str, paths: Iterable[str]) -> Iterable[Entry]:
