@@ -49,8 +49,8 @@ options:
     default: 0
   redact:
     description:
-      - Replace secrets by asterisks of the same length. Secrets are the values given to the launch, until it has
-        ended; tokens of Hugging Face, GitHub, OpenAI, Slack and AWS, JSON web tokens; values assigned to a variable
+      - Replace secrets by asterisks of the same length. Secrets are the values given to the launch, also after its
+        end; tokens of Hugging Face, GitHub, OpenAI, Slack and AWS, JSON web tokens; values assigned to a variable
         that is named like a secret (C(HF_TOKEN=...)), and passwords in addresses.
       - No rule finds every secret. A program should not print them.
     type: bool

@@ -242,3 +242,51 @@ def test_another_value_is_the_same_launch_and_a_missing_one_is_an_error(site: Si
     assert site.outcome(first)["success"]
     second = site.launch(job, env={"MY_TOKEN": "two"})
     assert (second["launch_state"], second["job_id"]) == ("unchanged", first["job_id"])
+
+
+#: A program that says its secrets while it works and in its last words, as an exception's text and quoted.
+TALKS = """
+import json, os, urllib.parse
+plain, odd = os.environ["A"], os.environ["B"]
+print(f"step 1 loss 2.0 key {plain} {odd}", flush=True)
+print(json.dumps({"given": odd}), urllib.parse.quote(odd, safe=""), flush=True)
+raise RuntimeError(f"cannot log in with {plain} and {odd}")
+"""
+
+
+def test_what_a_program_says_of_its_secrets_is_starred_after_its_end(site: Site) -> None:
+    """In fetched logs, on the screen, in results, diagnosis and report: who looks then no longer has the values."""
+    values = {"A": Secret.new(("", "")), "B": Secret.new()}
+    environment = {f"MY_{name}": value.value for name, value in values.items()}
+    program = f"{site.lab.shared_inside}/talks-{site.token}.py"
+    site.host_path(program).write_text(TALKS, encoding="utf-8")
+    sources = {name: {"from_env": f"MY_{name}"} for name in values}
+    played = site.play(site.job(f"python3 {program}", secrets=sources), "-vvvv", wait=True, env=environment)
+    launch = played.launch()
+    run = site.run_dir(launch)
+    assert played.rc != 0 and not (run / "secrets.env").exists()
+    assert leaks([*values.values()], {"log": rank_logs(run)["rank-0000.log"].encode()}) == ["log"], "it has said them"
+
+    page = site.folder / "report.html"
+    looks = {
+        "train": played,
+        "logs": site.play(None, "-vvvv", playbook="rankzero.slurm.logs", run_dir=launch["run_dir"]),
+        "diagnose": site.play(None, "-vvvv", playbook="rankzero.slurm.diagnose", run_dir=launch["run_dir"]),
+        "status": site.play(None, "-vvvv", playbook="rankzero.slurm.status"),
+        "attach": site.play(None, "-vvvv", playbook="rankzero.slurm.attach", run_dir=launch["run_dir"]),
+        "report": site.play(
+            None, "-vvvv", playbook="rankzero.slurm.report", launches=[launch["run_dir"]], dest=str(page)
+        ),
+    }
+    places = {f"output of {name}": look.output.encode() for name, look in looks.items()}
+    places.update({f"results of {name}": json.dumps(look.record).encode() for name, look in looks.items()})
+    places.update({str(path): path.read_bytes() for path in site.folder.rglob("*") if path.is_file()})
+    places.update({str(path): path.read_bytes() for path in run.iterdir() if path.is_file()})
+    assert {str(page), str(run / "diagnosis.json")} <= set(places)
+    assert leaks([*values.values()], places) == []
+    (diagnosis,) = looks["diagnose"].results("rankzero.slurm.job_diagnosis")
+    assert any("cannot log in with ***" in item["text"] for item in diagnosis["diagnosis"]["evidence"]), (
+        "it is the cause"
+    )
+    fetched = [path for path in site.folder.rglob("rank-0000.log") if b"cannot log in with ***" in path.read_bytes()]
+    assert fetched, "the log was fetched"

@@ -56,6 +56,7 @@ ANY = {
     "actions/reconnect.py retried": "as master_is_gone",
     "actions/shipped_programs.py interpreter": "Ansible's action, for its templates",
     "jobs/pipeline.py stages": "as plain",
+    "logs/redact.py document": "a document of any shape",
     "core/module_cache.py create_module": "Python's own spec of a module",
     "core/module_cache.py find_spec": "as create_module",
     "core/module_cache.py run": "the call that the controller sent, with options of any type",

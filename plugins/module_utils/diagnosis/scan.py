@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import IO, NamedTuple
@@ -40,12 +40,17 @@ class Scan:
     signatures: Sequence[Signature] = SIGNATURES
 
 
+#: Makes of an open log the same log as it may be shown.
+Cleaner = Callable[[IO[bytes]], IO[bytes]]
+
+
 class _Share(NamedTuple):
     """Files for one process: read completely, or in parts around the anchors."""
 
     in_parts: bool
     paths: list[str]
     signatures: Sequence[Signature]
+    cleaner: Cleaner
 
 
 def find_logs(path: str) -> list[str]:
@@ -66,8 +71,22 @@ def _may_be_a_log(name: str) -> bool:
     return "." not in stem or stem.endswith((".log", ".out", ".err", ".txt", ".stdout", ".stderr")) or ".log." in stem
 
 
-def scan(paths: Sequence[str], processes: int = 1, signatures: Sequence[Signature] = SIGNATURES) -> Scan:
-    """Read all logs, in several processes if they are large. Unreadable files are listed in the result."""
+def as_it_is(stream: IO[bytes]) -> IO[bytes]:
+    """The cleaner of logs that may be shown as they are."""
+    return stream
+
+
+def scan(
+    paths: Sequence[str],
+    processes: int = 1,
+    signatures: Sequence[Signature] = SIGNATURES,
+    cleaner: Cleaner = as_it_is,
+) -> Scan:
+    """Read all logs, in several processes if they are large. Unreadable files are listed in the result.
+
+    `cleaner`: can be pickled, and changes neither lengths nor lines. What it leaves out is in no event, however that
+    event is cut or quoted later.
+    """
     result = Scan(signatures=signatures)
     sizes = {path: _size(path) for path in paths}
     result.bytes = sum(sizes.values())
@@ -75,8 +94,8 @@ def scan(paths: Sequence[str], processes: int = 1, signatures: Sequence[Signatur
     short_logs = [path for path in paths if sizes[path] < longest]
     parts = [path for path in paths if sizes[path] >= longest]
     shares = processes if processes > 1 and result.bytes >= SHARED else 1
-    jobs = [_Share(False, share, signatures) for share in _shares(short_logs, sizes, shares * 4)]
-    jobs += [_Share(True, share, signatures) for share in _shares(parts, sizes, shares * 2)]
+    jobs = [_Share(False, share, signatures, cleaner) for share in _shares(short_logs, sizes, shares * 4)]
+    jobs += [_Share(True, share, signatures, cleaner) for share in _shares(parts, sizes, shares * 2)]
     if shares > 1 and len(jobs) > 1:
         # Forked: a new interpreter would not have the archive that a shipped module runs from.
         with ProcessPoolExecutor(shares, mp_context=multiprocessing.get_context("fork")) as pool:
@@ -132,10 +151,10 @@ def _read_all(share: _Share) -> list[tuple[str, FileEvents | None, str]]:
         elif share.in_parts and not lines.packed(path):
             searched.append(path)
         else:
-            answers.append(_attempt(reader, path, None))
+            answers.append(_attempt(reader, path, None, share.cleaner))
     own = () if share.signatures is SIGNATURES else prefilter.strings(share.signatures, SIGNATURES)
     hits = prefilter.find(searched, prefilter.tool(), own) if searched else {}
-    return answers + [_attempt(reader, path, hits[path]) for path in searched]
+    return answers + [_attempt(reader, path, hits[path], share.cleaner) for path in searched]
 
 
 def _problem(path: str) -> str:
@@ -148,12 +167,14 @@ def _problem(path: str) -> str:
         return error.strerror or str(error)
 
 
-def _attempt(reader: Reader, path: str, hits: prefilter.Hits | None) -> tuple[str, FileEvents | None, str]:
+def _attempt(
+    reader: Reader, path: str, hits: prefilter.Hits | None, cleaner: Cleaner
+) -> tuple[str, FileEvents | None, str]:
     try:
         if hits is not None:
-            return path, _read_parts(reader, path, hits), ""
+            return path, _read_parts(reader, path, hits, cleaner), ""
         with lines.opened(path) as stream:
-            return path, reader.read(path, lines.parse(lines.raw_lines(stream))), ""
+            return path, reader.read(path, lines.parse(lines.raw_lines(cleaner(stream)))), ""
     except EOFError as error:
         return path, None, f"is cut short: {error}"
     except OSError as error:
@@ -163,9 +184,10 @@ def _attempt(reader: Reader, path: str, hits: prefilter.Hits | None) -> tuple[st
         return path, None, f"cannot be read ({type(error).__name__}: {error})"
 
 
-def _read_parts(reader: Reader, path: str, hits: prefilter.Hits) -> FileEvents:
+def _read_parts(reader: Reader, path: str, hits: prefilter.Hits, cleaner: Cleaner) -> FileEvents:
     """The events near the hits and at both ends of the file."""
-    with regular(path) as stream:
+    with regular(path) as plain:
+        stream = cleaner(plain)
         stream.seek(0, os.SEEK_END)
         parts = Parts(stream, prefilter.windows(stream.tell(), hits.all()))
         events = reader.read(path, parts.lines())

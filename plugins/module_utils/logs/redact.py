@@ -1,27 +1,28 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Replace secrets in logs by the same number of asterisks, so that all offsets stay valid.
+"""Replace secrets in logs by the same number of asterisks, so that all offsets and lines stay as they are.
 
-Secrets are the values that were given to the launch (as long as they are in its run directory: they are deleted when it
-ends), tokens of common services, assignments to variables that are named like a secret, and passwords in URLs. Each
-byte is checked with CONTEXT bytes before and after it, so block boundaries do not matter.
+Secrets are the values that were given to the launch, also after its end (run/secrets/sums.py), tokens of common
+services, assignments to variables that are named like a secret, and passwords in URLs. Each byte is checked with
+CONTEXT bytes before and after it, so block boundaries do not matter.
+
+Everything that returns text of a log to a person or a file passes it through the redactor of its launch.
 """
 
 from __future__ import annotations
 
-import base64
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any, Protocol, cast
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets.sums import FILE, LONGEST, KnownSecrets
 
 # No secret with its surroundings spans more bytes than this.
-CONTEXT = 512
-SHORTEST = 6
-_STAR = b"*"
+CONTEXT = LONGEST
+_SHOWN = re.compile(rb"[^\r\n]")
 
 
 @dataclass(frozen=True)
@@ -86,26 +87,34 @@ _RULES = (
 
 
 class Redactor:
-    """Replaces secrets in bytes by asterisks. `values`: known secrets; they and each of their lines match exactly."""
+    """Replaces secrets by asterisks. `known`: those of the launch."""
 
-    def __init__(self, values: Iterable[bytes] = ()) -> None:
-        # Also line by line: where the ranks of a node share a log, each line begins with its rank.
-        parts = {part for value in values for part in (value, *value.splitlines())}
-        self._values = sorted({part for part in parts if SHORTEST <= len(part) <= CONTEXT}, key=len, reverse=True)
+    def __init__(self, known: KnownSecrets | None = None) -> None:
+        self._known = known or KnownSecrets()
 
     def clean(self, data: bytes) -> bytes:
         """`data` with every secret replaced by asterisks; the length is unchanged."""
-        for value in self._values:
-            data = data.replace(value, _STAR * len(value))
+        data = _starred(data, self._known.spans(data))
         lowered = data.lower()
-        spans = sorted(span for rule in _RULES for span in rule.spans(data, lowered))
-        parts, end = [], 0
-        for first, last in spans:
-            if last > end:
-                first = max(first, end)
-                parts += [data[end:first], _STAR * (last - first)]
-                end = last
-        return b"".join([*parts, data[end:]]) if parts else data
+        return _starred(data, (span for rule in _RULES for span in rule.spans(data, lowered)))
+
+    def stream(self, stream: IO[bytes]) -> IO[bytes]:
+        """The same file, open for reading, without its secrets: for whoever searches a log before it is shown."""
+        return cast("IO[bytes]", _CleanStream(stream, self))
+
+    def text(self, text: str) -> str:
+        """The same for text."""
+        data = text.encode("utf-8", "surrogatepass")
+        cleaned = self.clean(data)
+        return text if cleaned == data else cleaned.decode("utf-8", "replace")
+
+    def document(self, document: Any) -> Any:
+        """A document of dicts, lists and scalars in which each text, but no key, is clean."""
+        if isinstance(document, str):
+            return self.text(document)
+        if isinstance(document, dict):
+            return {name: self.document(each) for name, each in document.items()}
+        return [self.document(each) for each in document] if isinstance(document, (list, tuple)) else document
 
     def read(self, stream: IO[bytes], start: int, count: int) -> bytes:
         """`count` bytes of a file from `start` on (fewer at its end), redacted with the bytes around them in view."""
@@ -113,6 +122,40 @@ class Redactor:
         stream.seek(start - before)
         data = stream.read(before + count + CONTEXT)
         return self.clean(data)[before : before + count]
+
+
+class _CleanStream:
+    """A file whose content is redacted with the bytes around each piece in view."""
+
+    def __init__(self, stream: IO[bytes], redactor: Redactor) -> None:
+        self._stream, self._redactor = stream, redactor
+        # Bytes of the file: those before the next piece, and those of it that are read already.
+        self._before = self._ahead = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """At most `size` bytes; all for a negative number."""
+        while size < 0 or len(self._ahead) < size + CONTEXT:
+            more = self._stream.read(-1 if size < 0 else size + CONTEXT - len(self._ahead))
+            if not more:
+                break
+            self._ahead += more
+        size = len(self._ahead) if size < 0 else min(size, len(self._ahead))
+        place = len(self._before)
+        clean = self._redactor.clean(self._before + self._ahead[: size + CONTEXT])
+        self._before = (self._before + self._ahead[:size])[-CONTEXT:]
+        self._ahead = self._ahead[size:]
+        return clean[place : place + size]
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """As that of the file, which has to be able to."""
+        place = self._stream.seek(offset - len(self._ahead) if whence == os.SEEK_CUR else offset, whence)
+        start = self._stream.seek(max(0, place - CONTEXT))
+        self._before, self._ahead = self._stream.read(place - start), b""
+        return place
+
+    def tell(self) -> int:
+        """As that of the file."""
+        return self._stream.tell() - len(self._ahead)
 
 
 class Plain(Redactor):
@@ -123,17 +166,23 @@ class Plain(Redactor):
         return data
 
 
-def values_of(secrets: str) -> list[bytes]:
-    """The values in the text of a launch's secrets.env (lines NAME=base64)."""
-    values = []
-    for line in secrets.splitlines():
-        try:
-            values.append(base64.b64decode(line.partition("=")[2], validate=True))
-        except ValueError:
-            continue
-    return values
+class _HasText(Protocol):
+    def text(self, name: str) -> str:
+        """The text of a file in the run directory; empty if there is none."""
 
 
-def redactor_of(run: RunDirectory) -> Redactor:
-    """The redactor for the logs of one launch."""
-    return Redactor(values_of(run.text("secrets.env")))
+def redactor_of(run: _HasText) -> Redactor:
+    """The redactor for the logs of one launch. Another user's launch may keep its secrets to itself."""
+    return Redactor(KnownSecrets(run.text(FILE)))
+
+
+def _starred(data: bytes, spans: Iterator[tuple[int, int]]) -> bytes:
+    """`data` with asterisks in the place of each span; they may overlap."""
+    parts, end = [], 0
+    for first, last in sorted(spans):
+        if last > end:
+            first = max(first, end)
+            # A line end inside of a secret stays: lines are counted.
+            parts += [data[end:first], _SHOWN.sub(b"*", data[first:last])]
+            end = last
+    return b"".join([*parts, data[end:]]) if parts else data

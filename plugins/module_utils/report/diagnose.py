@@ -39,6 +39,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist, monitor, slowdown
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, node_of, rank_of, ranks_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import STALL_FACTOR, STALL_SECONDS
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence, job_sizes, rank_stacks
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport, screen
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks
@@ -112,7 +113,8 @@ def diagnose(
         return _of_path(os.path.expanduser(options["path"]), request)
     run = one_run(options)
     choice = choice_made(options, run)
-    result = _of_launch(slurm, run, request)
+    # Slurm's and the job's own words may quote a secret as well.
+    result: ModuleResult = redactor_of(run).document(_of_launch(slurm, run, request))
     return {**result, "lines": [choice, *result["lines"]]} if choice else result
 
 
@@ -121,7 +123,12 @@ def _of_launch(slurm: Slurm, run: RunDirectory, request: _Request) -> ModuleResu
     launch = final_report(slurm, run)
     if states.is_pending(launch.state) and not launch.completed:
         return _of_pending(run, launch)
-    logs_scan = scan.scan(newest_logs(run.file("logs"), launch.attempt), request.processes, request.signatures)
+    logs_scan = scan.scan(
+        newest_logs(run.file("logs"), launch.attempt),
+        request.processes,
+        request.signatures,
+        redactor_of(run).stream,
+    )
     ranks = checklist.all_facts(_rank_logs(logs_scan), (run.started() or {}).get("time"))
     for log in logs_scan.logs:
         # In a log that ranks share, the line names the rank, and the file its node.
@@ -139,7 +146,7 @@ def _of_path(path: str, request: _Request) -> dict[str, Any]:
     logs = scan.find_logs(path)
     if not logs:
         raise RankzeroError(f"path: {path} contains no logs (*.log, *.out, *.err, *.txt, their .gz and .zst).")
-    logs_scan = scan.scan(logs, request.processes, request.signatures)
+    logs_scan = scan.scan(logs, request.processes, request.signatures, Redactor().stream)
     base = path if os.path.isdir(path) else os.path.dirname(path)
     diagnosis = advice.diagnosis_of(cause.find_cause(logs_scan.logs), logs_scan, base)
     # Logs of no single rank get negative numbers; they answer the questions that do not depend on the rank.
@@ -259,7 +266,8 @@ def _of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, logs: _Logs, 
     # Never write into a run directory of another user.
     write = request.write and not run.foreign
     if write:
-        text = json.dumps(diagnosis_report.as_dict(), indent=1, sort_keys=True) + "\n"
+        document = redactor_of(run).document(diagnosis_report.as_dict())
+        text = json.dumps(document, indent=1, sort_keys=True) + "\n"
         changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=request.check_mode)["changed"])
     return _result(diagnosis_report, scanned, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
 

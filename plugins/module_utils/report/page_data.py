@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
@@ -32,7 +32,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs im
     read_rank,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, log_names
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.marks import marks, preparations
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.timeline import timeline
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -73,13 +73,13 @@ def page_data(run: RunDirectory, launch: LaunchReport, slurm: Slurm | None = Non
         "world_size": (run.started() or {}).get("world_size"),
         "values": _values(launch),
         "trackers": _trackers(run),
-        "variables": _variables(manifest, clean), "provenance": _provenance(manifest, launch),
+        "variables": _variables(manifest), "provenance": _provenance(manifest, launch),
         "metrics": {name: series.as_dict() for name, series in metrics.collected.series.items()},
         "notes": _notes(metrics),
-        "spec": {name: _clean(clean, value) for name, value in _flat(manifest.get("spec")).items()},
+        "spec": {name: value[:MOST_CHARACTERS] for name, value in _flat(manifest.get("spec")).items()},
     }  # fmt: skip
     if slurm is None:
-        return summary
+        return cast("ModuleResult", clean.document(summary))
     rows = launch.attempts[-MOST_ATTEMPTS:]
     ledger = ledger_of(run, launch, time.time(), slurm)
     numbers = [span.attempt for span in spans]
@@ -93,13 +93,13 @@ def page_data(run: RunDirectory, launch: LaunchReport, slurm: Slurm | None = Non
         timeline=[phase.as_dict() for phase in phases],
         marks=[mark.as_dict() for mark in marks(ledger.attempts, {row.attempt: row.nodes or () for row in rows})],
         heat_maps=samples.as_list(),
-        preflight=_preflight(run, launch.attempt, clean),
-        variables=_variables(manifest, clean),
-        cause=[_clean(clean, line) for line in _cause(run)],
+        preflight=_preflight(run, launch.attempt),
+        variables=_variables(manifest),
+        cause=[line[:MOST_CHARACTERS] for line in _cause(run)],
         ledger=ledger.as_dict(),
         provenance=_provenance(manifest, launch),
     )
-    return summary
+    return cast("ModuleResult", clean.document(summary))
 
 
 def _spans(launch: LaunchReport) -> list[Span]:
@@ -176,12 +176,12 @@ def _rank(rank: RankSteps) -> ModuleResult:
     return {**counted, "seconds": quantiles, "throughput": throughput}
 
 
-def _preflight(run: RunDirectory, attempt: int, clean: Redactor) -> list[str]:
+def _preflight(run: RunDirectory, attempt: int) -> list[str]:
     """The newest preflight table. An attempt on a spare node may have no preflight of its own."""
     for number in range(attempt, -1, -1):
         text = run.text(os.path.join("preflight", str(number), "table"))
         if text:
-            return [_clean(clean, line) for line in text.splitlines()[:MOST_LINES]]
+            return [line[:MOST_CHARACTERS] for line in text.splitlines()[:MOST_LINES]]
     return []
 
 
@@ -190,11 +190,11 @@ def _cause(run: RunDirectory) -> list[str]:
     return [str(line) for line in lines[:MOST_LINES]] if isinstance(lines, list) else []
 
 
-def _variables(manifest: Mapping[str, Any], redactor: Redactor) -> list[ModuleResult]:
+def _variables(manifest: Mapping[str, Any]) -> list[ModuleResult]:
     rows = manifest.get("variables")
     names = ("name", "value", "reason", "set_by")
     return [
-        {name: _clean(redactor, _text(row.get(name, ""))) for name in names}
+        {name: _text(row.get(name, "")) for name in names}
         for row in (rows if isinstance(rows, list) else [])[:MOST_LINES]
         if isinstance(row, dict)
     ]
@@ -246,10 +246,6 @@ def _flat(spec: object, prefix: str = "") -> dict[str, str]:
         else:
             flat[f"{prefix}{name}"] = _text(value)
     return dict(list(flat.items())[:MOST_VALUES])
-
-
-def _clean(redactor: Redactor, line: str) -> str:
-    return redactor.clean(line.encode("utf-8", "replace")).decode("utf-8", "replace")[:MOST_CHARACTERS]
 
 
 def _text(value: object) -> str:

@@ -26,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import selection
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
@@ -237,7 +238,8 @@ class Uploader:
             told = [line.strip() for line in output.splitlines() if line.strip()][-_LINES_SHOWN:]
             shown = "; ".join(told).replace(self.environment.get("WANDB_API_KEY") or "\0", "***")
             folder.state = FAILED
-            folder.message = printable(shown, 600) or f"wandb sync has uploaded nothing (exit code {code})"
+            shown = printable(redactor_of(folder.run).text(shown), 600)
+            folder.message = shown or f"wandb sync has uploaded nothing (exit code {code})"
 
     @functools.cached_property
     def _appending(self) -> list[str]:

@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import is_listed
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, names_of_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets import sums
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 # Seconds after which a later submitter removes the incomplete folder of a killed one.
@@ -127,7 +128,9 @@ def _unwritable(target: RunDirectory, error: OSError) -> RankzeroError:
 
 
 def _write_secrets(request: Request, run: RunDirectory) -> None:
-    """Write secrets.env, mode 0600: the secrets sent by the controller, and those in files on the cluster."""
+    """Write secrets.env: the secrets sent by the controller, and those in files on the cluster. Beside it goes what
+    finds them in logs when they are gone. Both have mode 0600.
+    """
     lines = b""
     if request.secrets_file:
         with open(request.secrets_file, "rb") as stream:
@@ -145,9 +148,11 @@ def _write_secrets(request: Request, run: RunDirectory) -> None:
             raise RankzeroError(f"secrets.{name}: the file {path} on the cluster {what}")
         lines += name.encode() + b"=" + base64.b64encode(value) + b"\n"
     if lines:
-        descriptor = os.open(run.file("secrets.env"), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(lines)
+        known = sums.sums_of(sums.values_of(lines.decode("utf-8", "surrogateescape")))
+        for file, content in ((sums.FILE, known.encode()), ("secrets.env", lines)):
+            descriptor = os.open(run.file(file), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as stream:
+                stream.write(content)
 
 
 def differences(request: Request, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:

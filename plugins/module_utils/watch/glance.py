@@ -29,6 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import n
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object, of_run, text
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 
 FILES = ("claim", "started.json", "no-python", "outcome.json")
 # The largest artifact whose content is checked (bytes), and the CPU time limit of the check (JUDGE_SECONDS).
@@ -196,8 +197,8 @@ def _log(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Map
             elif size - start > request["log_bytes"]:
                 # A program may write more than one poll returns: keep the newest part.
                 start = size - request["log_bytes"]
-            stream.seek(start)
-            data = stream.read(size - start)
+            # The length stays the same.
+            data = redactor_of(place).read(stream, start, size - start)
             answer.say("log", words=f" {attempt or 0} {start} {size}")
             answer.out.write(data + b"\n")
             return

@@ -18,7 +18,7 @@ from core.state import Ended, Job
 # What the script believes in a run directory, beside its folders.
 BELIEVED = (
     "claim", "outcome.json", "started.json", ".attempt", ".uncounted", "launch.json", "contract.json", "secrets.env",
-    "no-python", "mlflow.json", "trackers.json", "notify.json",
+    "secrets.sums", "no-python", "mlflow.json", "trackers.json", "notify.json",
 )  # fmt: skip
 TAKEN, ANOTHERS, UNKNOWN = range(3)
 # A node that has asked for a file before it was there may be told for a minute that it is missing.
@@ -180,7 +180,7 @@ def _generation(job: Job, made: str) -> None:
     import shutil
 
     os.makedirs(os.path.join(made, "logs"))
-    for name in ("job.sbatch", "launch.json", "contract.json", "secrets.env", "notify.json"):
+    for name in ("job.sbatch", "launch.json", "contract.json", "secrets.env", "secrets.sums", "notify.json"):
         if os.path.isfile(job.path(name)):
             shutil.copy2(job.path(name), made)
     event = {"time": int(time.time()), "event": "submitted", "job_id": job.id, "message": "submitted by hand"}

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from pathlib import Path
@@ -17,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs import final
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets.sums import FILE, sums_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.final_logs import FinalLogs
 
 
@@ -63,9 +63,7 @@ def test_small_logs_come_along_and_only_what_is_new(launch: Launch, tmp_path: Pa
 
 
 def test_secrets_are_replaced(launch: Launch) -> None:
-    secret = base64.b64encode(b"a-token-of-some-length").decode()
-    Path(launch.run.file("secrets.env")).write_text(f"TOKEN={secret}\n", encoding="utf-8")
-    Path(launch.run.file("secrets.env")).chmod(0o600)
+    Path(launch.run.file(FILE)).write_text(sums_of([b"a-token-of-some-length"]), encoding="utf-8")
     launch.log.write_text("it is a-token-of-some-length\n", encoding="utf-8")
     assert launch.fetched()
     assert "a-token" not in launch.here.read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 import random
 from pathlib import Path
 
@@ -21,13 +22,25 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import
     unpack,
     write_archive,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of, values_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Holding, Part
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets.sums import (
+    FILE,
+    LONGEST,
+    KnownSecrets,
+    sums_of,
+    values_of,
+)
 
 # Made of parts, so that no scanner takes this file for a leak.
 HUB = b"hf" + b"_" + b"abcdefghijklmnopqrstuvwxyz"
 GIT = b"gh" + b"p_" + b"0123456789abcdefghijABCDEFGHIJ"
+
+
+def knowing(*values: bytes) -> Redactor:
+    """The redactor of a launch that had these secrets."""
+    return Redactor(KnownSecrets(sums_of(values)))
 
 
 @pytest.mark.parametrize(
@@ -48,12 +61,12 @@ GIT = b"gh" + b"p_" + b"0123456789abcdefghijABCDEFGHIJ"
     ],
 )
 def test_a_secret_is_starred_and_everything_else_stays(text: bytes, secret: bytes) -> None:
-    cleaned = Redactor([b"s3cr3t-value"]).clean(text)
+    cleaned = knowing(b"s3cr3t-value").clean(text)
     assert cleaned == text.replace(secret, b"*" * len(secret))
 
 
 def test_a_secret_of_several_lines_is_starred_in_a_log_that_ranks_share() -> None:
-    cleaned = Redactor([b"-----KEY\nabcdefghij\nxy\n"]).clean(b"3: -----KEY\n4: other\n3: abcdefghij\n3: xy\n")
+    cleaned = knowing(b"-----KEY\nabcdefghij\nxy\n").clean(b"3: -----KEY\n4: other\n3: abcdefghij\n3: xy\n")
     assert cleaned == b"3: ********\n4: other\n3: **********\n3: xy\n"
 
 
@@ -80,7 +93,7 @@ def test_any_block_of_a_file_is_cleaned_as_the_whole(tmp_path: Path) -> None:
         chance.choice([HUB, b"HF_TOKEN=very-secret-word", b"words of a line ", b"\xff\x00", b"\n"]) + b" "
         for _number in range(200)
     )
-    redactor = Redactor([b"words of"])
+    redactor = knowing(b"words of")
     clean = redactor.clean(whole)
     assert len(clean) == len(whole) and HUB not in clean and b"very-secret" not in clean
     stream = io.BytesIO(whole)
@@ -90,14 +103,76 @@ def test_any_block_of_a_file_is_cleaned_as_the_whole(tmp_path: Path) -> None:
         assert redactor.read(stream, start, count) == clean[start : start + count]
 
 
-def test_the_launch_s_own_values_are_known_while_they_lie_there(tmp_path: Path) -> None:
-    secrets = tmp_path / "secrets.env"
+def test_a_stream_is_clean_in_pieces_of_any_size_from_any_place() -> None:
+    chance = random.Random(11)
+    whole = b"".join(
+        chance.choice([HUB, b"words of", b"of two\nlines", b"words of a line ", b"\xff\x00", b"\n"]) + b" "
+        for _number in range(300)
+    )
+    redactor = knowing(b"words of", b"of two\nlines")
+    clean = redactor.clean(whole)
+    assert clean.count(b"\n") == whole.count(b"\n") and b"of two" not in clean
+    stream, read = redactor.stream(io.BytesIO(whole)), b""
+    while piece := stream.read(chance.randrange(1, 300)):
+        read += piece
+    assert read == clean
+    for _number in range(100):
+        start, count = chance.randrange(len(whole)), chance.randrange(1, 300)
+        assert stream.seek(start) == stream.tell() == start
+        assert stream.read(count) == clean[start : start + count]
+        assert stream.tell() == min(len(whole), start + count)
+    assert (stream.seek(0, 2), stream.read()) == (len(whole), b"")
+    assert (stream.seek(0), stream.read()) == (0, clean)
+
+
+def test_the_launch_s_own_values_are_known_after_its_end(tmp_path: Path) -> None:
     assert values_of("") == []
-    secrets.write_bytes(b"A=" + base64.b64encode(b"open sesame") + b"\nB=" + base64.b64encode(b"x") + b"\nC=!\n")
-    assert values_of(secrets.read_text()) == [b"open sesame", b"x"]
+    lines = b"A=" + base64.b64encode(b"open sesame") + b"\nB=" + base64.b64encode(b"x") + b"\nC=!\n"
+    assert values_of(lines.decode()) == [b"open sesame", b"x"]
+    (tmp_path / FILE).write_text(sums_of(values_of(lines.decode())))
+    assert b"open sesame" not in (tmp_path / FILE).read_bytes()
     assert redactor_of(RunDirectory(str(tmp_path))).clean(b"say open sesame, x") == b"say ***********, x", (
         "one letter is no secret"
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (b"p&ss/w\xc3\xb6rd", b"p%26ss%2Fw%C3%B6rd"),
+        (b'say "it" twice', b'say \\"it\\" twice'),
+        (bytes(range(32, 256)) * 5, bytes(range(32, 256)) * 5),
+        (b"x" * LONGEST + b"end", b"x" * LONGEST + b"end"),
+        (b"six by", b"six by"),
+    ],
+)
+def test_a_value_is_known_however_it_is_quoted_and_however_long_it_is(value: bytes, shown: bytes) -> None:
+    whole = b"before " + shown + b" after"
+    stream = io.BytesIO(b"x " * 50_000 + whole)
+    at = 100_000 + len(b"before ")
+    assert knowing(value).read(stream, at, len(shown)) == b"*" * len(shown)
+    assert knowing(value).clean(whole) == b"before " + b"*" * len(shown) + b" after"
+
+
+def test_the_sums_tell_two_launches_of_one_secret_apart() -> None:
+    assert sums_of([b"open sesame"]) != sums_of([b"open sesame"])
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"salt": "zz", "rows": []}', '{"salt": "00", "rows": [7]}'])
+def test_sums_that_are_none_know_nothing(text: str) -> None:
+    assert Redactor(KnownSecrets(text)).clean(b"open sesame") == b"open sesame"
+
+
+def test_sums_of_anybody_end_and_say_nothing() -> None:
+    rows = [[-1, "00", "x"], [10**9, "00", "x"], [6, "", "x"], [8, "00", "x"]]
+    assert Redactor(KnownSecrets(json.dumps({"salt": "00", "rows": rows}))).clean(b"a" * 1000) == b"a" * 1000
+
+
+def test_every_text_of_a_document_is_clean() -> None:
+    document = {"lines": ["say open sesame", ("open sesame", 1)], "open": None, "ok": True, "odd": "\ud800"}
+    assert knowing(b"open sesame").document(document) == {
+        "lines": ["say ***********", ["***********", 1]], "open": None, "ok": True, "odd": "\ud800",
+    }  # fmt: skip
 
 
 def fetch(logs: Path, dest: Path, redactor: Redactor, folder: Path, **bounds: int) -> list[Part]:

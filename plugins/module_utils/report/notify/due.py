@@ -23,7 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist impo
     first_and_last,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import log_names
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.notify import deliver
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.running import progress
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
@@ -142,8 +142,8 @@ def _tell(
         if words is None:
             continue
         text, facts = words
-        message = deliver.Message.of(event, _clean(text, redactor), {**_facts(launch), **facts})
-        message = dataclasses.replace(message, facts=_cleaned(message.facts, redactor))
+        message = deliver.Message.of(event, redactor.text(text), {**_facts(launch), **facts})
+        message = dataclasses.replace(message, facts=redactor.document(message.facts))
         if sender.check_mode:
             told.append({"run_dir": run.path, "event": event, "text": message.text, "state": "due"})
             continue
@@ -233,16 +233,3 @@ def _standing(run: RunDirectory, launch: LaunchReport, sender: Sender) -> str:
 
 def _facts(launch: LaunchReport) -> dict[str, Any]:
     return {**{name: getattr(launch, name) for name in FACTS}, "nodes": list(launch.nodes)}
-
-
-def _clean(text: str, redactor: Redactor) -> str:
-    return redactor.clean(text.encode("utf-8", "replace")).decode("utf-8", "replace")
-
-
-def _cleaned(value: Any, redactor: Redactor) -> Any:
-    """Remove secrets from every text of a JSON value."""
-    if isinstance(value, str):
-        return _clean(value, redactor)
-    if isinstance(value, Mapping):
-        return {name: _cleaned(each, redactor) for name, each in value.items()}
-    return [_cleaned(each, redactor) for each in value] if isinstance(value, (list, tuple)) else value
