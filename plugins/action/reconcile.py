@@ -130,8 +130,8 @@ class ActionModule(LaunchManyAction):
         if names:
             display.warning(
                 f"{self._host}: the code of {short_list(names)} contains the job files, so a change of any one "
-                "of them changes the key of every such launch: code.include or the command names them, there is no "
-                "other file, or an earlier release has launched it so"
+                "of them changes the key of every such launch: code.include or the command names them, or there is "
+                "no other file"
             )
 
     def _rendered(

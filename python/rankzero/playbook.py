@@ -143,7 +143,7 @@ def play(call: Call, *, verbose: int = 0, output: Any = None, listener: Callable
         rc = _attached(argv, environment, output) if listener is None else _heard(argv, environment, listener)
         with open(path, encoding="utf-8") as stream:
             records = [Record(**json.loads(line)) for line in stream]
-        return Played(rc, records, call.variables.get("until", "finished") == "finished")
+        return Played(rc, records, call.variables.get("wait_until", "finished") == "finished")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

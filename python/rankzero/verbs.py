@@ -146,7 +146,7 @@ def _ls(given: Namespace) -> tuple[str, dict[str, Any]]:
 
 def _attach(given: Namespace) -> tuple[str, dict[str, Any]]:
     timeout = {"wait_timeout": given.timeout} if given.timeout else {}
-    until = {"until": given.until} if given.until else {}
+    until = {"wait_until": given.until} if given.until else {}
     return "attach", {**selection(given.launch), **timeout, **until}
 
 

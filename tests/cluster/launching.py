@@ -32,8 +32,6 @@ JOB = "rankzero.slurm.job"
 #: Runs until the file `go` lies in its working directory.
 UNTIL_GO = "until [ -e go ]; do sleep 0.1; done"
 RESULT = """echo '{"loss": 1.5}' > result.json"""
-#: Variables of a launch as an earlier release made it: with the files that belong to launching in its code.
-EARLIER = {"launch_overrides": {"code.include": ["*"]}}
 #: Bounds of waiting, in seconds. Nothing is measured with them.
 PLAY_SECONDS = 240
 JOB_SECONDS = 120

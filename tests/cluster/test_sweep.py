@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.launching import EARLIER, UNTIL_GO, Played, Site, log_of, rank_logs, read_json
+from tests.cluster.launching import UNTIL_GO, Played, Site, log_of, rank_logs, read_json
 
 PLAYBOOK = "rankzero.slurm.sweep"
 SWEEP, INFO, PIPELINE = (f"rankzero.slurm.{name}" for name in ("job_sweep", "job_sweep_info", "job_pipeline"))
@@ -59,9 +59,7 @@ def test_a_sweep_runs_what_is_missing_or_failed_and_nothing_else(site: Site) -> 
         artifact={},
         sweep={"parameters": {"name": ["a", "b's "], "width": ["1", "2", "3"]}, "metric": "loss", "parallel": 5},
     )
-    # An earlier release launches, this one goes on, under the keys that are there.
-    (site.folder / "code" / "ansible.cfg").write_text("[defaults]\n")
-    played = site.play(job, playbook=PLAYBOOK, wait=True, **EARLIER)
+    played = site.play(job, playbook=PLAYBOOK, wait=True)
     assert played.rc != 0 and "succeeded': 5" in played.output and "ValueError: too wide" in played.output
     first = sweep(played)
     assert (first["launch_state"], len(first["arrays"]), first["arrays"][0]["tasks"]) == ("submitted", 1, "0-5%5")
@@ -214,12 +212,10 @@ def test_a_pipeline_goes_on_where_it_failed(site: Site) -> None:
         assert not played.results(PIPELINE)[-1]["failed"], played.output
         return [(stage["kind"], stage["launch_state"]) for stage in played.results(PIPELINE)[-1]["stages"]]
 
-    # An earlier release launches, this one goes on, under the keys that are there.
-    (site.folder / "code" / "ansible.cfg").write_text("[defaults]\n")
-    checked = site.play(pipeline, "--check", playbook=PIPELINE.replace("job_", ""), **EARLIER)
+    checked = site.play(pipeline, "--check", playbook=PIPELINE.replace("job_", ""))
     assert stages(checked) == [("job", "planned"), ("sweep", "planned"), ("job", "planned")], checked.output
     assert site.jobs() == {} or not site.runs()
-    played = site.play(pipeline, playbook="rankzero.slurm.pipeline", **EARLIER)
+    played = site.play(pipeline, playbook="rankzero.slurm.pipeline")
     assert stages(played) == [("job", "submitted"), ("sweep", "submitted"), ("job", "submitted")], played.output
     tokenised, trained, evaluated = played.results(PIPELINE)[-1]["stages"]
     assert site.ended(evaluated["job_id"]) == "CANCELLED", "Slurm ends what can never start"

@@ -102,7 +102,7 @@ def test_attach_until_the_artifact_then_to_the_end_and_status(site: Site) -> Non
     launch = played.launch()
     assert "rankzero.slurm.job_wait" not in played.tasks() and "rankzero.slurm.attach -e run_dir=" in played.output
     common = {"launch_wait": None, "run_dir": launch["run_dir"]}
-    landed = site.play(None, playbook="rankzero.slurm.attach", until="artifact", **common)
+    landed = site.play(None, playbook="rankzero.slurm.attach", wait_until="artifact", **common)
     assert landed.rc == 0, landed.output
     (result,) = landed.results("rankzero.slurm.job_wait")
     assert (result["proven"], result["completed"], result["state"]) == (True, False, "RUNNING")

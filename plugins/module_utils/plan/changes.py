@@ -16,7 +16,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import sho
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import with_new_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
 
 KEY_DIGITS = 8
@@ -26,9 +25,8 @@ MOST_CHARACTERS = 40
 
 
 def recorded_spec(document: Parameters) -> LaunchSpec:
-    """Return the spec that a run directory records, also one of an older release. Wrong values count as not given."""
-    layer, _warnings, _problems = with_new_names(Layer("launch.json", document))
-    return parse(merge([layer])).spec
+    """Return the spec that a run directory records. Wrong values count as not given."""
+    return parse(merge([Layer("launch.json", document)])).spec
 
 
 def code_changes(

@@ -239,7 +239,7 @@ class Informed:
         return self._fresh
 
     def setting(self, name: str) -> str | None:
-        """Return one of SETTINGS. If a cache of an earlier release lacks it, Slurm is asked."""
+        """Return one of SETTINGS. If the cache lacks it, Slurm is asked."""
         known = self._fresh or self.recall()
         if name not in known.settings and self.from_memory:
             known = self.afresh()

@@ -16,7 +16,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types a
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_paths, old_short_names
 
 # The override that adds to `command` instead of replacing it. Its short name is also a keyword of Ansible's tasks, and
 # Ansible warns of a variable with that name.
@@ -61,7 +60,7 @@ def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
     a layer's data, and their mistakes.
     """
     names = short_names()
-    paths = {*(info.path for info in fields_of(LaunchSpec)), *old_paths(), *names.values()}
+    paths = {*(info.path for info in fields_of(LaunchSpec)), *names.values()}
     lists = {info.path for info in fields_of(LaunchSpec) if info.meta["type"].schema.get("type") == "array"}
     sections = {path.partition(".")[0] for path in paths if "." in path}
     data: dict[str, Any] = {}
@@ -74,7 +73,7 @@ def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
             # Also where the name is a short one, as launcher is for launcher.kind.
             data.setdefault(name, {}).update(value)
             continue
-        path = names.get(name) or old_short_names().get(name, name)
+        path = names.get(name, name)
         if path not in paths:
             problems.append(f"override {name}: {_unknown(name, paths, sorted(names))}")
             continue

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import shlex
@@ -23,7 +22,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import image_formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS, short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import A_MONTH
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import (
@@ -36,7 +34,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules imp
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.earlier import LaunchesOfNames
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import CompiledTemplates
@@ -61,7 +58,6 @@ class LaunchAction(Action):
         given = self._task_vars.get(VARIABLE)
         self._kept = plain(self._templar.template(given)) if given else None
         self._snapshots = Snapshots()
-        self._launches = LaunchesOfNames(self._answer)
         CompiledTemplates.lasting = True
         return result
 
@@ -99,8 +95,8 @@ class LaunchAction(Action):
         elements: Sequence[LaunchSpec] = (),
         after: Sequence[Upstream] | None = None,
     ) -> Prepared:
-        """Plan and render. Only the roots, and the launches of an earlier release, need a query to the cluster.
-        `facts`: additional values for launch.json. `elements` and `after`: as in prepare.
+        """Plan and render. Only the roots need a query to the cluster. `facts`: additional values for launch.json.
+        `elements` and `after`: as in prepare.
         """
         state_root, store_root, *caches = self.roots(job)
         if self._kept and not self._snapshots.path:
@@ -114,7 +110,6 @@ class LaunchAction(Action):
             elements=elements,
             after=after,
             snapshots=self._snapshots,
-            known=functools.partial(self._launches.of, state_root),
         )
         if any(option.endswith(A_MONTH) for option in job.settings.budget):
             limits = prepared.arguments["limits"]
@@ -187,11 +182,6 @@ class LaunchAction(Action):
         self._transfer_data(path, lines)
         self._fixup_perms2([self._connection._shell.tmpdir, path])
         return path
-
-    def _answer(self, command: str) -> tuple[int, str]:
-        """Exit code and all output of a shell command on the cluster."""
-        done = self._low_level_execute_command(command, sudoable=True)
-        return done["rc"], f"{done['stdout']}\n{done['stderr']}"
 
     def _adopted(self, job: Job) -> Adopted | None:
         """The site's existing environment, if the job names one."""
@@ -280,8 +270,7 @@ class LaunchAction(Action):
         if self._task_vars.get(CHECKED) != C.DEFAULT_LOCAL_TMP:
             check_extra_variables(self, None, extra, self._task_vars)
             tell_localhost(self, None, extra, self._task_vars)
-        names = {**old_short_names(), **short_names()}
-        return {name: plain(extra[name]) for name in (*names, ARGUMENTS, SHORT_ARGUMENTS) if name in extra}
+        return {name: plain(extra[name]) for name in (*short_names(), ARGUMENTS, SHORT_ARGUMENTS) if name in extra}
 
     def roots(self, job: Job) -> list[str]:
         """state_root, store_root and, if given, caches as absolute paths. `~` and $NAME are expanded on the cluster."""

@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import changes
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import small_text
@@ -69,16 +68,7 @@ def _code(prepared: Prepared, before: Parameters) -> tuple[list[str], list[str],
     def text_of(path: str) -> str | None:
         return small_text(os.path.join(prepared.snapshot.src, path), MOST_BYTES)
 
-    # An earlier release had files that belong to launching in the code. They have not changed the program.
-    files = before["code"]["files"]
-    no_longer = [path for path in prepared.snapshot.left_out if path in files]
-    files = {path: digest for path, digest in files.items() if path not in no_longer}
-    differences, old, new = changes.code_changes(
-        {**before["code"], "files": files}, prepared.arguments["code"], text_of
-    )
-    if no_longer and not differences:
-        differences = [f"{short_list(no_longer)} no longer part of the code"]
-    return differences, old, new
+    return changes.code_changes(before["code"], prepared.arguments["code"], text_of)
 
 
 def _text(lines: list[str]) -> str:

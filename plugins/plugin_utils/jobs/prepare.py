@@ -15,8 +15,8 @@ import getpass
 import json
 import os
 import platform
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
@@ -40,7 +40,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.envir
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import exposed_secrets
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import short_digest
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.earlier import Known, code_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import EnvironmentSource, Leaving
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
@@ -63,10 +62,6 @@ RUNTIME_FILES = tuple(
 )
 #: Up to this number of files, the code is compared with an earlier launch's file by file.
 MOST_COMPARED = 1000
-
-
-def _none_known(names: Collection[str]) -> Collection[str]:
-    return ()
 
 
 @dataclass(frozen=True)
@@ -105,11 +100,10 @@ def prepare(
     elements: Sequence[LaunchSpec] = (),
     after: Sequence[Upstream] | None = None,
     snapshots: Snapshots | None = None,
-    known: Known = _none_known,
 ) -> Prepared:
     """Plan and render a launch. `site`: absolute paths on the cluster. `facts` are written to the manifest. `elements`:
     all launches of the sweep whose first one `job` is. `after`: as in plan. `snapshots`: those already taken by this
-    command. `known`: looks up which launches are on the cluster.
+    command.
     """
     spec = job.spec
     _check_kind(spec, after)
@@ -134,9 +128,8 @@ def prepare(
         after=tuple(after or ()),
         commit=snapshot.commit,
     )
-    snapshot = code_of(snapshot, elements or [spec], inputs, known)
     places = _container_places(site, elements)
-    plan_of = functools.partial(plan, inputs=replace(inputs, code=snapshot.digest), site=site, container_places=places)
+    plan_of = functools.partial(plan, inputs=inputs, site=site, container_places=places)
     made = plan_of(spec, job.merged)
     files = _files(made, job, facts, _of_the_code(snapshot, snapshots), after)
     arguments = {
@@ -260,7 +253,7 @@ def _refs(made: Plan, runtime_key: str) -> list[dict[str, str]]:
 
 def _warnings(job: Job) -> list[str]:
     chosen = fabric(job.spec.fabric, job.settings.fabrics)
-    return [*job.warnings, *exposed_secrets(job.spec.env), *(expired(chosen, date.today()) if chosen else [])]
+    return [*exposed_secrets(job.spec.env), *(expired(chosen, date.today()) if chosen else [])]
 
 
 def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callable[[str], Any]) -> bytes:

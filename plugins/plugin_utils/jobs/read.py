@@ -24,7 +24,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import refused
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import with_new_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     further_arguments,
     override_layer,
@@ -132,7 +131,6 @@ class Job:
     containerfile: str | None = None
     context: str | None = None
     roots: Roots = ANYWHERE
-    warnings: tuple[str, ...] = ()
 
 
 def cluster_settings(cluster: Parameters | None) -> tuple[ClusterSettings, JsonObject, list[str]]:
@@ -164,9 +162,7 @@ def read_job(
     layer, base = _own_layer(job, roots, cwd)
     problems = [f"launch_cluster.{text}" for text in mistakes]
     above, arguments = _override_layers({"overrides": overrides, "command line": command_line}, problems)
-    renamed = [with_new_names(layer) for layer in [Layer("launch_cluster", below), layer, *above]]
-    problems += [problem for _layer, _warnings, mistakes in renamed for problem in mistakes]
-    merged = merge([layer for layer, _warnings, _problems in renamed])
+    merged = merge([Layer("launch_cluster", below), layer, *above])
     problems += with_arguments(merged, arguments)
     spec = validated(merged, problems, settings.fabrics)
 
@@ -194,7 +190,6 @@ def read_job(
         containerfile=build_path("containerfile"),
         context=build_path("context"),
         roots=roots,
-        warnings=tuple(warning for _layer, warnings, _problems in renamed for warning in warnings),
     )
 
 

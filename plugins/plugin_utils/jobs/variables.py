@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.old_names import old_short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS, short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
 
@@ -135,8 +134,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "sweep": (*JOB, "rerun", "state", "elements"),
     "pipeline": (*JOB, "rerun", "state"),
     "shell": (*JOB, "run"),
-    # `until` is the old name of wait_until. Ansible reserves it and warns.
-    "attach": (*SELECTION, "wait_until", "until", "pattern", "log", "wait_timeout"),
+    "attach": (*SELECTION, "wait_until", "pattern", "log", "wait_timeout"),
     "pull": (*SELECTION, "dest", "paths"),
     "logs": (*SELECTION, "dest", "tail_bytes", "head_bytes", "merge", "follow", "redact"),
     "diagnose": (*SELECTION, "logs", "stall_factor", "stall_seconds", "families"),
@@ -169,11 +167,7 @@ def known_names(playbook: str | None) -> tuple[str, ...]:
     own = ROLE_LAUNCH if playbook is None else PLAYBOOKS.get(playbook)
     if own is None:
         raise RankzeroError(f"playbook: must be one of {', '.join(PLAYBOOKS)}; not {playbook!r}")
-    short = (
-        ()
-        if playbook and playbook not in LAUNCHING
-        else (*short_names(), ARGUMENTS, SHORT_ARGUMENTS, *old_short_names())
-    )
+    short = () if playbook and playbook not in LAUNCHING else (*short_names(), ARGUMENTS, SHORT_ARGUMENTS)
     return tuple(dict.fromkeys([*own, *short, *EVERYWHERE, ONE_CLUSTER]))
 
 
@@ -185,7 +179,7 @@ def refuse_unknown(playbook: str | None, extra: Collection[str], own: Collection
         return
     count = "1 extra variable is" if len(unknown) == 1 else f"{len(unknown)} extra variables are"
     where = f"rankzero.slurm.{playbook}" if playbook else "a launch"
-    shown = [name for name in known if name not in (SHORT_ARGUMENTS, ONE_CLUSTER, *old_short_names())]
+    shown = [name for name in known if name not in (SHORT_ARGUMENTS, ONE_CLUSTER)]
     hints = {name: _meant(name, known) for name in unknown}
     lines = [f"{count} not known to {where}, and nothing was done:"]
     lines += [f"  - -e {name}: unknown{'; ' if hint else ''}{hint}" for name, hint in hints.items()]

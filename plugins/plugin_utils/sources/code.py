@@ -17,7 +17,7 @@ import os
 import re
 import tarfile
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import BinaryIO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -63,14 +63,9 @@ class Snapshot:
     branch: str | None = None
     changed: tuple[str, ...] = ()
     diff_digest: str | None = None
-    # The same folder with the files that belong to launching, as earlier releases used it; None if it has none.
-    whole: Snapshot | None = None
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """The paths that belong to launching and are not part of the code."""
-        paths = {entry.path for entry in self.files}
-        return tuple(entry.path for entry in self.whole.files if entry.path not in paths) if self.whole else ()
+    # The paths that belong to launching and are not part of the code, and those of them that differ from the commit.
+    left_out: tuple[str, ...] = ()
+    left_out_changed: tuple[str, ...] = ()
 
     @property
     def dirty(self) -> bool:
@@ -167,15 +162,23 @@ def read(src: str, exclude: Iterable[str] = ()) -> Folder:
 
 def snapshot_of(folder: Folder, chosen: Chosen) -> Snapshot:
     """The snapshot of those files of a folder that are the code of a launch."""
-    root, known, entries, changed = folder.root, folder.known, folder.entries, folder.changed
-    whole = _snapshot(root, known, entries, changed)
-    launching = _launching(root, [entry.path for entry in entries], chosen)
-    program = [entry for entry in entries if entry.path not in launching]
-    # Without any other file, these are what is launched.
-    if not launching or not program:
-        return whole
-    code = _snapshot(root, known, program, [path for path in changed if path not in launching])
-    return replace(code, whole=whole)
+    launching = _launching(folder.root, [entry.path for entry in folder.entries], chosen)
+    program = [entry for entry in folder.entries if entry.path not in launching]
+    if not program:  # without any other file, these are what is launched
+        launching, program = set(), folder.entries
+    changed = tuple(path for path in folder.changed if path not in launching)
+    commit = folder.known.commit
+    return Snapshot(
+        src=folder.root,
+        digest=digest(program),
+        files=tuple(program),
+        commit=commit,
+        branch=folder.known.branch,
+        changed=changed,
+        diff_digest=_diff_digest(changed, program) if commit is not None and changed else None,
+        left_out=tuple(entry.path for entry in folder.entries if entry.path in launching),
+        left_out_changed=tuple(path for path in folder.changed if path in launching),
+    )
 
 
 def _launching(root: str, paths: Sequence[str], chosen: Chosen) -> set[str]:
@@ -186,18 +189,6 @@ def _launching(root: str, paths: Sequence[str], chosen: Chosen) -> set[str]:
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.launching import launch_files
 
     return {path for path in launch_files(root, paths, chosen.words) if not wanted(path)}
-
-
-def _snapshot(root: str, known: Listing, entries: list[Entry], changed: list[str]) -> Snapshot:
-    return Snapshot(
-        src=root,
-        digest=digest(entries),
-        files=tuple(entries),
-        commit=known.commit,
-        branch=known.branch,
-        changed=tuple(changed),
-        diff_digest=_diff_digest(changed, entries) if known.commit is not None and changed else None,
-    )
 
 
 def pack(snapshot: Snapshot, target: BinaryIO) -> None:

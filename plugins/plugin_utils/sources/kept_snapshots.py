@@ -61,8 +61,7 @@ class Snapshots:
         if name not in self.kept:
             self.kept[name] = snapshot = snapshot_of(self._folder(src, chosen.exclude), chosen)
             # Another task sends what is missing on the cluster. It gets a pattern for each file that is left out.
-            for part in (snapshot, *([snapshot.whole] if snapshot.whole else [])):
-                self.kept[_name(root, Chosen.everything(patterns_of(part, chosen.exclude)))] = part
+            self.kept[_name(root, Chosen.everything(patterns_of(snapshot, chosen.exclude)))] = snapshot
         return self.kept[name]
 
     def _folder(self, src: str, exclude: tuple[str, ...]) -> Folder:
@@ -102,7 +101,6 @@ def _read(document: Mapping[str, Any]) -> Snapshot:
         **{
             **document,
             "files": tuple(Entry(**entry) for entry in document["files"]),
-            "changed": tuple(document["changed"]),
-            "whole": _read(document["whole"]) if document["whole"] else None,
+            **{name: tuple(document[name]) for name in ("changed", "left_out", "left_out_changed")},
         }
     )

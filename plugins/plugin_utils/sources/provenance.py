@@ -35,7 +35,6 @@ _STYLE = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--no-
 
 def refuse_changes(snapshot: Snapshot) -> None:
     """Raise SpecError if the snapshot, or a file that belongs to launching, is not exactly a commit's."""
-    snapshot = snapshot.whole or snapshot
     if snapshot.commit is None:
         raise SpecError(
             [
@@ -45,14 +44,15 @@ def refuse_changes(snapshot: Snapshot) -> None:
                 )
             ]
         )
-    if snapshot.changed:
-        count = len(snapshot.changed)
+    changed = sorted((*snapshot.changed, *snapshot.left_out_changed))
+    if changed:
+        count = len(changed)
         more = f" and {count - _NAMED} more" if count > _NAMED else ""
         raise SpecError(
             [
                 (
                     f"code.dirty: refuse, and {count} {'file differs' if count == 1 else 'files differ'} in "
-                    f"{snapshot.src} from commit {snapshot.commit[:10]}: {', '.join(snapshot.changed[:_NAMED])}{more}. "
+                    f"{snapshot.src} from commit {snapshot.commit[:10]}: {', '.join(changed[:_NAMED])}{more}. "
                     "Commit or stash the changes, list files that are not part of the program in code.exclude, or set "
                     "code.dirty to allow."
                 )

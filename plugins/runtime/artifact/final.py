@@ -6,8 +6,7 @@
     final.py RUN_DIR --key KEY --generation NUMBER
 
 Exits 0 and prints the verdict where outcome.json says success; 1 where it says anything else, belongs to another
-launch, or is not there; 74 where it cannot be read. An outcome of an older release names neither key nor generation: it
-lies in the run directory of the launch, and counts. Standard library only.
+launch, or is not there; 74 where it cannot be read. Standard library only.
 """
 
 import argparse
@@ -55,7 +54,7 @@ def patiently(path):
 
 def own(outcome, key, generation):
     """Whether an outcome is that of this launch."""
-    return outcome.get("key", key) == key and str(outcome.get("generation", generation)) == generation
+    return outcome.get("key") == key and str(outcome.get("generation")) == generation
 
 
 def proof(outcome, key, generation):

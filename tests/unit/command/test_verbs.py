@@ -54,7 +54,7 @@ LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "attach 1234": ("attach", {"job_id": "1234"}, []),
     "attach gpt --until started --timeout 60": (
         "attach",
-        {"launch_name": "gpt", "wait_timeout": "60", "until": "started"},
+        {"launch_name": "gpt", "wait_timeout": "60", "wait_until": "started"},
         [],
     ),
     "logs gpt/72ee2a70/2 -f": (

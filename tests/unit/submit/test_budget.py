@@ -123,7 +123,7 @@ def test_slurms_limits_on_the_minutes_of_a_job() -> None:
     assert problem.startswith(
         "resources.time: 2 GPUs for 00:10:00 are 20 minutes of them, QOS normal allows at most 10"
     )
-    # An answer that an earlier release has kept has no such columns.
+    # What an old cache keeps may lack such columns.
     old = tuple({name: value for name, value in row.items() if "Mins" not in name} for row in ROWS)
     assert problems(Knowledge(SETTINGS, PLAIN, old, QOS), nodes=2, time_minutes=51.0) == []
 

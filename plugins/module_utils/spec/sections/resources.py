@@ -239,7 +239,6 @@ class Launcher:
         "Run inside this running job of yours (salloc or any other) instead of submitting a new one.",
         key=False,
         short="inside_job",
-        formerly="attach",
         example="1234",
     )
     inside_nodes: tuple[str, ...] = option(
@@ -248,7 +247,6 @@ class Launcher:
         "resources.",
         (),
         key=False,
-        formerly="attach_nodes",
         example=["node02", "node03"],
     )
     wait: int = option(
