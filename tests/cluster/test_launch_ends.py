@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.launching import Site, log_of, read_json
+from tests.cluster.profiles import the_profile_is_not_read
 
 PROGRAM = """
 import os, time
@@ -52,6 +53,12 @@ def test_a_node_that_is_back_within_seconds_does_not_keep_the_job(site: Site) ->
     site.lab.wait_until(lambda: said in log_of(run, job_id), 120, "the requeued job says so")
     assert site.ended(job_id) == "COMPLETED"
     assert (site.outcome(launch), _ran(run)) == (outcome, ["0", "1"])
+
+
+def test_no_job_reads_a_profile(site: Site) -> None:
+    if site.lab.way != "realistic":
+        pytest.skip("a node has a profile of its own only where it has namespaces of its own")
+    the_profile_is_not_read(site)
 
 
 def _ran(run: Path) -> list[str]:

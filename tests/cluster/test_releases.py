@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster,
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import topology
 from tests.cluster.conftest import LabCluster, instance_name, lab_of
 from tests.cluster.launching import CLOSING, RESULT, UNTIL_GO, Site, rank_logs
+from tests.cluster.profiles import the_profile_is_not_read
 from tests.cluster.test_lab_role import playbook
 from tests.cluster.test_launch_admission import said
 from tests.cluster.test_sweep import three_elements
@@ -121,6 +122,10 @@ def test_launches_that_come_to_nothing(newer: LabCluster, site: Site) -> None:
 
     refused = site.play(site.job("true", "wide", resources={"nodes": 3})).refused()
     assert "resources.nodes: 3 asked, partition batch has 2" in refused
+
+
+def test_no_job_reads_a_profile(site: Site) -> None:
+    the_profile_is_not_read(site)
 
 
 def test_a_sweep(site: Site) -> None:

@@ -200,7 +200,7 @@ def _datasets(spec: LaunchSpec) -> list[Ref]:
 
 def _argv(spec: LaunchSpec, python: str) -> tuple[str, ...]:
     if spec.shell is not None:
-        return ("/bin/bash", "-c", spec.shell)
+        return ("/bin/bash", "-o", "pipefail", "-c", spec.shell)
     if spec.command[0].endswith(".py"):
         return (python, *spec.command)
     return spec.command

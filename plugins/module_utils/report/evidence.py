@@ -58,6 +58,30 @@ _ENDED = {
     "CANCELLED": ("the job was cancelled", "The same command launches it again."),
     "PREEMPTED": ("a job with a higher priority took its nodes", ""),
 }
+# How the job's own refusal begins -> what happened and what to do, where no node is to blame for it.
+_REFUSED = {
+    "the set-up failed": (
+        "a line of the set-up failed, so no rank was started",
+        (
+            "Correct the line in `setup.commands`, or end it with `|| true` if it may fail. What it printed is in the "
+            "job's log. An environment that a line activates is better named in `environment.path`."
+        ),
+    ),
+    "setup.modules": (
+        "the command module is missing in the job, so no rank was started",
+        (
+            "/etc/profile of the nodes does not define it. If the site has modules, put the line that loads them "
+            "(`source /PATH/init/bash`, then `module load`) into `setup.commands`; if not, remove `setup.modules`."
+        ),
+    ),
+    "module load": (
+        "a module could not be loaded, so no rank was started",
+        (
+            "Compare `setup.modules` with `module avail` on a node: the names differ between clusters. What the "
+            "command printed is in the job's log."
+        ),
+    ),
+}
 # Exit codes as a shell reports them -> what they suggest where no log gives more.
 _CODES = {
     137: ("host_oom_killed", WEAK + 4),
@@ -144,8 +168,14 @@ def _slurm_and_job(testimony: Testimony, launch: LaunchReport, rejected: str | N
         else:
             family, strength = LAUNCHER, ECHO
     if family:
-        what, remedy = _ENDED.get(launch.state, ("", ""))
+        what, remedy = _refused(launch) if family == SETUP else _ENDED.get(launch.state, ("", ""))
         testimony.say(Event(family, strength, _end_of(launch), 1, file="Slurm", what=what, remedy=remedy))
+
+
+def _refused(launch: LaunchReport) -> tuple[str, str]:
+    """What happened and what to do, where the job refused its ranks for another reason than its nodes."""
+    message = str((launch.outcome or {}).get("message") or "")
+    return next((told for beginning, told in _REFUSED.items() if message.startswith(beginning)), ("", ""))
 
 
 def _end_of(launch: LaunchReport) -> str:

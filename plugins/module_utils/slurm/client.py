@@ -11,7 +11,9 @@ overrides #SBATCH).
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pwd
 import shutil
 import signal
 import socket
@@ -50,6 +52,10 @@ SCRUBBED_PREFIXES = (
 # or none.
 KEPT = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_JWT"})
 KEPT_PREFIXES = ("SLURM_SACK_",)
+# What else sbatch gets: a job begins with what sbatch had (`--export=ALL`). For any other --export than ALL, Slurm
+# before 24.11 runs the user's login shell on the job's first node, and a slow profile there holds the start or ends it.
+# KRB5CCNAME: the ticket that a site's plugin hands on to the job.
+SUBMITTED = ("PATH", "KRB5CCNAME")
 
 # Error messages (in LC_ALL=C) when slurmctld, slurmdbd or munged does not answer.
 SILENCE = (
@@ -150,6 +156,22 @@ def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
     return clean
 
 
+def submitting(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of sbatch, and so of the job: how to reach the cluster, who the user is, and `SUBMITTED`.
+
+    No locale is among it, so sbatch speaks plain English, and the ranks have the locale of the node.
+    """
+    clean = {
+        name: value
+        for name, value in scrubbed(environment).items()
+        if name in SUBMITTED or name.startswith(SCRUBBED_PREFIXES)
+    }
+    with contextlib.suppress(KeyError):
+        user = pwd.getpwuid(os.geteuid())
+        clean |= {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": user.pw_shell}
+    return clean
+
+
 def run_command(
     argv: Sequence[str],
     timeout: float,
@@ -200,6 +222,7 @@ class Slurm:
     ) -> None:
         source = os.environ if environment is None else environment
         self.environment = scrubbed(source)
+        self._submitting = submitting(source)
         self.timeout = timeout
         self.commands = 0
         self.notes: list[str] = []
@@ -240,7 +263,8 @@ class Slurm:
             )
         self.commands += 1
         limit = self.timeout if timeout is None else timeout
-        return self._run([program, *args], limit, self.environment, stdin, cwd)
+        environment = self._submitting if name == "sbatch" else self.environment
+        return self._run([program, *args], limit, environment, stdin, cwd)
 
     def call(
         self,

@@ -157,7 +157,8 @@ class LaunchSpec:
     )
     shell: str | None = option(
         t.text(r"[\s\S]+", "a shell line"),
-        "A line for bash, run by every rank, instead of `command`.",
+        "A line for bash, run by every rank, instead of `command`. A pipe fails if any of its programs does "
+        "(`pipefail`): `set +o pipefail;` at the beginning lets only the last one count.",
         example="python train.py --out $RANKZERO_RUN_DIR | tee log",
     )
     resources: Resources = section(Resources, "Resources that the job requests from Slurm.")

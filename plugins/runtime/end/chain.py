@@ -14,6 +14,9 @@ from core import processes, slurm
 from core.log import publish, say
 from core.state import Job
 
+# As the collection submits (module_utils/slurm/client.py).
+_GIVEN = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "KRB5CCNAME", "SLURM_CONF")
+
 
 def hand_on(job: Job, why: str, excluded: str) -> tuple[str, str]:
     """(the new job, "") that this generation was handed on to, or ("", why that cannot be). `excluded`: nodes that it
@@ -28,7 +31,7 @@ def hand_on(job: Job, why: str, excluded: str) -> tuple[str, str]:
         return "", "it is a task of an array"
     excluded = excluded or slurm.field(slurm.show_job(job), "ExcNodeList")
     # The variables of this job are options to sbatch, and would become the next one's.
-    clean = {name: job.env[name] for name in ("PATH", "HOME", "USER", "SLURM_CONF") if job.get(name)}
+    clean = {name: job.env[name] for name in _GIVEN if job.get(name)}
     words = ["sbatch", "--parsable", f"--dependency=afterany:{job.get('SLURM_JOB_ID')},singleton"]
     words += [f"--exclude={excluded}"] if excluded else []
     words += [job.path("job.sbatch"), "--submission", f"chain:{job.id}"]

@@ -94,7 +94,7 @@ def main(runtime: str, words: list[str], started: tuple[int, int, int]) -> int:
     for stream in (sys.stdout, sys.stderr):
         # A character that the locale lacks must not fail a job.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
-    job = Job(env=environment.initial(), runtime=runtime, array_dir=array_dir, python=sys.executable)
+    job = Job(env=environment.initial(arguments), runtime=runtime, array_dir=array_dir, python=sys.executable)
     if arguments[:1] == ["--submission"]:
         job.submission = arguments[1] if len(arguments) > 1 else ""
     traps.from_the_start(job)

@@ -16,19 +16,20 @@ VARIABLE = "RANKZERO_CONDUCTOR"
 #: Set by the script of a job whose container stands in its header: Slurm has read the user's login for it.
 LOGIN = "RANKZERO_LOGIN_DROPPED"
 _KEPT = ("SLURM", "RANKZERO_", "CUDA_", "NVIDIA_", "ROCR_", "HIP_", "GPU_", "ZE_")
-_ALSO_KEPT = ("HOME", "USER", "PATH", "TMPDIR", "HOSTNAME", "PWD", "SHLVL")
+_ALSO_KEPT = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", "TMPDIR", "HOSTNAME", "PWD", "SHLVL")
 # Bash's own: the conductor is one more level, and each program has its own.
 _BASHS = ("_", VARIABLE, LOGIN)
 
 
-def initial() -> dict[str, str]:
-    """The environment that this process was started with, without what the user's login set. os.environ is not that: in
-    the C locale Python sets LC_CTYPE for itself and all that it starts.
+def initial(arguments: Sequence[str]) -> dict[str, str]:
+    """The environment that this process was started with, without what the user's login set. A script that a person
+    submitted (`arguments` of conduct.py without --submission) has had all that is set in that person's shell.
+    os.environ is not that: in the C locale Python sets LC_CTYPE for itself and all that it starts.
     """
     with open("/proc/self/environ", "rb") as stream:
         entries = stream.read().split(b"\0")
     env = parsed(entries)
-    if any(entry.startswith(os.fsencode(LOGIN) + b"=") for entry in entries):
+    if "--submission" not in arguments or any(entry.startswith(os.fsencode(LOGIN) + b"=") for entry in entries):
         return without_login(env)
     return env
 
@@ -48,7 +49,7 @@ def second_pass(path: str, arguments: Sequence[str]) -> tuple[int, int, int]:
     """Run the script once more, as our child, which asks for what comes after its set-up: (its process, where its
     requests are read, where they are answered).
     """
-    env = initial()
+    env = initial(arguments)
     from_script, to_us = os.pipe()
     from_us, to_script = os.pipe()
     env[VARIABLE] = f"{from_us} {to_us}"

@@ -27,6 +27,7 @@ def begin(job: Job) -> None:
         raise Ended(66)
     own(job)
     claim.count_attempts(job)
+    claim.end_if_another_runs(job)
     # Else srun would leave a step without one of its nodes to wait for it for ever. The job itself continues.
     job.drop("SLURM_NO_KILL")
     if job.array_dir:

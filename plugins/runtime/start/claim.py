@@ -18,7 +18,7 @@ from core.state import Ended, Job
 # What the script believes in a run directory, beside its folders.
 BELIEVED = (
     "claim", "outcome.json", "started.json", ".attempt", ".uncounted", "launch.json", "contract.json", "secrets.env",
-    "secrets.sums", "no-python", "mlflow.json", "trackers.json", "notify.json",
+    "secrets.sums", "no-python", "mlflow.json", "trackers.json", "notify.json", ".script",
 )  # fmt: skip
 TAKEN, ANOTHERS, UNKNOWN = range(3)
 # A node that has asked for a file before it was there may be told for a minute that it is missing.
@@ -212,26 +212,54 @@ def count_attempts(job: Job) -> None:
     uncounted = int(counted) if re.fullmatch(r"-?[0-9]{1,6}", counted) else 0
     job.export("RANKZERO_ATTEMPT", job.number("SLURM_RESTART_COUNT") + uncounted)
     begun = first_line(job.path(".attempt"))
-    if not re.fullmatch(r"[0-9]{1,6}", begun) or job.attempt > int(begun):
-        return
-    end_if_left_behind(job)
-    job.export("RANKZERO_ATTEMPT", int(begun) + 1)
+    again = bool(re.fullmatch(r"[0-9]{1,6}", begun)) and job.attempt <= int(begun)
+    end_if_left_behind(job, ASK_TRIES if again else 1)
+    if again:
+        job.export("RANKZERO_ATTEMPT", int(begun) + 1)
 
 
-def end_if_left_behind(job: Job) -> None:
-    """End the script where Slurm runs this job elsewhere by now. It takes a node that is slow to start the script for
-    dead, and requeues the job: the script of the earlier start may come after all, when the next attempt has begun.
-    Asked only where an attempt has begun that this script is not the successor of.
+def end_if_another_runs(job: Job) -> None:
+    """End the script where another one of this job runs on this node: slurmd may start a job's script twice, as when it
+    is restarted while a start of it is held up. Raises Ended.
+    """
+    path, temporary = job.path(".script"), job.path(f".script.{job.node}.{os.getpid()}")
+    with open(temporary, "w", encoding="utf-8", errors="surrogateescape") as stream:
+        stream.write(f"{job.node} {processes.identity(os.getpid())}\n")
+    try:
+        # Of two that begin at once, one gets the name; the file of a script that has ended makes room.
+        os.link(temporary, path)
+    except FileExistsError:
+        node, _blank, identity = first_line(path).partition(" ")
+        number = identity.partition(" ")[0]
+        if node == job.node and number.isdigit() and processes.identity(int(number)) == identity:
+            os.unlink(temporary)
+            say(f"another script of job {job.id} runs on {job.node} (process {number}): nothing is run")
+            raise Ended(75) from None
+        os.replace(temporary, path)
+    except OSError:
+        # A file system without hard links.
+        os.replace(temporary, path)
+    with contextlib.suppress(OSError):
+        os.unlink(temporary)
+
+
+def end_if_left_behind(job: Job, times: int) -> None:
+    """End the script where Slurm runs this job elsewhere by now, or holds it. It takes a node that is slow to start the
+    script for dead, and requeues the job: the script of the earlier start may come after all, before or after the next
+    attempt has begun. `times`: how often Slurm is asked. A Slurm that does not answer ends the script only where an
+    attempt has begun that it is not the successor of, which is asked for more than once.
     """
     if job.attached:
         return
     text = ""
-    for tries in range(ASK_TRIES):
+    for tries in range(times):
         if tries:
             processes.pause(ASK_SECONDS)
         text = slurm.show_job(job)
         if text:
             break
+    if not text and times == 1:
+        return
     if not text:
         say(
             f"an attempt of job {job.id} has begun before, and Slurm does not say whether it runs elsewhere: nothing "

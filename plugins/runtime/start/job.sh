@@ -67,6 +67,16 @@ rankzero_ask() {
     exit 0
 }
 
+# A line of the set-up has failed. $1: its exit code, $2: its number in the script, $3: empty unless it stands in a file
+# that the set-up sources, of which only the end counts: profiles and activations look for much that is missing.
+rankzero_line_failed() {
+    [ -z "$3" ] || return 0
+    trap - ERR
+    local rankzero_text
+    rankzero_text=$(sed -n "$2{s/^[[:blank:]]*//;p;q}" "$0")
+    rankzero_ask refuse setup 78 "the set-up failed: \`$rankzero_text\` ended with exit code $1 (line $2 of job.sbatch)"
+}
+
 rankzero_refuse() { rankzero_ask refuse "$@"; }
 rankzero_seal() { rankzero_ask seal "$@"; }
 rankzero_mlflow() { rankzero_ask mlflow; }

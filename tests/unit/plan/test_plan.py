@@ -89,7 +89,7 @@ def test_the_header_of_a_minimal_job() -> None:
         ("output", f"{run}/logs/job.%j.log"),
         ("open-mode", "append"),
         ("chdir", run),
-        ("export", "NIL"),
+        ("export", "ALL"),
     )
 
 
@@ -197,7 +197,7 @@ def test_ranks_of_torchrun_share_the_cpus_of_their_node() -> None:
         ({"command": ["train.py", "--x"]}, ("python3", "train.py", "--x")),
         ({"command": ["./bin/run", "a.py"]}, ("./bin/run", "a.py")),
         ({"command": ["python", "-m", "x"]}, ("python", "-m", "x")),
-        ({"shell": "a | b"}, ("/bin/bash", "-c", "a | b")),
+        ({"shell": "a | b"}, ("/bin/bash", "-o", "pipefail", "-c", "a | b")),
         ({"command": ["train.py"], "environment": True}, ("/store/environments/e5e5/bin/python", "train.py")),
     ],
 )

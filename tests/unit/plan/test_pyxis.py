@@ -59,7 +59,7 @@ def test_trap_2_at_the_level_of_the_job_the_header_has_the_flags_and_the_script_
     # The step has them, too: nothing hangs on what Slurm hands down from a job to its steps.
     assert flags and {name: header[name] for name in flags} == flags
     assert header["export"] == "NONE" and dict(made.step)["export"] == "ALL"
-    assert [dict(planned({**PYXIS, "level": level}).header)["export"] for level in ("step", "job")] == ["NIL", "NONE"]
+    assert [dict(planned({**PYXIS, "level": level}).header)["export"] for level in ("step", "job")] == ["ALL", "NONE"]
     text = render_script(made)
     lines = [line for line in text.splitlines() if line.startswith("#SBATCH") and "container" in line]
     assert len(lines) == len(flags)

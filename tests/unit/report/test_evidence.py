@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import SETUP
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose, evidence
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -140,6 +141,23 @@ def test_the_preflight_names_the_node_to_leave_out(tmp_path: Path) -> None:
     assert facts["preflight"] == [
         {"node": "node02", "why": "the project is not there", "line": "node02 proj=missing env=ok"}
     ]
+
+
+@pytest.mark.parametrize(
+    ("message", "what", "remedy"),
+    [
+        ("the set-up failed: `conda activate e` ended with exit code 127 (line 60 of job.sbatch)", "set-up", "|| true"),
+        ("setup.modules: this node has no command module", "module is missing", "/etc/profile"),
+        ("module load cuda/99 failed", "could not be loaded", "module avail"),
+    ],
+)
+def test_a_set_up_that_failed_is_told_as_such_and_blames_no_node(
+    tmp_path: Path, message: str, what: str, remedy: str
+) -> None:
+    outcome = {"ended_by": "setup", "message": message}
+    found, _facts = ended(tmp_path, sacct(""), state="FAILED", exit_code=78, outcome=outcome)
+    assert found.family == SETUP and found.root is not None
+    assert what in found.root.what and remedy in found.root.remedy and "exclude" not in found.root.remedy
 
 
 def test_monitors_say_that_memory_was_full_and_that_a_gpu_is_lost(tmp_path: Path) -> None:

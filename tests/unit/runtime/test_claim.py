@@ -38,6 +38,36 @@ def test_one_of_two_jobs_of_a_generation_runs(site: Site) -> None:
     assert job.outcome()["job_id"] == winner
 
 
+def test_of_two_scripts_of_one_job_on_a_node_one_runs(site: Site) -> None:
+    line = 'echo x >> "$RANKZERO_RUN_DIR/ran"; until [ -e "$RANKZERO_RUN_DIR/go" ]; do sleep 0.1; done'
+    job = site.job(shell(line))
+    both = [job.start(job_id=7) for _ in range(2)]
+    while all(process.poll() is None for process in both):
+        time.sleep(0.02)
+    (job.run / "go").touch()
+    assert sorted(process.wait(timeout=60) for process in both) == [0, 75], job.log(7)
+    assert (job.run / "ran").read_text(encoding="utf-8") == "x\n"
+    assert "another script of job 7 runs on" in job.log(7) and job.outcome()["success"]
+    # One that has ended is no other.
+    (job.run / "outcome.json").unlink()
+    assert job.finish(job_id=7, attempt=1) == 0
+
+
+@pytest.mark.parametrize(
+    "fields",
+    ["JobState=PENDING Reason=launch_failed_requeued_held Restarts=1", "JobState=RUNNING Restarts=1 BatchHost=node07"],
+)
+def test_a_script_that_slurm_has_given_up_runs_nothing(site: Site, fields: str) -> None:
+    """It was held up on its node, and begins before the next start of its job does."""
+    job = site.job(shell('echo x >> "$RANKZERO_RUN_DIR/ran"'))
+    site.functions["scontrol"] = (
+        f'case "$2" in job) echo "JobId=5 JobName=a {fields}" ;; hostnames) echo "$3" ;; '
+        '*) echo "NodeAddr=192.0.2.7 Port=1" ;; esac'
+    )
+    assert job.finish(job_id=5, SLURMD_NODENAME="node01") == 75
+    assert "nothing is run" in job.log(5) and not (job.run / "ran").exists()
+
+
 def test_a_requeued_job_keeps_its_claim_and_judges_anew(site: Site) -> None:
     line = '[ "$RANKZERO_ATTEMPT" = 0 ] || exit 0; echo \'{"loss": 1.0}\' > result.json; exit 4'
     job = site.job({**shell(line), "artifact": ARTIFACT})

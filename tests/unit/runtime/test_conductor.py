@@ -55,18 +55,22 @@ def made(job: SimpleNamespace, tmp_path: Path) -> Any:
 
 
 def test_what_the_login_of_the_user_set_does_not_reach_the_job() -> None:
-    """Where the container stands in the job's header, Slurm has read the user's login for the batch script."""
+    """Where the container stands in the job's header, Slurm has read the user's login for the batch script; a person
+    who submits it gives it all that is set in his shell.
+    """
     dropped = {"BASH_ENV": "/home/u/.env", "LD_LIBRARY_PATH": "/opt/old/lib", "PYTHONPATH": "/home/u/lib"}
     kept = {"HOME": "/home/u", "PATH": "/bin", "SLURM_JOB_ID": "7", "RANKZERO_NAME": "a", "CUDA_VISIBLE_DEVICES": "0"}
-    line = "import json; from job import environment; print(json.dumps(environment.initial()))"
 
-    def initial(**more: str) -> dict[str, str]:
+    def initial(*arguments: str, **more: str) -> dict[str, str]:
+        line = f"import json; from job import environment; print(json.dumps(environment.initial({arguments!r})))"
         command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {RUNTIME!r}); {line}"]
         env = {"PYTHONDONTWRITEBYTECODE": "1", **dropped, **kept, **more}
         return dict(json.loads(subprocess.run(command, env=env, capture_output=True, check=True).stdout))
 
-    assert initial() == {"PYTHONDONTWRITEBYTECODE": "1", **dropped, **kept}
-    assert initial(RANKZERO_LOGIN_DROPPED="1") == kept
+    given = ("--submission", "host:1")
+    assert initial(*given) == {"PYTHONDONTWRITEBYTECODE": "1", **dropped, **kept}
+    assert initial(*given, RANKZERO_LOGIN_DROPPED="1") == kept
+    assert initial() == kept
 
 
 def fails(*_: object, **__: object) -> None:

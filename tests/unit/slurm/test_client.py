@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import os
+import pwd
 import sys
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -13,7 +15,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
     SlurmMissing,
     SlurmUnavailable,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, run_command, scrubbed
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import (
+    CommandResult,
+    Slurm,
+    run_command,
+    scrubbed,
+)
 from tests.unit.slurm.recorded import NO_CONTROLLER, NO_DATABASE, FakeSlurm, said
 
 
@@ -45,6 +52,29 @@ def test_the_submitters_own_settings_reach_no_command() -> None:
         "LC_ALL": "C",
         "SLURM_TIME_FORMAT": "%s",
     }
+
+
+def test_sbatch_gets_a_short_list_because_the_job_begins_with_it() -> None:
+    given = {
+        "PATH": "/bin", "KRB5CCNAME": "FILE:/tmp/krb", "SLURM_CONF": "/etc/slurm/slurm.conf", "HOME": "/of/somebody",
+        "LANG": "de_DE.UTF-8", "LC_ALL": "C", "PYTHONPATH": "/mine", "BASH_ENV": "/mine/env",
+        "SBATCH_PARTITION": "debug", "WANDB_API_KEY": "x", "SLURM_JOB_ID": "7",
+    }  # fmt: skip
+    seen: dict[str, dict[str, str]] = {}
+
+    def run(argv: Sequence[str], _t: float, env: Mapping[str, str], _i: str | None, _c: str | None) -> CommandResult:
+        seen[os.path.basename(argv[0])] = dict(env)
+        return CommandResult(tuple(argv), 0, "", "")
+
+    slurm = Slurm(run, environment=given, which=lambda name, _path: f"/usr/bin/{name}")
+    slurm.attempt("sbatch", "job.sbatch")
+    slurm.attempt("squeue")
+    user = pwd.getpwuid(os.geteuid())
+    assert seen["sbatch"] == {
+        "PATH": "/bin", "KRB5CCNAME": "FILE:/tmp/krb", "SLURM_CONF": "/etc/slurm/slurm.conf", "SLURM_TIME_FORMAT": "%s",
+        "HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": user.pw_shell,
+    }  # fmt: skip
+    assert seen["squeue"] == scrubbed(given)
 
 
 def test_a_missing_command_names_the_host_and_what_to_do() -> None:

@@ -54,6 +54,27 @@ SIGNATURE = Signature(
             strength=WEAK + 3,
         ),
         says(
+            r": (?:line \d+: )?(?:module|ml): command not found",
+            "command not found",
+            strength=WEAK + 4,
+            what="the command module is missing in the job",
+            remedy=(
+                "A job runs no login shell, whose profile may define it. `setup.modules` loads modules and reads "
+                "/etc/profile first; elsewhere, put the site's `source /PATH/init/bash` into `setup.commands`."
+            ),
+        ),
+        says(
+            r"^\S*rank\.sh: line \d+: (?:exec: )?(?P<command>[^:]+): (?:not found|No such file or directory)|"
+            r"\brank\.sh: line \d+: (?:exec: )?(?P<named>[^:]+): (?:not found|No such file or directory)",
+            "rank.sh: line",
+            strength=WEAK + 5,
+            what="the program of the ranks was not found: {command}",
+            remedy=(
+                "A file of the code is named with its folder (`./work.sh` in `command`) and must be executable; a "
+                "program of the environment must be in its bin folder; others need an absolute path or `setup.modules`."
+            ),
+        ),
+        says(
             NOT_ACTIVATED,
             "/activate: No such",
             "EnvironmentNameNotFound",
@@ -82,6 +103,8 @@ SIGNATURE = Signature(
         "slurm_script: line 98: syntax error: unexpected end of file",
         "job.sh: ligne 14: torchrun : commande introuvable",
         "run.sh: line 3: nvidia-smi: command not found",
+        "/var/spool/slurmd/job7/slurm_script: line 3: module: command not found",
+        "/shared/state/runtime/0a1b/rank/rank.sh: line 108: exec: work.sh: not found",
         "run.sh: line 9: syntax error near unexpected token `fi'",
         "/bin/bash^M: bad interpreter: No such file or directory",
     ),

@@ -54,6 +54,7 @@ class Resources(Aspect):
         yield "output", f"{context.run_dir}/logs/job.%j.log"
         yield "open-mode", "append"
         yield "chdir", context.run_dir
-        # The job's environment comes from the plan, not from the submitter. With NONE, pyxis leaves the batch script on
-        # the node, where it must run (docs/containers.md, trap 2).
-        yield "export", "NONE" if spec.container.level == "job" else "NIL"
+        # The job's environment comes from the plan, not from the submitter: sbatch itself gets almost none
+        # (slurm/client.py), and ALL is the one word for which Slurm runs no login shell on the node. With NONE, pyxis
+        # leaves the batch script on the node, where it must run (docs/containers.md, trap 2).
+        yield "export", "NONE" if spec.container.level == "job" else "ALL"

@@ -111,7 +111,8 @@ class Setup:
     )
     commands: tuple[str, ...] = option(
         t.listed(t.text()),
-        "Shell lines to run in the batch script before the launch.",
+        "Shell lines to run in the batch script before the launch. A line that fails ends the job before its ranks, "
+        "unless it ends in `|| true`.",
         (),
         example=["ulimit -l unlimited"],
         instead_of=("get-user-env",),
