@@ -35,7 +35,6 @@ class ActionModule(LaunchManyAction):
         if state not in STATES:
             raise RankzeroError(f"state: must be one of {', '.join(STATES)}; not {state!r}")
         parsed = stages(arguments.get("job"), lambda path: self._read(path, arguments), os.getcwd())
-        self._launches.names = {stage.job.spec.name for stage in parsed}
         rendered: list[Rendered] = []
         for stage in parsed:
             rendered.append(self.rendered(stage, rendered, arguments["relaunch"]))

@@ -138,7 +138,6 @@ class ActionModule(LaunchManyAction):
         self, specs: list[Spec], options: Mapping[str, Any], name: str, origin: Mapping[str, Any]
     ) -> dict[str, _Ready]:
         """The specs by name, each after those that it follows: their keys are part of its own."""
-        self._launches.names = {spec.job.spec.name for spec in specs}
         ready: list[_Ready] = []
         for spec, stage in in_order(specs, options["jobs"], os.getcwd()):
             facts = {"job_file": {**origin, "path": spec.file, "set": name}}
