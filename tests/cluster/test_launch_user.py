@@ -123,6 +123,8 @@ def test_the_example_trains_under_both_launchers(site: Site) -> None:
         assert (result["world_size"], result["rank_sum"], result["steps"]) == (4, 0 + 1 + 2 + 3, 60)
         assert result["parameters_identical"] is True and len(set(result["parameter_hashes"])) == 1
         assert len(result["parameter_hashes"]) == 4
+        # The hook has seen torch make the group.
+        assert outcome["together"] is True
         assert result["loss"] < 3.5 < result["first_loss"], result
         nodes = read_json(run / "started.json")["nodes"]
         assert len(nodes) == 2 and result["hosts"] == [nodes[0], nodes[0], nodes[1], nodes[1]]

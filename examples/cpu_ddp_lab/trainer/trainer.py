@@ -114,7 +114,7 @@ def main():
     done = trainer.train()
 
     statements = [None] * world
-    dist.all_gather_object(statements, [rank, world, socket.gethostname(), fingerprint(trainer.model)])
+    dist.all_gather_object(statements, [rank, world, socket.gethostname(), fingerprint(trainer.model), losses.last])
     if rank == 0:
         files = save(trainer, tokenizer, options.out)
         result = {
@@ -126,6 +126,7 @@ def main():
             "world_size_proven": [statement[:2] for statement in statements] == [[n, world] for n in range(world)],
             "hosts": sorted({statement[2] for statement in statements}),
             "models_identical": len({statement[3] for statement in statements}) == 1,
+            "losses_identical": losses.last is not None and len({statement[4] for statement in statements}) == 1,
             "model_saved": "config.json" in files and any(name.startswith("model.") for name in files),
             "files": files,
             "epochs": options.epochs,

@@ -117,6 +117,12 @@ class Artifact:
         {},
         example={"loss": {"lt": 4.0}},
     )
+    together: str = option(
+        t.choice("reported", "required"),
+        "Ranks of which none was in a process group of torch with others: `reported` says so with the result; with "
+        "`required`, the artifact counts only if the ranks were seen in such a group.",
+        "reported",
+    )
     then: str = option(
         t.choice("let_run", "end"),
         "What to do once the artifact is valid: let the program end by itself, or end the job at once.",
@@ -157,8 +163,7 @@ class LaunchSpec:
     )
     shell: str | None = option(
         t.text(r"[\s\S]+", "a shell line"),
-        "A line for bash, run by every rank, instead of `command`. A pipe fails if any of its programs does "
-        "(`pipefail`): `set +o pipefail;` at the beginning lets only the last one count.",
+        "A line for bash, run by every rank, instead of `command`, with `pipefail` (`set +o pipefail;` turns it off).",
         example="python train.py --out $RANKZERO_RUN_DIR | tee log",
     )
     resources: Resources = section(Resources, "Resources that the job requests from Slurm.")
@@ -208,8 +213,7 @@ class LaunchSpec:
     )
     offline: bool = option(
         t.BOOLEAN,
-        "Make Hugging Face's libraries use cached files only, without network access. Set it in `launch_cluster` "
-        "if the nodes of a cluster have no network.",
+        "Make Hugging Face's libraries use cached files only. Set it in `launch_cluster` if nodes have no network.",
         False,
         key=False,
         short="offline",
@@ -389,8 +393,7 @@ class ClusterSettings:
     )
     diagnosis_families: tuple[str, ...] = option(
         t.listed(t.text(r"[^\0]+", "a path")),
-        "YAML files on the controller, or folders of them, with failure families of the site's own programs (see "
-        "docs/diagnosis.md).",
+        "YAML files, or folders of them, with failure families of the site's own programs (docs/diagnosis.md).",
         (),
         key=False,
         example=["diagnosis/families"],

@@ -20,6 +20,7 @@ TAIL_LINES = 8
 # Of the end of a log, this much is searched.
 TAIL_BYTES = 32768
 VALUES_SHOWN = 12
+APART = "no: each rank ran on its own (all loaded torch, none was in a process group with others)"
 TRACKERS_SHOWN = 8
 # The last line of a Python traceback, with the exception's message.
 _EXCEPTION = re.compile(
@@ -65,6 +66,8 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
     ]
     unfit = (result.get("outcome") or {}).get("unfit_nodes") or {}
     rows += [("not fit", f"{node}: {why}") for node, why in unfit.items()]
+    if (result.get("outcome") or {}).get("together") is False:
+        rows.append(("together", APART))
     if logs.get("dest"):
         with one_alone(lambda why: rows.append(("log", why))):
             rows += evidence(str(logs["dest"]))

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import (
+    APART,
     hours_of,
     last_words,
     shown_value,
@@ -51,6 +52,8 @@ def report(
         rows = [Row(host, WARNING, text=text)]
     rows += [Row(host, NOTE, text=printable(hours_of(result), LONGEST))] if hours_of(result) else []
     rows += [Row(host, WARNING, text=line) for line in _unfit_lines(_unfit(result))]
+    if (result.get("outcome") or {}).get("together") is False:
+        rows.append(Row(host, WARNING, text=f"together: {APART}"))
     rows += [Row(host, NOTE, text=line) for line in tracker_lines(result)]
     rows += [Row(host, NOTE, text=str(line)) for line in launch.get("explain") or []]
     end = f"logs {_here(logs['dest'])}" if logs.get("dest") else ""

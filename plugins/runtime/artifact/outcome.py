@@ -27,7 +27,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from artifact import formats  # noqa: E402
+from artifact import formats, together  # noqa: E402
 from core import files  # noqa: E402
 
 POLL_SECONDS = 0.25
@@ -179,6 +179,9 @@ def inspect(run_dir, artifact, path=None):
         report["errors"].append("is empty")
     elif form.read is not None:
         inspect_values(kind, path, content, artifact["require"], report)
+    if artifact.get("together") == "required":
+        alone = together.complaint(run_dir)
+        report["errors"] += [f"does not count (artifact.together): {alone}"] if alone else []
     report["valid"] = not report["errors"]
     return report
 
@@ -302,6 +305,8 @@ def finish(arguments):
         "success": success,
         "message": message,
         "unfit_nodes": unfit_nodes(arguments.run_dir, arguments.attempt),
+        # True, false, or null where it is not known.
+        "together": together.seen(arguments.run_dir),
         **({"trackers": rows} if (rows := trackers(arguments.run_dir)) else {}),
         "key": arguments.key,
         "generation": arguments.generation,

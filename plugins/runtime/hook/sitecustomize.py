@@ -59,8 +59,16 @@ def record():
         __import__("rankzero_recorder").watch()
 
 
+def together():
+    """See whether the ranks meet (rankzero_together.py in this folder)."""
+    if os.environ.get("RANK", "").isdigit() and os.environ.get("RANKZERO_RUN_DIR"):
+        __import__("rankzero_together").watch()
+
+
 with contextlib.suppress(Exception):
     register()
 with contextlib.suppress(Exception):
     record()
+with contextlib.suppress(Exception):
+    together()
 hand_over()

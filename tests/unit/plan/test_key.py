@@ -196,6 +196,7 @@ OTHER: dict[str, Any] = {
     "artifact.format": "any",
     "artifact.complete": "metadata.json",
     "artifact.require": {"loss": {"lt": 4}},
+    "artifact.together": "required",
     "artifact.then": "end",
     "artifact.grace": 0,
     "trackers": {"wandb": {"project": "p"}},
@@ -255,6 +256,7 @@ IN_KEY = {
     "artifact.format",
     "artifact.complete",
     "artifact.require",
+    "artifact.together",
 }
 
 

@@ -91,6 +91,7 @@ def test_a_valid_artifact_is_reported_whole(run: Path) -> None:
         "success": True,
         "message": "the artifact is proven; the program ended with exit code 0",
         "unfit_nodes": {},
+        "together": None,
         "key": OWNER[1],
         "generation": 1,
     }

@@ -210,6 +210,16 @@ def test_what_nodes_lack_is_said_once() -> None:
     ]
 
 
+@pytest.mark.parametrize(("together", "said"), [(False, True), (True, False), (None, False)])
+def test_ranks_that_ran_apart_are_named(together: bool | None, said: bool) -> None:
+    result = {"success": True, "completed": True, "outcome": {"together": together}}
+    rows = [row.text for row in report(HOST, LAUNCH, result, {}, {})] + card(LAUNCH, result, {})
+    assert [text for text in rows if "each rank ran on its own" in text] == [
+        text for text in rows if "together" in text
+    ]
+    assert len([text for text in rows if "together" in text]) == (2 if said else 0)
+
+
 def test_a_diagnosis_that_names_a_file_elsewhere_reads_nothing_there(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("ValueError: batch size secret\n")
     root = {**DIAGNOSIS["root"], "file": "logs/../secret", "line": 1}  # type: ignore[dict-item]

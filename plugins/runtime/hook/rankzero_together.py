@@ -1,0 +1,101 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sees whether the ranks of a launch meet in torch.distributed, without a change in the program. Used by
+sitecustomize.py; artifact/together.py reads what is left here.
+
+In RUN_DIR/together/ATTEMPT rank 0 leaves `met` once it is in a process group with others. A rank that has loaded torch
+and ends in order without such a group leaves a file with its number: a launch that is as it should be has one. A
+process that starts ranks itself, or has another library that connects them, leaves none: nothing is known of it.
+torch is never imported here. Any Python 3.
+"""
+
+import atexit
+import contextlib
+import os
+import sys
+
+MODULE = "torch.distributed.distributed_c10d"
+MET = "met"
+# Torch's own function that makes a group the default one.
+MADE = "_update_default_pg"
+# Programs that start ranks, and libraries that connect ranks without a process group of torch.
+OTHERS = (
+    "torch.distributed.run", "torch.distributed.launcher", "accelerate.commands", "deepspeed.launcher", "mpi4py.MPI",
+    "horovod.torch", "jax", "ray",
+)  # fmt: skip
+
+
+class Loader:
+    """The module's own loader, which hands the module over once it is there."""
+
+    def __init__(self, loader):
+        self.loader = loader
+
+    def __getattr__(self, name):
+        """What is asked of the loader itself."""
+        return getattr(self.loader, name)
+
+    def create_module(self, spec):
+        """As the module's own loader does it."""
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module):
+        """Load the module, and then see to it that its groups are noticed."""
+        module.__loader__ = module.__spec__.loader = self.loader
+        self.loader.exec_module(module)
+        with contextlib.suppress(Exception):  # the program matters more
+            listen(module)
+
+
+class Finder:
+    """Sees that torch.distributed is about to be imported, and asks the other finders for it."""
+
+    def find_spec(self, name, path=None, target=None):
+        """Return the spec of the one module, with our loader; None for any other."""
+        if name != MODULE or self not in sys.meta_path:
+            return None
+        sys.meta_path.remove(self)
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find else None
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = Loader(spec.loader)
+                return spec
+        return None
+
+
+def listen(module):
+    """Notice the groups that torch makes from now on, and how this process ends. Raises where torch is another one."""
+    make, process, sizes = getattr(module, MADE), os.getpid(), []
+
+    def made(group, *arguments, **options):
+        answer = make(group, *arguments, **options)
+        with contextlib.suppress(Exception):
+            if group is not None and group.size() > 1:
+                if not sizes and os.environ["RANK"] == "0":
+                    leave(MET)
+                sizes.append(group.size())
+        return answer
+
+    def end():
+        with contextlib.suppress(Exception):
+            if not sizes and os.getpid() == process and not any(name in sys.modules for name in OTHERS):
+                leave(os.environ["RANK"])
+
+    setattr(module, MADE, made)
+    atexit.register(end)
+
+
+def leave(name):
+    """Leave an empty file of that name."""
+    folder = os.path.join(os.environ["RANKZERO_RUN_DIR"], "together", os.environ["RANKZERO_ATTEMPT"])
+    os.makedirs(folder, exist_ok=True)
+    os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
+
+
+def watch():
+    """See to it that a rank of several is noticed."""
+    if os.environ.get("WORLD_SIZE", "").isdigit() and int(os.environ["WORLD_SIZE"]) > 1:
+        sys.meta_path.insert(0, Finder())
