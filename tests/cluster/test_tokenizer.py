@@ -116,3 +116,6 @@ def test_a_gated_one_of_the_hub_comes_through_the_controller(site: Site, monkeyp
 def test_bad_input(site: Site, variables: dict[str, Any], message: str) -> None:
     done = tokenizer(site, **{"tokenizer_path": f"{site.state_root}/home", **variables})
     assert done.rc != 0 and message in " ".join(done.output.split()), done.output
+    # In the task's own message, for whoever reads no more than that.
+    (failed,) = [line["result"]["msg"] for line in done.record if line["outcome"] == "failed"]
+    assert message in failed

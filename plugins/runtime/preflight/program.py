@@ -174,6 +174,18 @@ def lacking(arguments):
     }, sees
 
 
+def home_trouble(python):
+    """Why the ranks' Python does not start with the job's PYTHONHOME, or None. What is started with -I ignores it."""
+    home = os.environ.get("PYTHONHOME")
+    try:
+        done = subprocess.run([python, "-S", "-c", ""], capture_output=True, check=False, timeout=20) if home else None
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    if done is None or done.returncode == 0:
+        return None
+    return f"{python} does not start with PYTHONHOME={home}: remove it from env, or from the set-up that sets it"
+
+
 def unsealed(folder, name):
     """Why this node does not have the sealed environment (sealed.py), or None."""
     word = load(os.path.join(folder, name + ".json")) or {"problem": "no answer from this node"}
@@ -232,6 +244,7 @@ def examine_software(report, arguments, lacks, memory):
         # Where the node can look into the container it does, and only there: an environment may not fit the node.
         imports = [] if arguments.enter else arguments.imports.split()
         report.versions, report.torch, trouble, report.probed = probed(arguments.python, imports, memory)
+        trouble = home_trouble(arguments.python) or trouble
         report.remembered = memory is not None and report.probed is memory
         report.check("env", trouble is None, f"environment: {trouble}")
         if arguments.sealed and trouble is None:

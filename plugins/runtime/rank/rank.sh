@@ -16,6 +16,9 @@ else
     export NODE_RANK=$GROUP_RANK
 fi
 
+# Slurm sets it for --gpus-per-node only. Set here and not in the script, where each srun would take it for an option.
+[ "${RANKZERO_GPUS_PER_NODE:-0}" = 0 ] || export SLURM_GPUS_PER_NODE="${SLURM_GPUS_PER_NODE:-$RANKZERO_GPUS_PER_NODE}"
+
 rankzero_log=$(printf 'rank-%04d.log' "$RANK")
 [ "${RANKZERO_LOG_STYLE:-rank}" != slurm ] || rankzero_log="$RANKZERO_NAME.$SLURM_JOB_ID.${SLURMD_NODENAME:-$(uname -n)}.$RANK.out"
 # A folder on this node's own disk, which its collector has made, and nobody else.

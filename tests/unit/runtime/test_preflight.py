@@ -280,6 +280,15 @@ def unfit(site: Site, **checkpoint: Any) -> Job:
     return site.job({"preflight": wanted, "checkpoint": checkpoint, "env": {"A": "1"}}, secrets={"S": "x"})
 
 
+@pytest.mark.parametrize("where", ["env", "setup"])
+def test_a_home_of_python_that_is_none_is_named_before_the_ranks(site: Site, tmp_path: Path, where: str) -> None:
+    """What the collection starts ignores PYTHONHOME, so only the ranks would fail, each with a page of text."""
+    given = {"env": {"PYTHONHOME": str(tmp_path)}, "setup": {"commands": [f"export PYTHONHOME={tmp_path}"]}}
+    job = site.job({where: given[where]})
+    assert job.finish() == 69, job.log()
+    assert f"does not start with PYTHONHOME={tmp_path}" in job.outcome()["message"]
+
+
 PLACE = {"SLURM_JOB_PARTITION": "batch", "SLURM_JOB_NUM_NODES": "1", "SLURMD_NODENAME": "localhost"}
 REASON = "/tmp has less than 900000T free (preflight.free_tmp)"
 

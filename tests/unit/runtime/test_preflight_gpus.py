@@ -161,6 +161,9 @@ def test_a_job_by_policy_ends_or_goes_on(tmp_path: Path, health: str, code: int)
     assert job.finish(CUDA_VISIBLE_DEVICES="0,1") == code, job.log()
     table = (job.run / "preflight" / "0" / "table").read_text(encoding="utf-8")
     assert "gpus=2 health=bad" in table
+    if health == "warn":
+        # As Slurm sets it for --gpus-per-node, which the job does not use.
+        assert {job.seen(rank)["env"]["SLURM_GPUS_PER_NODE"] for rank in range(2)} == {"2"}
     if health == "fail":
         assert "preflight: localhost: GPU 1: 30211 MiB in use before the job starts" in job.outcome()["message"]
     else:

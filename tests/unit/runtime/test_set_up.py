@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, events, lines
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 from tests.unit.runtime.harness import Site, shell
 
 RAN = 'echo ran >> "$RANKZERO_RUN_DIR/ran"'
@@ -90,6 +92,16 @@ def test_a_module_system_that_the_profile_defines_is_found(site: Site, tmp_path:
     (job.run / "job.sbatch").write_text(script, encoding="utf-8")
     assert job.finish() == 0, job.log()
     assert "module load cuda/12.4" in job.log()
+
+
+def test_a_program_that_is_not_found_is_explained_by_the_log_of_its_rank(site: Site) -> None:
+    job = site.job({"command": ["work.sh", "--with", "words"]})
+    assert job.finish() == 127, job.log()
+    log = job.run / "logs" / "0" / "rank-0000.log"
+    read = events.Reader(SIGNATURES).read(str(log), lines.parse(log.read_bytes().split(b"\n")))
+    found = cause.find_cause([read])
+    assert found.family == "script_error" and found.root is not None
+    assert dict(found.root.captured)["command"] == "work.sh" and "./work.sh" in found.root.remedy
 
 
 @pytest.mark.parametrize(

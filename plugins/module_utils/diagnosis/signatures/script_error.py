@@ -64,8 +64,7 @@ SIGNATURE = Signature(
             ),
         ),
         says(
-            r"^\S*rank\.sh: line \d+: (?:exec: )?(?P<command>[^:]+): (?:not found|No such file or directory)|"
-            r"\brank\.sh: line \d+: (?:exec: )?(?P<named>[^:]+): (?:not found|No such file or directory)",
+            r"\brank\.sh: line \d+: (?:exec: )?(?P<command>[^:]+): (?:not found|No such file or directory)",
             "rank.sh: line",
             strength=WEAK + 5,
             what="the program of the ranks was not found: {command}",
