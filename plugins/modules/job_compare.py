@@ -80,7 +80,7 @@ launches:
     wall_time:
       description: Seconds that the newest attempt took.
       type: float
-    values:
+    scalars:
       description: The numbers in its artifact.
       type: dict
     seconds:

@@ -156,7 +156,7 @@ elements:
     metric:
       description: Its metric; null if it has none.
       type: float
-    values:
+    scalars:
       description: The top-level scalar values of its artifact.
       type: dict
     message:

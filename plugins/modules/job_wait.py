@@ -250,7 +250,7 @@ artifact:
     valid:
       description: Whether it is complete, newer than the attempt, and meets its requirements.
       type: bool
-    values:
+    scalars:
       description: Its top-level scalar values.
       type: dict
     errors:

@@ -76,7 +76,7 @@ def test_job_info_of_a_life(bench: Bench) -> None:
     assert by_id == by_key
     (found,) = by_id
     assert (found["state"], found["completed"], found["success"], found["exit_code"]) == ("COMPLETED", True, True, 0)
-    assert found["artifact"]["values"] == {"loss": 1.5}
+    assert found["artifact"]["scalars"] == {"loss": 1.5}
     assert found["finished_at"] >= found["started_at"]
 
 

@@ -135,7 +135,7 @@ def test_a_failure_of_any_launch_fails_the_playbook(played: tuple[Site, Played])
 def test_values_of_a_proven_artifact_are_kept(played: tuple[Site, Played]) -> None:
     site, play = played
     artifact = site.outcome(play.launch("proven"))["artifact"]
-    assert artifact["valid"] and artifact["values"] == {"loss": 1.5} and artifact["errors"] == []
+    assert artifact["valid"] and artifact["scalars"] == {"loss": 1.5} and artifact["errors"] == []
     assert artifact["bytes"] == len((site.run_dir(play.launch("proven")) / "work" / "result.json").read_bytes())
 
 

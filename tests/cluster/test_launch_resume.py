@@ -101,7 +101,7 @@ def test_a_job_goes_on_at_the_very_step_and_waiting_for_it_goes_on_too(site: Sit
     assert done.rc == 0, done.output
     (waited,) = done.results("rankzero.slurm.job_wait")
     assert (waited["success"], waited["job_id"], waited["attempt"]) == (True, launch["job_id"], 2), waited
-    assert waited["artifact"]["values"] == {"steps": STEPS}
+    assert waited["artifact"]["scalars"] == {"steps": STEPS}
     for rank in range(4):
         said = [rank_logs(run, attempt)[f"rank-{rank:04d}.log"] for attempt in (0, 1, 2)]
         assert re.findall(r"^step (\d+)$", "".join(said), re.MULTILINE) == [str(step) for step in range(STEPS)]

@@ -128,7 +128,7 @@ def test_the_example_trains_under_both_launchers(site: Site) -> None:
         assert result["loss"] < 3.5 < result["first_loss"], result
         nodes = read_json(run / "started.json")["nodes"]
         assert len(nodes) == 2 and result["hosts"] == [nodes[0], nodes[0], nodes[1], nodes[1]]
-        assert [result["loss"], result["torch"]] == [outcome["artifact"]["values"][key] for key in ("loss", "torch")]
+        assert [result["loss"], result["torch"]] == [outcome["artifact"]["scalars"][key] for key in ("loss", "torch")]
         logs = rank_logs(run)
         assert sorted(logs) == [f"rank-{rank:04d}.log" for rank in range(4)]
         for rank in range(4):

@@ -67,7 +67,7 @@ def test_a_launch_from_one_end_to_the_other(newer: LabCluster, site: Site) -> No
     assert (done["job_id"], done["success"], done["attempt"]) == (first["job_id"], True, 1)
     # Slurm may close the job for longer than the module waits for it.
     assert site.ended(done["job_id"]) == "COMPLETED" and done["state"] in ("COMPLETED", *CLOSING)
-    assert done["artifact"]["values"] == {"loss": 1.5} and sorted(done["nodes"]) == newer.nodes
+    assert done["artifact"]["scalars"] == {"loss": 1.5} and sorted(done["nodes"]) == newer.nodes
     earlier, last = done["attempts"]
     assert earlier["state"] in ("REQUEUED", None) and last["state"] == done["state"]
     logs = rank_logs(site.run_dir(first), attempt=1)

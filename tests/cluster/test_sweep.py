@@ -309,7 +309,7 @@ def test_what_the_modules_take(site: Site) -> None:
         and found["success"]
         and found["best"]["metric"] == max(row["metric"] for row in found["elements"])
     )
-    assert all(row["values"]["told"] == "s3cr3t" for row in found["elements"])
+    assert all(row["scalars"]["told"] == "s3cr3t" for row in found["elements"])
     assert not any(
         "s3cr3t" in path.read_text(errors="replace")
         for path in site.host_path(site.state_root).glob("runs/*/.sweep-*/*/*")

@@ -28,7 +28,7 @@ def test_a_success_with_live_lines(bench: Bench) -> None:
     assert f"login: job {run.job_id}: step 6/6 loss 3.25 (10 tokens/s)" in task.output, "the last one is always shown"
     assert (found["completed"], found["success"], found["changed"]) == (True, True, False)
     assert found["state"] in ("COMPLETED", *CLOSING)
-    assert found["artifact"]["values"] == {"loss": 1.5}
+    assert found["artifact"]["scalars"] == {"loss": 1.5}
     assert len(found["nodes"]) == 2 and found["exit_code"] == 0 and found["attempt"] == 0
     assert found["progress"] == {"step": 6, "total": 6, "loss": 3.25, "tokens_per_second": 10.0}
     assert found["wall_time"] >= 0 and found["polls"] >= 1

@@ -40,7 +40,7 @@ outcome() {{ echo "{{\\"job_id\\": \\"$SLURM_JOB_ID\\", \\"attempt\\": $ATTEMPT,
  \\"started\\": $NOW, \\"exit_code\\": $2, \\"ended_by\\": \\"program\\", \\"success\\": $1, \\"message\\": \\"$3\\",
  \\"artifact\\": $4}}" | publish "$RUN/outcome.json"; }}
 success() {{ outcome true 0 "the artifact is proven" '{{"path": "work/result.json", "valid": true, "sha256": "0",
- "bytes": 1, "values": {{"loss": 1.5}}, "errors": []}}'; }}
+ "bytes": 1, "scalars": {{"loss": 1.5}}, "errors": []}}'; }}
 {body}
 """
 

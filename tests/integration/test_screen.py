@@ -42,7 +42,7 @@ PROVEN = {
         "completed": True,
         "success": True,
         "wall_time": 29.0,
-        "artifact": {"path": "/s/gpt/1/work/result.json", "valid": True, "values": VALUES},
+        "artifact": {"path": "/s/gpt/1/work/result.json", "valid": True, "scalars": VALUES},
     },
 }
 FAILED = {

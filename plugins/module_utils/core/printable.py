@@ -76,9 +76,9 @@ SHOWN = frozenset(
 
 
 def printable_result(result: Mapping[str, object]) -> dict[str, object]:
-    """Return a result with its texts for people made printable, at any depth except in an artifact's `values`."""
+    """Return a result with its texts for people made printable, at any depth except in an artifact's `scalars`."""
     return {
-        key: _texts(value) if key in SHOWN else value if key == "values" else _inside(value)
+        key: _texts(value) if key in SHOWN else value if key == "scalars" else _inside(value)
         for key, value in result.items()
     }
 

@@ -35,7 +35,7 @@ ARGUMENTS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Measured:
-    """What one launch has come to. `values` are the numbers of its artifact, times are in seconds.
+    """What one launch has come to. `scalars` are the numbers of its artifact, times are in seconds.
 
     `speed_up` and `efficiency` are those against the first launch of the comparison.
     """
@@ -48,14 +48,14 @@ class Measured:
     nodes: int
     ranks: int | None
     wall_time: float | None
-    values: Mapping[str, float] = field(default_factory=dict)
+    scalars: Mapping[str, float] = field(default_factory=dict)
     seconds: float | None = None
     speed_up: float | None = None
     efficiency: float | None = None
 
     def time(self, name: str) -> float | None:
         """The time of that name."""
-        return self.wall_time if name == WALL_TIME else self.values.get(name)
+        return self.wall_time if name == WALL_TIME else self.scalars.get(name)
 
 
 def numbers(values: Mapping[str, object]) -> dict[str, float]:
@@ -69,7 +69,7 @@ def numbers(values: Mapping[str, object]) -> dict[str, float]:
 
 def time_of(launches: Sequence[Measured], asked: str | None) -> str:
     """The name of the time that all launches have. Raises `RankzeroError` if they do not have the one asked for."""
-    shared = [name for name in launches[0].values if all(name in launch.values for launch in launches)]
+    shared = [name for name in launches[0].scalars if all(name in launch.scalars for launch in launches)]
     if asked and asked != WALL_TIME and asked not in shared:
         raise RankzeroError(
             f"time: the artifacts of these launches do not all have the number {asked!r}{suggestion(asked, shared)}; "
@@ -101,8 +101,8 @@ def table(launches: Sequence[Measured], time: str) -> list[str]:
         ("ranks", [str(launch.ranks or "-") for launch in launches]),
         (WALL_TIME, [duration(launch.wall_time) for launch in launches]),
     ]
-    for name in dict.fromkeys(name for launch in launches for name in launch.values):
-        rows.append((name, [_number(launch.values.get(name)) for launch in launches]))
+    for name in dict.fromkeys(name for launch in launches for name in launch.scalars):
+        rows.append((name, [_number(launch.scalars.get(name)) for launch in launches]))
     rows.append((f"speed-up ({time})", [_number(launch.speed_up) for launch in launches]))
     rows.append(("efficiency", [_percent(launch.efficiency) for launch in launches]))
     lines = [[name, *cells] for name, cells in rows]
@@ -134,7 +134,7 @@ def compare(slurm: Slurm, options: Parameters) -> ModuleResult:
         artifact = launch.outcome.get("artifact") if launch.outcome else None
         identity = (launch.name, launch.key, launch.generation, launch.job_id, launch.run_dir)
         ranks = started.get("world_size") if started else None
-        values = numbers((artifact or {}).get("values") or {})
+        values = numbers((artifact or {}).get("scalars") or {})
         measured.append(Measured(*identity, len(launch.nodes), ranks, launch.wall_time, values))
     time = time_of(measured, options.get("time"))
     results = scaled(measured, time)

@@ -216,7 +216,7 @@ def _trackers(run: RunDirectory) -> list[dict[str, str]]:
 
 def _values(launch: LaunchReport) -> dict[str, str]:
     artifact = launch.outcome.get("artifact") if launch.outcome else None
-    values = (artifact or {}).get("values")
+    values = (artifact or {}).get("scalars")
     return {str(name): _text(value) for name, value in list(values.items())[:40]} if isinstance(values, dict) else {}
 
 

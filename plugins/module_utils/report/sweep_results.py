@@ -117,7 +117,7 @@ def _row(element: Element, status: LaunchStatus | None, artifact: str | None, me
         "standing": status.standing if status else "missing",
         "state": None,
         "metric": None,
-        "values": {},
+        "scalars": {},
         "message": "",
         "job_id": None,
         "generation": None,
@@ -135,11 +135,11 @@ def _row(element: Element, status: LaunchStatus | None, artifact: str | None, me
         row["finished_at"] = outcome.get("time")
         begun, ended = outcome.get("started"), outcome.get("time")
         row["wall_time"] = None if begun is None or ended is None else max(0.0, ended - begun)
-        row["values"] = dict((outcome.get("artifact") or {}).get("values") or {})
+        row["scalars"] = dict((outcome.get("artifact") or {}).get("scalars") or {})
     elif record is not None:
         row["finished_at"] = record.end
     if metric and status.state == SUCCEEDED:
-        row["metric"] = _metric(run, row["values"], artifact, metric)
+        row["metric"] = _metric(run, row["scalars"], artifact, metric)
     return row
 
 
@@ -181,7 +181,7 @@ def best(rows: Sequence[ModuleResult], metric: str | None, goal: str) -> ModuleR
         {
             name
             for row in proven
-            for name, value in row["values"].items()
+            for name, value in row["scalars"].items()
             if isinstance(value, (int, float)) and not isinstance(value, bool)
         }
     )

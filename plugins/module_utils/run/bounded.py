@@ -61,7 +61,7 @@ def _artifact(launch: ModuleResult) -> object:
         return artifact
     known = {name: artifact[name] for name in ("path", "valid", "sha256", "bytes") if name in artifact}
     errors = [_text(error) for error in (artifact.get("errors") or [])[:2]]
-    return {**known, "values": {}, "errors": errors}
+    return {**known, "scalars": {}, "errors": errors}
 
 
 def _verdict(launch: ModuleResult) -> object:
@@ -104,7 +104,7 @@ _STEPS: tuple[tuple[str, Callable[[ModuleResult], object]], ...] = (
     ("nodes", lambda launch: list(launch.get("nodes") or [])[:NODES]),
     ("outcome", _verdict),
     ("drained", lambda launch: _lines(list(launch.get("drained") or [])[:1])),
-    ("values", lambda _launch: {}),
+    ("scalars", lambda _launch: {}),
     ("message", _texts("message")),
     ("reason", _texts("reason")),
     ("why", _texts("why")),

@@ -73,7 +73,7 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
             rows += evidence(str(logs["dest"]))
     artifact = result.get("artifact") or {}
     if artifact:
-        values = list((artifact.get("values") or {}).items())
+        values = list((artifact.get("scalars") or {}).items())
         shown = [f"{printable(name, 40)} {shown_value(value)}" for name, value in values[:VALUES_SHOWN]]
         path = os.path.relpath(str(artifact.get("path")), str(launch.get("run_dir")))
         rows.append(("artifact", f"{path} is {'proven' if artifact.get('valid') else 'not valid'}"))

@@ -70,7 +70,7 @@ def hints(launch: Parameters, task_vars: TaskVariables) -> str:
 
 def _proven(host: str, launch: Parameters, result: Parameters) -> Row:
     artifact = result.get("artifact") or {}
-    values = artifact.get("values") or {}
+    values = artifact.get("scalars") or {}
     require = (launch.get("proof") or {}).get("require") or {}
     order = [*(name for name in require if name in values), *(name for name in values if name not in require)]
     shown = [f"{printable(name, 40)} {shown_value(values[name])}{_wanted(require.get(name))}" for name in order]

@@ -22,7 +22,7 @@ _FIXED = ("standing", "metric", "job_id", "generation", "wall_time", "message", 
 
 
 def names_of(rows: Sequence[ModuleResult], where: str) -> list[str]:
-    """The names that any row has under `where` (parameters or values), in order of first appearance."""
+    """The names that any row has under `where` (parameters or scalars), in order of first appearance."""
     return list(dict.fromkeys(name for row in rows for name in row[where]))
 
 
@@ -86,7 +86,7 @@ def _cell(value: str) -> str:
 def as_csv(result: ModuleResult) -> str:
     """CSV with one line for each element. A value with the same name as a parameter gets a prefix."""
     rows = result["elements"]
-    parameters, values = names_of(rows, "parameters"), names_of(rows, "values")
+    parameters, values = names_of(rows, "parameters"), names_of(rows, "scalars")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     taken = {"number", *parameters, *_FIXED}
@@ -96,7 +96,7 @@ def as_csv(result: ModuleResult) -> str:
     for row in rows:
         cells = [row["number"], *(row["parameters"].get(name, "") for name in parameters)]
         cells += ["" if row[name] is None else row[name] for name in _FIXED]
-        writer.writerow([*cells, *(row["values"].get(name, "") for name in values)])
+        writer.writerow([*cells, *(row["scalars"].get(name, "") for name in values)])
     return out.getvalue()
 
 

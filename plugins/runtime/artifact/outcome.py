@@ -147,14 +147,14 @@ def settled(run_dir, artifact):
 
 
 def inspect(run_dir, artifact, path=None):
-    """The artifact as outcome.json reports it: path, valid, sha256, bytes, values (top-level scalars) and errors.
+    """The artifact as outcome.json reports it: path, valid, sha256, bytes, scalars (top-level scalars) and errors.
 
     `path`: another name of the file that decides.
     """
     kind, path = artifact["format"], path or evidence_of(run_dir, artifact)
     form = formats.FORMATS[kind]
     full_path = os.path.join(run_dir, "work", artifact["path"])
-    report = {"path": full_path, "valid": False, "sha256": None, "bytes": None, "values": {}, "errors": []}
+    report = {"path": full_path, "valid": False, "sha256": None, "bytes": None, "scalars": {}, "errors": []}
     before = look(path)
     if form.folder and before is None and os.path.isdir(full_path):
         report["errors"].append(f"is incomplete: it does not contain {artifact['complete']}")
@@ -193,7 +193,7 @@ def inspect_values(kind, path, content, require, report):
         report["errors"].append(str(error))
         return
     scalars = {key: value for key, value in document.items() if isinstance(value, (str, int, float, bool))}
-    report["values"] = {str(key): value for key, value in list(scalars.items())[:64] if len(str(value)) <= 200}
+    report["scalars"] = {str(key): value for key, value in list(scalars.items())[:64] if len(str(value)) <= 200}
     report["errors"].extend(violations(document, require))
 
 

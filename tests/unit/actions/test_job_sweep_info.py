@@ -120,10 +120,12 @@ def test_the_result_of_many_elements_is_small_and_the_files_have_all(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     values = {f"value_{index}": "v" * 150 for index in range(64)}
-    answer = result([row(number, metric=1.5, values=values) for number in range(FEW + 5)], completed=True, success=True)
+    answer = result(
+        [row(number, metric=1.5, scalars=values) for number in range(FEW + 5)], completed=True, success=True
+    )
     found = Bench(monkeypatch, answer, dest=str(tmp_path)).run()
     assert all(len(json.dumps(element)) <= MOST_BYTES for element in found["elements"])
-    assert [element["left_out"] for element in found["elements"]] == [["values"]] * (FEW + 5)
+    assert [element["left_out"] for element in found["elements"]] == [["scalars"]] * (FEW + 5)
     assert [element["run_dir"] for element in found["elements"]] == [one["run_dir"] for one in answer["elements"]]
     kept = json.loads(Path(found["files"]["json"]).read_text())
-    assert all(element["values"] == values for element in kept["elements"])
+    assert all(element["scalars"] == values for element in kept["elements"])

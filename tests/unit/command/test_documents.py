@@ -44,7 +44,7 @@ REPORT = LaunchReport(
     finished_at=2.0,
     wall_time=1.0,
 )
-PROVEN = {**REPORT.as_dict(), "success": True, "artifact": {"valid": True, "values": {"loss": 1.5, "note": "x"}}}
+PROVEN = {**REPORT.as_dict(), "success": True, "artifact": {"valid": True, "scalars": {"loss": 1.5, "note": "x"}}}
 LINE = Evidence("0/rank-0000.log", 3, "CUDA out of memory", "cuda_oom", 0, "node01")
 DIAGNOSED = DiagnosisReport(
     Diagnosis("cuda_oom", "out of memory", root=LINE, ranks=[0], nodes=["node01"], evidence=[LINE], chain=["ended"]),

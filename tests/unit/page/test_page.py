@@ -168,7 +168,7 @@ def test_environments_and_results_side_by_side(tmp_path: Path) -> None:
             {"name": "OMP_NUM_THREADS", "value": "1", "reason": "r", "set_by": "policy"},
             {"name": "WANDB_RUN_ID", "value": f"gpt-{key}-1", "reason": "r", "set_by": "job"},
         ]
-        artifact = {"path": "/r/result.json", "valid": True, "values": {**made, "seconds_per_epoch": seconds}}
+        artifact = {"path": "/r/result.json", "valid": True, "scalars": {**made, "seconds_per_epoch": seconds}}
         make_launch(
             tmp_path, key=key, ranks=ranks, steps=30, artifact=artifact,
             manifest={"variables": variables, "refs": [{"kind": "environment", "key": key * 2}]},

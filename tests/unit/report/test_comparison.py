@@ -19,7 +19,7 @@ THREE, FIVE, FAILED = "3" * 16, "5" * 16, "f" * 16
 
 def finished(root: Path, key: str, ranks: int, values: dict[str, Any], name: str = "lab", success: bool = True) -> Path:
     nodes = [f"node{number:02d}" for number in range(1, ranks // 2 + 1)]
-    end = outcome(success, artifact={**ARTIFACT, "values": values}, nodes=nodes)
+    end = outcome(success, artifact={**ARTIFACT, "scalars": values}, nodes=nodes)
     begun = started(nodes=nodes, world_size=ranks)
     return make_run(root, *SUBMITTED, name=name, key=key, claim="1 lab 7\n", started_json=begun, outcome_json=end)
 
@@ -40,7 +40,7 @@ def test_three_nodes_against_five(root: Path) -> None:
     found = compared(root, f"lab/{THREE[:8]}", f"lab/{FIVE}/1")
     assert found["time"] == "seconds_per_epoch"
     three, five = found["launches"]
-    assert (three["nodes"], three["ranks"], three["values"]) == (3, 6, {"epochs": 2, "seconds_per_epoch": 3.0})
+    assert (three["nodes"], three["ranks"], three["scalars"]) == (3, 6, {"epochs": 2, "seconds_per_epoch": 3.0})
     assert (three["speed_up"], three["efficiency"]) == (1.0, 1.0)
     assert (five["nodes"], five["ranks"], five["seconds"]) == (5, 10, 2.0)
     assert (five["speed_up"], five["efficiency"]) == (1.5, pytest.approx(0.9))

@@ -21,7 +21,7 @@ def report(number: int, *, values: int = 0, nodes: int = 2, attempts: int = 1, t
     artifact = {
         "path": "work/m.json",
         "valid": True,
-        "values": {f"value_{index}": index / 7 for index in range(values)},
+        "scalars": {f"value_{index}": index / 7 for index in range(values)},
     }
     events: list[Any] = [{"time": 1.0 + index, "event": "cancelled", "reason": "r" * text} for index in range(attempts)]
     return LaunchReport(

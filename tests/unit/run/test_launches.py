@@ -21,7 +21,14 @@ from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, NO_DATABASE,
 
 KEY = "0123456789abcdef"
 NOW = time.time()
-ARTIFACT = {"path": "work/result.json", "valid": True, "sha256": "0", "bytes": 9, "values": {"loss": 1.5}, "errors": []}
+ARTIFACT = {
+    "path": "work/result.json",
+    "valid": True,
+    "sha256": "0",
+    "bytes": 9,
+    "scalars": {"loss": 1.5},
+    "errors": [],
+}
 
 
 def entry(event: str, **more: Any) -> dict[str, Any]:

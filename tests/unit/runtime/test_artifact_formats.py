@@ -65,7 +65,7 @@ def test_the_job_takes_a_whole_one_and_reads_its_values(kind: Format, tmp_path: 
     path.write_bytes(whole)
     report = outcome.inspect(str(tmp_path), artifact)
     assert (report["valid"], report["errors"]) == (True, [])
-    assert not kind.values or report["values"]["loss"] == 0.5
+    assert not kind.values or report["scalars"]["loss"] == 0.5
     if cut is not None:
         path.write_bytes(cut)
         assert outcome.inspect(str(tmp_path), artifact)["valid"] is False

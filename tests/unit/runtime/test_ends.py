@@ -48,7 +48,7 @@ def test_then_end_waits_for_a_valid_artifact(site: Site) -> None:
     )
     job = site.job({**shell(line), "artifact": {**ARTIFACT, "then": "end"}})
     assert job.finish() == 0, job.log()
-    assert job.outcome()["artifact"]["values"] == {"loss": 1.0, "steps": 3}
+    assert job.outcome()["artifact"]["scalars"] == {"loss": 1.0, "steps": 3}
 
 
 def test_a_program_that_ends_by_itself_beside_the_watcher_keeps_its_exit_code(site: Site) -> None:

@@ -66,7 +66,7 @@ WHOLE = {
 def test_the_values_of_each_format_are_read_and_compared(run: Path, kind: str) -> None:
     report = judged(run, kind, WHOLE[kind], {"loss": {"lt": 4.0, "gt": 1}, "name": {"eq": "gpt"}})
     assert (report["valid"], report["errors"]) == (True, [])
-    assert report["values"]["loss"] == 1.5 and report["bytes"] == len(WHOLE[kind])
+    assert report["scalars"]["loss"] == 1.5 and report["bytes"] == len(WHOLE[kind])
     report = judged(run, kind, WHOLE[kind], {"loss": {"lt": 1}, "accuracy": {}})
     assert report["errors"] == ["accuracy: is missing", "loss: 1.5 is not lt 1"]
 
@@ -83,7 +83,7 @@ def test_no_half_of_a_file_is_accepted_for_the_whole(run: Path, kind: str) -> No
 
 def test_safetensors_tell_their_tensors_and_nothing_is_appended(run: Path) -> None:
     report = judged(run, "safetensors", tensors(), {"w": {}, "b.bias": {}, "tensors": {"eq": 2}})
-    assert report["valid"] and report["values"] == {"tensors": 2}
+    assert report["valid"] and report["scalars"] == {"tensors": 2}
     assert "and its header asks for" in judged(run, "safetensors", tensors() + b"x")["errors"][0]
     for nonsense in (b"", b"12345678", struct.pack("<Q", 2) + b"[]", struct.pack("<Q", 3) + b'{"a'):
         assert not judged(run, "safetensors", nonsense)["valid"]
@@ -91,7 +91,7 @@ def test_safetensors_tell_their_tensors_and_nothing_is_appended(run: Path) -> No
 
 def test_a_table_counts_its_rows_and_reads_the_last(run: Path) -> None:
     report = judged(run, "csv", b"\xef\xbb\xbfstep, loss\r\n1,9\r\n\r\n2,1e-1\r\n", {"rows": {"ge": 2}})
-    assert report["valid"] and report["values"] == {"rows": 2, "step": 2, "loss": 0.1}
+    assert report["valid"] and report["scalars"] == {"rows": 2, "step": 2, "loss": 0.1}
     assert judged(run, "csv", b"a,b\n")["errors"] == ["has no row below its header"]
     assert judged(run, "csv", b"a,b\n1\n")["errors"] == ["is incomplete: its last row has 1 values, and its header 2"]
 
@@ -124,7 +124,7 @@ def test_a_directory_is_complete_with_the_file_that_is_written_last(run: Path) -
     assert outcome.inspect(run, artifact)["errors"] == ["step: 3 is not ge 10"]
     (place / "meta.json").write_text('{"step": 12}')
     report = outcome.settled(run, artifact)
-    assert report["valid"] and report["values"] == {"step": 12} and report["path"] == str(place)
+    assert report["valid"] and report["scalars"] == {"step": 12} and report["path"] == str(place)
     # One of an earlier attempt.
     os.utime(place / "meta.json", (1, 1))
     assert outcome.settled(run, artifact)["errors"] == ["is older than this attempt"]

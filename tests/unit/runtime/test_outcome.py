@@ -99,7 +99,7 @@ def test_a_valid_artifact_is_reported_whole(run: Path) -> None:
         "path": str(run / "work" / "result.json"),
         "valid": True,
         "bytes": 96,
-        "values": {"loss": 2.5, "steps": 10, "ok": True, "name": "x"},
+        "scalars": {"loss": 2.5, "steps": 10, "ok": True, "name": "x"},
         "errors": [],
     }
 

@@ -24,7 +24,7 @@ RESULT = {
     "artifact": {
         "path": "/s/runs/gpt/0123456789abcdef/2/work/result.json",
         "valid": True,
-        "values": {"loss": 2.1451, "same": True},
+        "scalars": {"loss": 2.1451, "same": True},
     },
 }
 

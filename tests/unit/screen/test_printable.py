@@ -69,7 +69,7 @@ def shown_progress(text: str) -> list[str]:
 
 
 def shown_card(text: str) -> list[str]:
-    artifact = {"path": f"/s/{text}", "valid": True, "values": {text: text, "b": [text], "c": {text: text}}}
+    artifact = {"path": f"/s/{text}", "valid": True, "scalars": {text: text, "b": [text], "c": {text: text}}}
     unfit = {"unfit_nodes": {text: text}}
     whole = {**RESULT, "state": text, "nodes": [text], "message": text, "artifact": artifact, "outcome": unfit}
     launch = {**LAUNCH, "name": text, "run_dir": f"/s/{text}", "explain": [text]}
@@ -182,14 +182,14 @@ def test_people_read_what_they_wrote() -> None:
 
 def test_of_a_result_the_texts_for_people_are_made_printable_and_data_stay() -> None:
     bad = "\x1b[2J"
-    given = {"msg": bad, "diff": [{"before": bad, "after": f"{bad}\n"}], "path": bad, "values": {"message": bad}}
+    given = {"msg": bad, "diff": [{"before": bad, "after": f"{bad}\n"}], "path": bad, "scalars": {"message": bad}}
     found = printable.printable_result({**given, "rows": [{"message": bad, "key": bad, "count": 1}], "lines": [bad, 2]})
     seen = "\\x1b[2J"
     assert found == {
         "msg": seen,
         "diff": [{"before": seen, "after": f"{seen}\n"}],
         "path": bad,
-        "values": {"message": bad},
+        "scalars": {"message": bad},
         "rows": [{"message": seen, "key": bad, "count": 1}],
         "lines": [seen, 2],
     }

@@ -42,7 +42,7 @@ PROVEN = {
     "artifact": {
         "path": "/s/runs/gpt/0123456789abcdef/2/work/result.json",
         "valid": True,
-        "values": {"world_size": 4, "loss": 0.24853},
+        "scalars": {"world_size": 4, "loss": 0.24853},
     },
 }
 FAILED = {"completed": True, "success": False, "wall_time": 12.0, "message": "the program ended with exit code 1"}

@@ -21,7 +21,7 @@ def row(number: int, standing: str = "succeeded", metric: float | None = None, *
         "standing": standing,
         "state": "PENDING" if standing == "active" else None,
         "metric": metric,
-        "values": {} if metric is None else {"loss": metric, "lr": 9},
+        "scalars": {} if metric is None else {"loss": metric, "lr": 9},
         "message": "so it ended",
         "job_id": f"7_{number}",
         "generation": 1,

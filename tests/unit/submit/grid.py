@@ -145,7 +145,7 @@ class Grid:
             "job_id": job_id,
             "started": 10.0 + number,
             "time": 20.0 - number,
-            "artifact": {"values": values},
+            "artifact": {"scalars": values},
         }
         Path(run.file("outcome.json")).write_text(json.dumps(outcome), encoding="utf-8")
         self.cluster.jobs[job_id]["state"] = "COMPLETED" if success else "FAILED"
