@@ -11,8 +11,8 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.checkoff import ACTION_ARGUMENTS, ARGUMENTS
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 
 
@@ -35,8 +35,8 @@ class ActionModule(Action):
         if options["dest"] and not self._task.check_mode:
             try:
                 result["files"] = _write(result, os.path.abspath(options["dest"]), options["pick"])
-            except (OSError, RankzeroError) as error:
-                return {**result, "failed": True, "msg": f"dest: the tables cannot be written: {error}"}
+            except RankzeroError as error:
+                return {**result, "failed": True, "msg": error.message}
             lines.append(f"tables: {', '.join(os.path.relpath(path) for path in result['files'].values())}")
         for line in lines:
             display.display(f"{host}: {line}")
@@ -45,15 +45,11 @@ class ActionModule(Action):
 
 def _write(result: dict[str, Any], dest: str, pick: str) -> dict[str, str]:
     """Write DEST/<course>.csv and .json and return their paths. A new folder is private to the teacher."""
-    os.makedirs(dest, mode=0o700, exist_ok=True)
     students = [{name: value for name, value in student.items() if name != "lines"} for student in result["students"]]
     document = {
         **{name: result[name] for name in ("course", "accounting", "counts")},
         "pick": pick,
         "students": students,
     }
-    files = {}
-    for kind, text in (("csv", result["csv"]), ("json", json.dumps(document, indent=1) + "\n")):
-        files[kind] = os.path.join(dest, f"{result['course']}.{kind}")
-        write_text(files[kind], text)
-    return files
+    texts = {"csv": result["csv"], "json": json.dumps(document, indent=1) + "\n"}
+    return {kind: Place.of(dest).write(f"{result['course']}.{kind}", text, mode=0o700) for kind, text in texts.items()}

@@ -5,13 +5,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import holdings
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.outputs import (
     WORK,
     Copy,
@@ -23,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.outputs import
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import PULL_SPEC, identity
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fetch import FetchAction, Transfer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import discard, holdings
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
 
@@ -46,8 +45,7 @@ class ActionModule(FetchAction):
         if difference.copies:
             for path in difference.copies:
                 display.warning(f"{path} differs from the cluster's file; it is fetched again")
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(os.path.join(transfer.dest, path))
+                discard(transfer.place, path)
             self._rounds(options, transfer)
             copies, difference, proof = self._compared(transfer)
         if difference.copies:
@@ -63,7 +61,7 @@ class ActionModule(FetchAction):
         return copies, proof
 
     def _compared(self, transfer: Transfer) -> tuple[list[Copy], Difference, Proof | None]:
-        request = FetchRequest(have=holdings(transfer.dest), digests=True)
+        request = FetchRequest(have=holdings(transfer.place), digests=True)
         cluster = Verification.of(self._called(request))
         copies, difference = compare(transfer.dest, cluster)
         known = cluster.proof if cluster.proof and cluster.proof.path in cluster.digests else None

@@ -9,6 +9,7 @@ import os
 import time
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import ACTION_ARGUMENTS, ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
@@ -58,7 +59,10 @@ class ActionModule(Action):
         for line in result["table"]:
             self._say(line)
         if options["dest"] and not self._task.check_mode:
-            result["files"] = write(result, os.path.abspath(options["dest"]))
+            try:
+                result["files"] = write(result, options["dest"])
+            except RankzeroError as error:
+                return {**result, "failed": True, "msg": error.message}
             self._say(f"results: {', '.join(os.path.relpath(path) for path in result['files'].values())}")
         return result
 

@@ -62,8 +62,8 @@ class ActionModule(Action):
         _checked, self._options = self.validate_argument_spec(public)
         self._task_vars = task_vars or {}
         self._host = self._task_vars.get("inventory_hostname", "localhost")
-        self._logs = self._final_logs(self._options["logs_dest"], self._options["run_dir"])
         try:
+            self._logs = self._final_logs(self._options["logs_dest"], self._options["run_dir"])
             return self._wait(_pattern(self._options))
         except RankzeroError as error:
             return {"failed": True, "msg": error.message, **error.partial}

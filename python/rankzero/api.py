@@ -105,7 +105,8 @@ class Options:
         """Run a playbook on the cluster. Its failure raises no exception."""
         where = {"cluster": self.cluster} if self.cluster else {}
         inventory = inventory_of([self.inventory] if self.inventory else [])
-        return play(Call(playbook, {**variables, **where}, tuple(flags), inventory), listener=self.listener or LOG.info)
+        call = Call(playbook, {**variables, **where}, flags=tuple(flags), inventory=inventory)
+        return play(call, listener=self.listener or LOG.info)
 
     @staticmethod
     def raise_for(played: Played) -> None:

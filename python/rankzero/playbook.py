@@ -27,29 +27,44 @@ SCREEN = f"{COLLECTION}.screen"
 DEFAULT_PATHS = "~/.ansible/collections:/usr/share/ansible/collections"
 #: A value that `-e name=value` passes on unchanged. Other values are given as JSON.
 PLAIN = re.compile(r"[\w./:@%+,~^-]+")
+#: A text that cannot be a template: it has none of their signs. Every text that YAML might take for a number, a date or
+#: nothing is one of these, and Ansible's tag would make it such a value.
+HARMLESS = re.compile(r"[\w./:@%+,~^=<> \t-]*", re.ASCII)
+#: What makes a text a template for Ansible.
+TEMPLATE = re.compile(r"\{[{%#]")
 
 
 @dataclass(frozen=True)
 class Call:
-    """One run of a playbook. `variables`: its extra variables; `flags`: other arguments of ansible-playbook; `options`:
-    those of `rankzero` that select the cluster, for the commands that the output suggests.
+    """One run of a playbook. `variables`: its extra variables, whose texts are never templates; `typed`: those that the
+    user has typed for Ansible, with `-e`; `flags`: other arguments of ansible-playbook; `options`: those of `rankzero`
+    that select the cluster, for the commands that the output suggests.
     """
 
     playbook: str
     variables: Mapping[str, Any] = field(default_factory=dict)
+    typed: Mapping[str, str] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
     inventory: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
-    def argv(self) -> list[str]:
-        """The command line, in the form in which a user could type it."""
-        argv = ["ansible-playbook"]
-        for inventory in self.inventory:
-            argv += ["-i", inventory]
-        argv.append(f"{COLLECTION}.{self.playbook}")
-        for name, value in self.variables.items():
-            argv += ["-e", _extra_variable(name, value)]
-        return [*argv, *self.flags]
+    def argv(self, file: str) -> list[str]:
+        """The arguments of ansible-playbook. `file`: where `unsafe` has been written, for the variables."""
+        given = ["-e", f"@{file}"] if self.variables else []
+        return self._argv([*given, *_words(self.typed)])
+
+    def shown(self) -> list[str]:
+        """The command line, in the form in which a user could type it. A text that would be a template is left out."""
+        typeable = {name: "..." if TEMPLATE.search(json.dumps(v)) else v for name, v in self.variables.items()}
+        return ["ansible-playbook", *self._argv(_words({**typeable, **self.typed}))]
+
+    def unsafe(self) -> str:
+        """The variables as a file for Ansible, in which no text is a template: it may have come from the cluster."""
+        return f"{_unsafe(self.variables)}\n"
+
+    def _argv(self, variables: Sequence[str]) -> list[str]:
+        inventories = [word for inventory in self.inventory for word in ("-i", inventory)]
+        return [*inventories, f"{COLLECTION}.{self.playbook}", *variables, *self.flags]
 
 
 @dataclass(frozen=True)
@@ -113,10 +128,32 @@ class Played:
         return errors.UNFINISHED if verdicts - {"succeeded"} else errors.REFUSED
 
 
-def _extra_variable(name: str, value: Any) -> str:
-    if isinstance(value, str) and PLAIN.fullmatch(value):
-        return f"{name}={value}"
-    return json.dumps({name: value})
+def _words(variables: Mapping[str, Any]) -> list[str]:
+    words = []
+    for name, value in variables.items():
+        plain = isinstance(value, str) and PLAIN.fullmatch(value)
+        words += ["-e", f"{name}={value}" if plain else json.dumps({name: value})]
+    return words
+
+
+def _unsafe(value: Any) -> str:
+    """A value as YAML in which every text that could be a template has Ansible's tag for those that are none."""
+    if isinstance(value, str):
+        return _quoted(value) if HARMLESS.fullmatch(value) else f"!unsafe {_quoted(value)}"
+    if isinstance(value, Mapping):
+        # A name that is not marked as one (?) may have 1,024 characters only.
+        return f"{{{', '.join(f'? {_quoted(str(name))} : {_unsafe(inner)}' for name, inner in value.items())}}}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_unsafe, value))}]"
+    return json.dumps(value)
+
+
+def _quoted(text: str) -> str:
+    """A text as YAML: in quotes, with an escape for each character that is not plain ASCII. Raises UsageError."""
+    if any(0xD800 <= ord(c) < 0xE000 for c in text):
+        raise errors.UsageError(f"{text!a} is not UTF-8; rename the file, or write the text as UTF-8")
+    escaped = (c if " " <= c <= "~" and c not in '"\\' else f"\\U{ord(c):08x}" for c in text)
+    return f'"{"".join(escaped)}"'
 
 
 def play(call: Call, *, verbose: int = 0, output: Any = None, listener: Callable[[str], None] | None = None) -> Played:
@@ -131,9 +168,13 @@ def play(call: Call, *, verbose: int = 0, output: Any = None, listener: Callable
     try:
         with open(path, "x", encoding="utf-8"):
             pass
-        argv = [program, *call.argv()[1:], *(["-" + "v" * (verbose - 1)] if verbose > 1 else [])]
+        variables = os.path.join(folder, "variables.yml")
+        if call.variables:
+            with open(variables, "x", encoding="ascii") as stream:
+                stream.write(call.unsafe())
+        argv = [program, *call.argv(variables), *(["-" + "v" * (verbose - 1)] if verbose > 1 else [])]
         if verbose:
-            print(shlex.join(call.argv()), file=sys.stderr, flush=True)
+            print(shlex.join(call.shown()), file=sys.stderr, flush=True)
         environment = surroundings(os.environ, path, verbose=verbose)
         environment["RANKZERO_OPTIONS"] = shlex.join(call.options)
         if not call.inventory:
@@ -143,7 +184,7 @@ def play(call: Call, *, verbose: int = 0, output: Any = None, listener: Callable
         rc = _attached(argv, environment, output) if listener is None else _heard(argv, environment, listener)
         with open(path, encoding="utf-8") as stream:
             records = [Record(**json.loads(line)) for line in stream]
-        return Played(rc, records, call.variables.get("wait_until", "finished") == "finished")
+        return Played(rc, records, {**call.variables, **call.typed}.get("wait_until", "finished") == "finished")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

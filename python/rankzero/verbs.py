@@ -236,16 +236,15 @@ def call_of(given: Namespace) -> Call:
     playbook, variables = PLAYBOOKS[given.verb](given)
     if given.cluster:
         variables["cluster"] = given.cluster
-    extra = extra_variables(given.extra_vars)
-    twice = next((name for name in extra if name in variables), None)
+    typed = extra_variables(given.extra_vars)
+    twice = next((name for name in typed if name in variables), None)
     if twice:
         raise UsageError(
-            f"-e {twice}={extra[twice]}: {given.verb} has {twice} already: {variables[twice]}; give it once"
+            f"-e {twice}={typed[twice]}: {given.verb} has {twice} already: {variables[twice]}; give it once"
         )
-    variables.update(extra)
     dry = getattr(given, "check", False)
     flags = ("--check", "--diff") if dry else ("--diff",) if given.verb == "plan" else ()
     inventory = tuple(given.inventory) if given.verb == "lab" else inventory_of(given.inventory)
     options = [word for place in given.inventory for word in ("-i", place)]
     options += ["-c", given.cluster] if given.cluster else []
-    return Call(playbook, variables, flags, inventory, tuple(options))
+    return Call(playbook, variables, typed, flags, inventory, tuple(options))

@@ -325,10 +325,6 @@ OPENS_ITSELF = {
     "logs/archive.py collect": "names of logs; they are opened one by one with care",
     "logs/archive.py write_archive": "a new archive in a folder of its own",
     "logs/final.py packed": "the archive that was just written",
-    **dict.fromkeys(
-        [f"logs/archive.py {name}" for name in ("place_of", "mark", "read_index", "write_index", "holdings", "unpack")],
-        "the folder on the controller",
-    ),
     "watch/budget.py drop": "a folder of this user alone, no link",
     "submit/admission/storage.py _text": "the kernel's own files",
     "submit/refs.py recorded_digest": "what lies in a store, by its path",

@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, File
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import Identity
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY, Identity
 
 # The limit of a file that is read, and of the first lines of a log, in bytes.
 SMALL, HEAD, FIRST_LINES = 1 << 20, 1 << 16, 1 << 13
@@ -85,7 +85,7 @@ def runs_of(home: str, job: str, artifact: str, saved: Sequence[str]) -> list[Cl
     """The generations of the launches named `job` in a student's folder, ordered by key and generation."""
     beneath, left = Beneath(home), Left()
     runs_found: list[tuple[float, str, int]] = []
-    for key in beneath.folders(f"state/runs/{job}")[:MOST_KEYS]:
+    for key in list(filter(KEY.fullmatch, beneath.folders(f"state/runs/{job}")))[:MOST_KEYS]:
         generations = [name for name in beneath.folders(f"state/runs/{job}/{key}") if re.fullmatch(r"[0-9]{1,6}", name)]
         for name in sorted(generations, key=int)[-MOST_RUNS:]:
             runs_found.append((beneath.changed(f"state/runs/{job}/{key}/{name}"), key, int(name)))

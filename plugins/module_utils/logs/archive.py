@@ -1,31 +1,28 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fetch the logs of all ranks from the cluster to a folder on the controller: new bytes only, one archive a round trip.
+"""Pack what is new in the logs of all ranks for the controller: new bytes only, one archive a round trip.
 
 The cluster side (`collect`, `plan`, `write_archive`) gets, for each file in the controller's folder, an offset and a
 digest of the bytes just before it. If those bytes are unchanged, everything after them is new. If not, the file was
-truncated, rotated or rewritten and is fetched completely. The controller side (`holdings`, `unpack`) trusts no path in
-an archive. Content is handled as bytes: binary data and invalid UTF-8 are kept.
+truncated, rotated or rewritten and is fetched completely. The controller's side trusts no path in an archive
+(plugin_utils/output/fetched.py). Content is handled as bytes: binary data and invalid UTF-8 are kept.
 """
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import hashlib
 import io
-import json
 import os
-import re
 import stat
 import tarfile
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import IO
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, bounded_walk, sync
@@ -42,8 +39,6 @@ BLOCK = 256 * 1024
 HEAD = ".head"
 # In the log folder here: for each path, how many bytes at its beginning were left out on purpose (tail_bytes).
 INDEX = ".fetched.json"
-# Next to the log folder here: whose logs it holds, as `origin_of` their run directory.
-ORIGIN = ".origin"
 PLAIN = Plain()
 # (path, size) of files, and warnings about files that are left out.
 Listing = tuple[list[tuple[str, int]], list[str]]
@@ -221,134 +216,3 @@ def origin_of(run_dir: str) -> str:
     """
     first, newline, _rest = RunDirectory(run_dir).text(JOURNAL, state_files.JOURNAL_BYTES).partition("\n")
     return hashlib.sha256(os.fsencode(f"{run_dir}\0{first}{newline}")).hexdigest()[:16]
-
-
-# -- the controller side ----------------------------------------------------------------------------------------------
-
-
-def place_of(folder: str, origin: str = "", inner: str = "logs") -> str:
-    """The folder for the files of a run: `folder`/`inner`, or a sibling where that holds another run's (`mark`)."""
-    marked = None
-    with contextlib.suppress(OSError), open(os.path.join(folder, ORIGIN), encoding="utf-8") as stream:
-        marked = stream.read()
-    if origin and not re.fullmatch(r"[0-9a-f]{16}", origin):
-        raise RankzeroError(f"the cluster gave {origin[:40]!a} for the origin of its files; nothing was fetched")
-    if origin and marked not in (None, origin):
-        folder = f"{folder}-{origin[:8]}"
-    return os.path.join(folder, inner)
-
-
-def mark(place: str, origin: str) -> None:
-    """Record whose logs are in a folder from `place_of`. Raises OSError."""
-    target = os.path.join(os.path.dirname(place), ORIGIN)
-    if not os.path.exists(target):
-        os.makedirs(place, exist_ok=True)
-        with open(target, "w", encoding="utf-8") as stream:
-            stream.write(origin)
-
-
-def read_index(dest: str) -> dict[str, int]:
-    """Bytes left out at the beginning of the files here, by path. A missing or damaged index counts as empty."""
-    try:
-        with open(os.path.join(dest, INDEX), encoding="utf-8") as stream:
-            index = json.load(stream)
-    except (OSError, ValueError):
-        return {}
-    if not isinstance(index, dict):
-        return {}
-    return {path: skipped for path, skipped in index.items() if isinstance(skipped, int) and skipped > 0}
-
-
-def write_index(dest: str, index: Mapping[str, int]) -> None:
-    """Write `index` by a rename, so that no reader sees half of it; remove the file where `index` is empty."""
-    target = os.path.join(dest, INDEX)
-    if not index:
-        if os.path.exists(target):
-            os.unlink(target)
-        return
-    with open(target + ".tmp", "w", encoding="utf-8") as stream:
-        json.dump(dict(index), stream, sort_keys=True, indent=1)
-    os.replace(target + ".tmp", target)
-
-
-def holdings(dest: str) -> dict[str, Holding]:
-    """The part of each file that is here, read from the files themselves: an edited file is fetched again."""
-    index = read_index(dest)
-    held = {}
-    for path, size in collect(dest)[0]:
-        length = min(size, CHECKED)
-        with open(os.path.join(dest, path), "rb") as stream:
-            held[path] = Holding(index.get(path, 0) + size, length, _digest(stream, size, length))
-    return held
-
-
-@contextlib.contextmanager
-def _members(archive: IO[bytes], parts: Sequence[Part]) -> Iterator[Iterator[tuple[Part, IO[bytes]]]]:
-    """The parts with their bytes. Raises `RankzeroError` where the archive does not match `parts`."""
-    rules = extraction.Rules(members=len(parts) + 1, size=ROUND_BYTES)
-    try:
-        with extraction.tar(archive) as tar:
-            members = extraction.check(extraction.of_tar(tar, rules), rules, 0)
-            for number, member in enumerate(members):
-                part = parts[number] if number < len(parts) else None
-                header = (member.kind, member.name)
-                if part is None or header != (extraction.FILE, part.path) or not 0 <= part.bytes <= member.size:
-                    raise extraction.Refused(f"{member.name!a}")
-            if len(members) < len(parts):
-                raise extraction.Damaged("not all of it is there")
-            opened = (tar.extractfile(member.source) for member in members)
-            yield zip(parts, (stream for stream in opened if stream is not None))
-    except extraction.Refused as error:
-        raise RankzeroError(f"the archive contains unrequested files ({error}); it was not used") from error
-    except extraction.Damaged as error:
-        raise RankzeroError(
-            f"the archive ends early ({error}): the connection cut it short; run the task again"
-        ) from error
-
-
-def _place(dest: str, path: str) -> str:
-    """The file for `path` below `dest`; makes its folder. Raises `RankzeroError` where a link leads out of `dest`."""
-    target = os.path.join(dest, *path.split("/"))
-    folder = os.path.dirname(target)
-    os.makedirs(folder, exist_ok=True)
-    inside = os.path.realpath(dest)
-    if os.path.commonpath([inside, os.path.realpath(folder)]) != inside or os.path.islink(target):
-        raise RankzeroError(f"{target} is a link to another location; remove it, then fetch again")
-    return target
-
-
-def unpack(archive: IO[bytes], parts: Sequence[Part], dest: str) -> int:
-    """Write the bytes of an archive into the files below `dest`. Returns their number. Raises RankzeroError."""
-    for part in parts:
-        if not safe_path(part.path) or part.path == INDEX:
-            raise RankzeroError(f"the cluster named a file {part.path!a}, which is outside {dest}; none was kept")
-    index = read_index(dest)
-    moved = 0
-    os.makedirs(dest, exist_ok=True)
-    with _members(archive, parts) as members:
-        for part, stream in members:
-            target = _place(dest, part.path)
-            if part.restart:
-                with open(target + ".part", "wb") as fresh:
-                    moved += _copy(stream, fresh, part.bytes)
-                os.replace(target + ".part", target)
-                index.pop(part.path, None)
-                if part.start:
-                    index[part.path] = part.start
-            else:
-                with open(target, "ab") as grown:
-                    moved += _copy(stream, grown, part.bytes)
-    write_index(dest, index)
-    return moved
-
-
-def _copy(source: IO[bytes], target: IO[bytes], count: int) -> int:
-    before = target.tell()
-    remaining = count
-    while remaining:
-        block = source.read(min(remaining, BLOCK))
-        if not block:
-            raise extraction.Damaged(f"{remaining} bytes are missing")
-        target.write(block)
-        remaining -= len(block)
-    return target.tell() - before

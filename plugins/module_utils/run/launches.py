@@ -9,6 +9,7 @@ be gone. The report then contains what is known and names the source that did no
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +20,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome, Started
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, state_root_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
+    Identity,
+    escaped,
+    identity,
+    is_launch,
+    state_root_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED, UNDECIDED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     SILENT,
@@ -97,9 +104,11 @@ def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> Launch
 
 
 def untrusted(run: RunDirectory, why: str) -> LaunchReport:
-    """Return the report on a launch that cannot be trusted."""
-    who = identity(run.path)
-    return LaunchReport(who.name, who.key, who.generation, UNTRUSTED, why, run.path, run.file("logs"))
+    """Return the report on a launch that cannot be trusted. Names that no launch can have are escaped."""
+    name, key, generation = run.path.split(os.sep)[-3:]
+    shown = run.path if is_launch(run.path) else escaped(run.path)
+    who = Identity(escaped(name), escaped(key), int(generation))
+    return LaunchReport(who.name, who.key, who.generation, UNTRUSTED, why, shown, os.path.join(shown, "logs"))
 
 
 def _state(status: LaunchStatus) -> str:

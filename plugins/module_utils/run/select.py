@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 
 DEFAULT_STATE_ROOT = "~/.rankzero/state"
 KEY_LENGTH = 16
+# What the names of a run directory's folders can be. Anybody may make other folders in a state root of his own; their
+# names are never used as names of launches.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
+NUMBER = re.compile(r"[0-9]{1,9}")
+_STRANGE = re.compile(r"[^A-Za-z0-9._/:@+-]")
 
 # doc fragment rankzero.slurm.store.state
 STATE_ARGUMENTS: dict[str, Any] = {"state_root": {"type": "path", "default": DEFAULT_STATE_ROOT}}
@@ -102,12 +109,25 @@ class Identity:
 def identity(run_dir: str) -> Identity:
     """Return the identity of a run directory. Raises `RankzeroError` if the path is not that of a run directory."""
     parts = os.path.normpath(run_dir).split(os.sep)
-    if len(parts) < 4 or not parts[-1].isdecimal():
+    if len(parts) < 4 or not (NAME.fullmatch(parts[-3]) and KEY.fullmatch(parts[-2]) and NUMBER.fullmatch(parts[-1])):
         raise RankzeroError(
-            f"run_dir: {run_dir!r} is not a run directory; expected <state_root>/runs/<name>/<key>/<generation>, "
-            "as the module rankzero.slurm.job returns it."
+            f"run_dir: {escaped(run_dir)} is not a run directory; expected "
+            "<state_root>/runs/<name>/<key>/<generation>, as the module rankzero.slurm.job returns it."
         )
     return Identity(parts[-3], parts[-2], int(parts[-1]))
+
+
+def is_launch(run_dir: str) -> bool:
+    """Return whether a run directory has a name, a key and a generation that a launch can have."""
+    with contextlib.suppress(RankzeroError):
+        identity(run_dir)
+        return True
+    return False
+
+
+def escaped(text: str) -> str:
+    """Return a text of unknown origin as at most 200 characters without a meaning to templates, shells and screens."""
+    return _STRANGE.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text[:200])[:200]
 
 
 def state_root_of(run_dir: str) -> str:
@@ -132,12 +152,12 @@ def open_run(run_dir: str) -> RunDirectory:
 
 def names_of(state_root: str) -> list[str]:
     """Return the names under which launches are recorded. Raises `Untrusted`."""
-    return state_files.of(state_root).folders("runs")
+    return [name for name in state_files.of(state_root).folders("runs") if NAME.fullmatch(name)]
 
 
 def keys_of(state_root: str, name: str) -> list[str]:
     """Return the keys (first 16 digits) of the launches recorded under this name. Raises `Untrusted`."""
-    return state_files.of(state_root).folders(os.path.join("runs", name))
+    return [key for key in state_files.of(state_root).folders(os.path.join("runs", name)) if KEY.fullmatch(key)]
 
 
 def key_folder(run: RunDirectory) -> str:

@@ -17,6 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Left, Outcome, Started
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import escaped, is_launch
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import (
     ACTIVE,
     FAILED,
@@ -62,8 +63,13 @@ class RunFacts:
     def read(cls, run: RunDirectory, arrays: dict[str, list[Event]] | None = None) -> RunFacts:
         """Read a run directory. `arrays`: as in `RunDirectory.events`.
 
-        Raises `Untrusted` if another user could have written any of its files.
+        Raises `Untrusted` if another user could have written any of its files, or for a name that no launch has.
         """
+        if not is_launch(run.path):
+            raise Untrusted(
+                f"{escaped(run.path)} has a name that the collection gives to no launch; find out who made it, and "
+                "remove it"
+            )
         read = run.snapshot()
         events = read.events(arrays)
         ids = read.job_id(events), read.rejected(events)

@@ -6,15 +6,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Iterable
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.group_vars import is_ours
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 
 
 def is_read(dest: str, inventories: Iterable[str]) -> bool:
@@ -31,7 +31,8 @@ def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> ModuleResu
     """
     result: dict[str, Any] = {"dest": dest}
     try:
-        before = _read(dest)
+        folder, name = Place.of_file(dest)
+        before = folder.read(name) or ""
         if before and not is_ours(before) and before != text:
             if not overwrite:
                 raise RankzeroError(
@@ -41,23 +42,12 @@ def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> ModuleResu
                 )
             result["backup"] = f"{dest}.{time.strftime('%Y%m%dT%H%M%S')}~"
         result["changed"] = before != text
-        result["diff"] = {"before_header": dest, "after_header": dest, "before": before, "after": text}
+        result["diff"] = {"before_header": dest, "after_header": dest, "before": printable_lines(before), "after": text}
         if result["changed"] and not pretend:
-            os.makedirs(os.path.dirname(dest), exist_ok=True)
-            if "backup" in result:
-                shutil.copy2(dest, result["backup"])
-            temporary = f"{dest}.{os.getpid()}.tmp"
-            with open(temporary, "w", encoding="utf-8") as stream:
-                stream.write(text)
-            os.replace(temporary, dest)
+            with folder.opened() as opened:
+                if "backup" in result:
+                    opened.write(os.path.basename(result["backup"]), before, like=name)
+                opened.write(name, text)
     except OSError as error:
         raise RankzeroError(f"dest: {dest} cannot be written: {error.strerror or error}") from error
     return result
-
-
-def _read(path: str) -> str:
-    """A file's text; "" if it does not exist."""
-    try:
-        return named_text(path, "dest", errors="replace")
-    except FileNotFoundError:
-        return ""

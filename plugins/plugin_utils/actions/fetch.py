@@ -21,13 +21,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import (
-    ROUND_BYTES,
-    holdings,
-    mark,
-    place_of,
-    unpack,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import ROUND_BYTES
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import (
     Fetched,
     FetchRequest,
@@ -35,9 +29,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer impor
     Part,
     Round,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import (
+    holdings,
+    launch_place,
+    mark,
+    place_of,
+    unpack,
+)
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import RUNNING, Row
 
@@ -55,9 +56,9 @@ class ModuleFailed(Exception):
 
 @dataclass
 class Transfer:
-    """The files that this task has fetched so far into the folder `dest`. `over`: the launch has ended."""
+    """The files that this task has fetched so far into a folder. `over`: the launch has ended."""
 
-    dest: str
+    place: Place
     choice: str | None
     run_dir: str = ""
     job_id: str | None = None
@@ -69,7 +70,14 @@ class Transfer:
 
     def result(self) -> ModuleResult:
         """Return the result of the task."""
-        return {**vars(self), "files": [vars(part) for part in self.files], "changed": self.bytes > 0}
+        told = {name: value for name, value in vars(self).items() if name != "place"}
+        files = [vars(part) for part in self.files]
+        return {**told, "dest": self.dest, "files": files, "changed": self.bytes > 0}
+
+    @property
+    def dest(self) -> str:
+        """The path of the folder."""
+        return self.place.path
 
 
 class FetchAction(Action):
@@ -128,21 +136,20 @@ class FetchAction(Action):
             if choice:
                 display.display(f"{self._host}: {choice}")
         self._run_dir = run_dir
-        who = identity(run_dir)
-        self._folder = os.path.abspath(os.path.join(options["dest"], who.name, who.key, str(who.generation)))
-        return Transfer(place_of(self._folder, inner=self.SUBJECT), choice)
+        self._launch = launch_place(options["dest"], run_dir)
+        return Transfer(place_of(self._launch, inner=self.SUBJECT), choice)
 
     def _rounds(self, options: Parameters, transfer: Transfer, *, ask: bool = True) -> None:
         """Fetch what is new in as many archives as needed, and add it to `transfer`."""
         budget = BECOME_ROUND_BYTES if self._becomes() else ROUND_BYTES
         while True:
-            answer = self._round(holdings(transfer.dest), budget, options, ask=ask)
+            answer = self._round(holdings(transfer.place), budget, options, ask=ask)
             fetched = answer.fetched
-            dest = place_of(self._folder, answer.origin, self.SUBJECT)
-            if dest != transfer.dest:
+            place = place_of(self._launch, answer.origin, self.SUBJECT)
+            if place != transfer.place:
                 # This archive was requested for what another launch's files lack.
                 self._discard(fetched.archive)
-                transfer.dest = dest
+                transfer.place = place
                 continue
             transfer.over = answer.over
             for note in fetched.notes:
@@ -155,8 +162,8 @@ class FetchAction(Action):
                 break
             if fetched.archive:
                 transfer.rounds += 1
-                mark(dest, answer.origin)
-                transfer.bytes += self._carry(fetched.archive, fetched.parts, dest)
+                mark(place, answer.origin)
+                transfer.bytes += self._carry(fetched.archive, fetched.parts, place)
                 self._moved(transfer, fetched)
             if not fetched.more:
                 break
@@ -210,7 +217,7 @@ class FetchAction(Action):
 
         return retried(command, say, self._reconnect_timeout, self._connection)
 
-    def _carry(self, archive: str, parts: Sequence[Part], dest: str) -> int:
+    def _carry(self, archive: str, parts: Sequence[Part], place: Place) -> int:
         """Fetch one archive, unpack it here, and remove it there. Returns the bytes of files in it."""
         with tempfile.TemporaryDirectory(prefix="rankzero-logs-") as folder:
             local = os.path.join(folder, "logs.tar.gz")
@@ -228,9 +235,9 @@ class FetchAction(Action):
                 if done.get("rc", 0) != 0:
                     raise RankzeroError(f"the archive {archive} cannot be read: {done['stderr'].strip()}")
                 if self._becomes():
-                    return unpack(io.BytesIO(base64.b64decode(done["stdout"])), parts, dest)
+                    return unpack(io.BytesIO(base64.b64decode(done["stdout"])), parts, place)
                 with open(local, "rb") as stream:
-                    return unpack(stream, parts, dest)
+                    return unpack(stream, parts, place)
             finally:
                 with contextlib.suppress(AnsibleConnectionFailure):
                     self._discard(archive)

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.final import MOST_BYTES
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Round
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import (
     holdings,
+    launch_place,
     mark,
     place_of,
     unpack,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.final import MOST_BYTES
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Round
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
 
@@ -27,9 +26,8 @@ class FinalLogs:
     """The logs of one launch below the folder `dest`."""
 
     def __init__(self, dest: str, run_dir: str) -> None:
-        who = identity(run_dir)
-        self.folder = os.path.abspath(os.path.join(dest, who.name, who.key, str(who.generation)))
-        self.place = place_of(self.folder)
+        self.launch = launch_place(dest, run_dir)
+        self.place = place_of(self.launch)
 
     def request(self) -> JsonObject:
         """What the module is asked for: what is new in small logs."""
@@ -44,7 +42,7 @@ class FinalLogs:
         data = base64.b64decode(given["data"])
         answer = Round.of(given)
         fetched = answer.fetched
-        if place_of(self.folder, answer.origin) != self.place:
+        if place_of(self.launch, answer.origin) != self.place:
             # Another launch's logs are there, and what is new was decided by those.
             return None
         count = 0
@@ -60,7 +58,7 @@ class FinalLogs:
             display.warning(note)
         return {
             "changed": count > 0,
-            "dest": self.place,
+            "dest": self.place.path,
             "choice": None,
             "run_dir": answer.run_dir,
             "job_id": answer.job_id,

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.output import content_of
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import state
 
 GITHUB, GITLAB, NONE = "github", "gitlab", "none"
@@ -47,10 +47,12 @@ def append_summary(summary: str, environment: Mapping[str, str]) -> None:
     place = environment.get(STEP_SUMMARY)
     if not place:
         return
+    folder, name = Place.of_file(place)
     try:
-        if summary not in (content_of(place) or ""):
-            with open(place, "a", encoding="utf-8") as stream:
-                stream.write(summary)
+        with folder.opened() as opened:
+            if summary not in (opened.read(name) or ""):
+                with opened.growing(name) as stream:
+                    stream.write(summary.encode("utf-8", "surrogateescape"))
     except OSError as error:
         raise RankzeroError(f"annotations: {STEP_SUMMARY}={place} cannot be written: {error.strerror}") from error
 

@@ -5,15 +5,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import stat
-import tempfile
 from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 
 HTML = ".html"
 
@@ -25,15 +21,12 @@ def place(files: Mapping[str, str], *, pretend: bool) -> list[ModuleResult]:
     """
     differences = []
     for path, content in files.items():
-        try:
-            before = content_of(path)
-            if before == content:
-                continue
-            if not pretend:
-                os.makedirs(os.path.dirname(path), exist_ok=True)
-                replace(path, content)
-        except OSError as error:
-            raise RankzeroError(f"dest: {path} cannot be written: {error.strerror or error}") from error
+        folder, name = Place.of_file(path)
+        before = folder.read(name)
+        if before == content:
+            continue
+        if not pretend:
+            folder.write(name, content)
         differences.append(
             {
                 "before_header": path,
@@ -45,30 +38,6 @@ def place(files: Mapping[str, str], *, pretend: bool) -> list[ModuleResult]:
     return differences
 
 
-def content_of(path: str) -> str | None:
-    """A file's text; None if there is no such file."""
-    try:
-        with open(path, encoding="utf-8", errors="surrogateescape", newline="") as stream:
-            return stream.read()
-    except FileNotFoundError:
-        return None
-
-
-def replace(path: str, content: str) -> None:
-    """Write a file by rename: readers see the old one or the new one, and its permissions remain. Raises OSError."""
-    target = os.path.realpath(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(target)}.", dir=os.path.dirname(target))
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as stream:
-            stream.write(content)
-            os.fchmod(stream.fileno(), _mode(target))
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
 def shown(path: str, content: str | None) -> str:
     """A file's content for a diff. A page is long, so its size and digest stand for it."""
     if content is None:
@@ -77,13 +46,3 @@ def shown(path: str, content: str | None) -> str:
         return content
     data = content.encode("utf-8", "surrogateescape")
     return f"a page of {len(data)} bytes, SHA-256 {hashlib.sha256(data).hexdigest()}\n"
-
-
-def _mode(path: str) -> int:
-    """The permissions of the file at that path, or those of a new file."""
-    try:
-        return stat.S_IMODE(os.stat(path).st_mode)
-    except FileNotFoundError:
-        mask = os.umask(0o022)
-        os.umask(mask)
-        return 0o666 & ~mask

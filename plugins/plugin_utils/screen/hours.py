@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 
 NAME = "ledger"
 
@@ -20,11 +20,9 @@ def hours(result: Parameters, logs_dir: str) -> ModuleResult | None:
 
     A launch that had ended before the wait is not read again: its kept ledger counts, if there is one.
     """
-    folder = os.path.dirname(logs_dir)
-    path, end = os.path.join(folder, f"{NAME}.json"), [result.get("attempt"), result.get("finished_at")]
-    with contextlib.suppress(OSError):
-        with open(path, encoding="utf-8") as stream:
-            kept = json_object(stream.read())
+    place, end = Place.of_launch(logs_dir), [result.get("attempt"), result.get("finished_at")]
+    with contextlib.suppress(OSError), place.opened(create=False) as folder:
+        kept = json_object(folder.read(f"{NAME}.json") or "")
         if kept and kept.get("end") == end and isinstance(kept.get("ledger"), dict):
             return dict(kept["ledger"])
     if not result.get("polls") or not result.get("spans"):
@@ -35,8 +33,7 @@ def hours(result: Parameters, logs_dir: str) -> ModuleResult | None:
 
     made = ledger_of_result(result, logs_dir).as_dict()
     files = {".json": json.dumps({"end": end, "ledger": made}), ".csv": csv_text(COLUMNS, made["parts"])}
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError), place.opened(create=False) as folder:
         for ending, text in files.items():
-            with open(os.path.join(folder, NAME + ending), "w", encoding="utf-8") as stream:
-                stream.write(text)
+            folder.write(NAME + ending, text)
     return made

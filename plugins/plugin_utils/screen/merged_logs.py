@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import (
     rank_of,
     ranks_of,
 )
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import attempts
 
 MERGED = "merged.log"
@@ -73,13 +74,11 @@ def merge(logs_dir: str) -> str:
     paths = newest_logs(logs_dir)
     ranks = [f"rank {max(of)}" for path in paths if (of := ranks_of(path))]
     width = max(map(len, [*ranks, *(_title(path) for path in paths if not ranks_of(path))]), default=0)
-    target = os.path.join(os.path.dirname(logs_dir), MERGED)
-    with open(target + ".tmp", "wb") as stream:
+    with Place.of_launch(logs_dir).opened() as folder, folder.fresh(MERGED) as stream:
         for _moment, place, _number, line in heapq.merge(*(_timed(path, at) for at, path in enumerate(paths))):
             title, text = titled(paths[place], line)
             stream.write(title.ljust(width).encode() + b" | " + text.rstrip(b"\r\n") + b"\n")
-    os.replace(target + ".tmp", target)
-    return target
+    return os.path.join(os.path.dirname(logs_dir), MERGED)
 
 
 class Tail:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import shown_value
 
 # The screen shows only the best elements and failures; the files contain all of them.
@@ -101,17 +101,11 @@ def as_csv(result: ModuleResult) -> str:
 
 
 def write(result: ModuleResult, dest: str) -> dict[str, str]:
-    """Write results.csv and results.json to DEST/<name>/sweep-<key>/ and return their paths."""
-    folder = os.path.join(dest, str(result["name"]), f"sweep-{str(result['key'])[:16]}")
-    os.makedirs(folder, exist_ok=True)
+    """Write results.csv and results.json to DEST/<name>/sweep-<key>/ and return their paths. Raises RankzeroError."""
+    place = Place.of(dest, str(result["name"]), f"sweep-{str(result['key'])[:16]}")
+    place.refuse_tracked()
     shown = {
         name: result[name] for name in ("name", "key", "sweep_dir", "metric", "goal", "counts", "best", "elements")
     }
-    files = {}
-    for kind, text in (("csv", as_csv(result)), ("json", json.dumps(shown, indent=1) + "\n")):
-        path = os.path.join(folder, f"results.{kind}")
-        with open(f"{path}.{os.getpid()}.tmp", "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
-        os.replace(stream.name, path)
-        files[kind] = path
-    return files
+    texts = {"csv": as_csv(result), "json": json.dumps(shown, indent=1) + "\n"}
+    return {kind: place.write(f"results.{kind}", text) for kind, text in texts.items()}

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 PROGRAM = """#!{python}
 import json, os, sys
 with open({calls!r}, "a", encoding="utf-8") as stream:
     given = {{name: value for name, value in os.environ.items() if name.startswith(("ANSIBLE_", "RANKZERO_"))}}
-    stream.write(json.dumps({{"argv": sys.argv[1:], "env": given}}) + "\\n")
+    files = {{word[1:]: open(word[1:], encoding="utf-8").read() for word in sys.argv if word.startswith("@")}}
+    stream.write(json.dumps({{"argv": sys.argv[1:], "env": given, "files": files}}) + "\\n")
 answer = json.load(open({answer!r}, encoding="utf-8"))
 with open(os.environ["RANKZERO_RECORDS"], "a", encoding="utf-8") as stream:
     for record in answer["records"]:
@@ -61,6 +63,34 @@ class Ansible:
         """The arguments of the last call."""
         argv: list[str] = self.calls()[-1]["argv"]
         return argv
+
+    def variables(self) -> dict[str, Any]:
+        """The extra variables of the last call. Each text in the file for Ansible is one that is no template."""
+        call, values = self.calls()[-1], {}
+        for option, value in zip(call["argv"], call["argv"][1:]):
+            if option == "-e" and value.startswith("@"):
+                values.update(yaml.load(call["files"][value[1:]], Unsafe))
+            elif option == "-e":
+                name, _, text = value.partition("=")
+                values.update(json.loads(value) if value.startswith("{") else {name: text})
+        return values
+
+
+class Unsafe(yaml.SafeLoader):
+    """Reads the file of variables. A text without the tag is an error, but for names."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        return {name.value: self.construct_object(value, deep=True) for name, value in node.value}
+
+
+def _untagged(_loader: Unsafe, node: yaml.ScalarNode) -> str:
+    assert not set("{}#[]%") & set(node.value), f"{node.value!r} may be a template"
+    return str(node.value)
+
+
+Unsafe.add_constructor("tag:yaml.org,2002:str", _untagged)
+Unsafe.add_constructor("!unsafe", lambda _loader, node: node.value)
+Unsafe.add_constructor("tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node))
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -114,22 +113,13 @@ LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
 }
 
 
-def variables(argv: list[str]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for option, value in zip(argv, argv[1:]):
-        if option == "-e":
-            name, _, text = value.partition("=")
-            values.update(json.loads(value) if value.startswith("{") else {name: text})
-    return values
-
-
 @pytest.mark.parametrize("line", LINES)
 def test_verb_is_a_line_of_ansible_playbook(line: str, rankzero: Callable[..., int], ansible: Ansible) -> None:
     playbook, wanted, flags = LINES[line]
     assert rankzero(*line.split()) == errors.OK
     argv = ansible.argv()
     assert argv[0] == f"rankzero.slurm.{playbook}"
-    assert variables(argv) == wanted
+    assert ansible.variables() == wanted
     assert [word for word in argv if word.startswith("--")] == flags
 
 

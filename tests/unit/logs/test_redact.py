@@ -17,9 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import
     PLAIN,
     collect,
     fetch_plan,
-    holdings,
     plan,
-    unpack,
     write_archive,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
@@ -32,6 +30,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets.sums im
     sums_of,
     values_of,
 )
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import holdings, unpack
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 
 # Made of parts, so that no scanner takes this file for a leak.
 HUB = b"hf" + b"_" + b"abcdefghijklmnopqrstuvwxyz"
@@ -178,12 +178,12 @@ def test_every_text_of_a_document_is_clean() -> None:
 def fetch(logs: Path, dest: Path, redactor: Redactor, folder: Path, **bounds: int) -> list[Part]:
     """One round, as module and action do it."""
     files, _notes = collect(str(logs))
-    parts, more = plan(str(logs), files, holdings(str(dest)), redactor=redactor, **bounds)
+    parts, more = plan(str(logs), files, holdings(Place.of(str(dest))), redactor=redactor, **bounds)
     assert not more
     target = folder / f"archive-{len(list(folder.iterdir()))}"
     parts = write_archive(str(logs), parts, str(target), redactor)
     with target.open("rb") as stream:
-        unpack(stream, parts, str(dest))
+        unpack(stream, parts, Place.of(str(dest)))
     return parts
 
 
@@ -234,6 +234,7 @@ def test_the_module_s_half_redacts(tmp_path: Path) -> None:
     fetched = fetch_plan(str(tmp_path), request, write=True, redactor=Redactor())
     dest = tmp_path / "dest"
     with open(str(fetched.archive), "rb") as stream:
-        unpack(stream, fetched.parts, str(dest))
+        unpack(stream, fetched.parts, Place.of(str(dest)))
     assert (dest / "a.log").read_bytes() == b"*" * len(HUB)
-    assert holdings(str(dest))["a.log"] == Holding(len(HUB), len(HUB), holdings(str(dest))["a.log"].digest)
+    held = holdings(Place.of(str(dest)))["a.log"]
+    assert held == Holding(len(HUB), len(HUB), held.digest)

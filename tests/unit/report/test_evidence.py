@@ -194,7 +194,7 @@ def test_a_job_that_does_not_start_says_why_and_what_to_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str, remedy: str
 ) -> None:
     launch = LaunchReport("a", "k", 1, "PENDING", "pending", str(tmp_path), "", job_id="9", reason_code=code)
-    run = tmp_path / "runs" / "a" / "k" / "1"
+    run = tmp_path / "runs" / "a" / ("b" * 16) / "1"
     run.mkdir(parents=True)
     monkeypatch.setattr(diagnose, "final_report", lambda slurm, run: launch)
     options = {"run_dir": str(run), "state_root": "~", "x_families": [], "processes": 1, "write": True,

@@ -54,7 +54,7 @@ def test_the_sizes_are_those_of_the_job(name: str) -> None:
 
 
 def test_a_full_gpu_is_reported_with_the_sizes_and_the_peak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = tmp_path / "runs" / "a" / "k" / "1"
+    run = tmp_path / "runs" / "a" / ("b" * 16) / "1"
     for folder in ("logs/0", "monitor/0"):
         (run / folder).mkdir(parents=True)
     (run / "launch.json").write_text(json.dumps({"spec": SPECS["megatron-lm"][0]}))

@@ -26,7 +26,7 @@ from tests.unit.slurm.recorded import NO_CONTROLLER, UNKNOWN_ID, FakeSlurm, said
 
 COUNT = 40
 ENDED = time.time() - 3600
-ELEMENT = "/key0000000000039/"
+ELEMENT = "/bee0000000000039/"
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def state_root(tmp_path: Path) -> Path:
     """Forty launches, all ended an hour ago but the first, which runs. The last one is a sweep's element."""
     root = tmp_path / "state"
     for number in range(COUNT):
-        run = root / "runs" / f"job{number % 4}" / f"key{number:013d}" / "1"
+        run = root / "runs" / f"job{number % 4}" / f"bee{number:013d}" / "1"
         run.mkdir(parents=True)
         intent = {"time": ENDED - 60, "event": "intent"}
         if number == COUNT - 1:
@@ -88,7 +88,7 @@ def listed(root: Path, **more: Any) -> list[dict[str, Any]]:
 
 def job_info(root: Path, **more: Any) -> dict[str, Any]:
     values = dict.fromkeys(SQUEUE_COLUMNS, "N/A") | {"JobArrayID": "100", "State": "RUNNING", "Reason": "None"}
-    running = parse.FIELD.join({**values, "Name": "job0.key0000000000000.1"}.values()) + parse.RECORD + "\n"
+    running = parse.FIELD.join({**values, "Name": "job0.bee0000000000000.1"}.values()) + parse.RECORD + "\n"
     fake = FakeSlurm(squeue=said(running), scontrol=UNKNOWN_ID, sacct=said(""))
     return launch_list.job_info(fake.slurm(), {"state_root": str(root), "newest": True, "active": False, **more})
 
@@ -97,15 +97,15 @@ def test_what_has_ended_is_read_once(state_root: Path, read: list[str]) -> None:
     first = listed(state_root)
     assert len(first) == COUNT and {launch["success"] for launch in first} == {True, False}
     counts = Counter(read)
-    running = counts.pop(str(state_root / "runs" / "job0" / "key0000000000000" / "1"))
+    running = counts.pop(str(state_root / "runs" / "job0" / "bee0000000000000" / "1"))
     assert running > 1, "what may change is read again after Slurm has answered"
     assert len(counts) == COUNT - 1 and set(counts.values()) == {1}, "what has ended is read once"
     read.clear()
     assert listed(state_root) == first
-    assert {path.rsplit("/", 2)[1] for path in read} == {"key0000000000000"}, "it has not ended"
+    assert {path.rsplit("/", 2)[1] for path in read} == {"bee0000000000000"}, "it has not ended"
     read.clear()
     assert [launch["job_id"] for launch in listed(state_root, active=True)] == ["100"] and len(set(read)) == 1
-    write_lines(state_root / "runs" / "job0" / "key0000000000000" / "1" / "outcome.json", outcome(3, time=time.time()))
+    write_lines(state_root / "runs" / "job0" / "bee0000000000000" / "1" / "outcome.json", outcome(3, time=time.time()))
     over = launch_list.job_info(
         FakeSlurm(squeue=said(""), scontrol=UNKNOWN_ID, sacct=said("")).slurm(),
         {"state_root": str(state_root), "active": True},
@@ -116,7 +116,7 @@ def test_what_has_ended_is_read_once(state_root: Path, read: list[str]) -> None:
 
 def test_the_claim_of_what_has_ended_is_not_read_again(state_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another job may claim a launch whose job Slurm does not know, but not one that has ended long ago."""
-    runs = sorted(state_root.glob("runs/*/key*/1"), key=lambda run: run.parent.name)
+    runs = sorted(state_root.glob("runs/*/bee*/1"), key=lambda run: run.parent.name)
     for number, run in enumerate(runs):
         (run / "claim").write_text(f"1 lab {100 + number}\n")
     write_lines(runs[1] / "outcome.json", outcome(1, time=time.time() - 5))
@@ -153,8 +153,8 @@ def test_a_list_opens_one_folder_for_each_ended_launch(state_root: Path, monkeyp
     monkeypatch.setattr(os, "open", counted_open)
     monkeypatch.setattr(os, "stat", counted_stat)
     assert listed(state_root) == whole
-    keys = Counter(name for name in opened if name.startswith("key"))
-    assert len(keys) == COUNT and {key for key, count in keys.items() if count > 1} == {"key0000000000000"}
+    keys = Counter(name for name in opened if name.startswith("bee"))
+    assert len(keys) == COUNT and {key for key, count in keys.items() if count > 1} == {"bee0000000000000"}
     # The launch that runs, twice; the array's journal; and the index.
     assert opened.count("journal.jsonl") <= 4 and opened.count("outcome.json") == 0
     # Of an ended launch: its folder, its journal and its outcome. No file that it does not have.
@@ -165,11 +165,11 @@ def test_a_list_opens_one_folder_for_each_ended_launch(state_root: Path, monkeyp
 def test_a_reconciliation_reads_no_ended_launch_again(state_root: Path, read: list[str]) -> None:
     def look() -> list[Any]:
         values = dict.fromkeys(SQUEUE_COLUMNS, "N/A") | {"JobArrayID": "100", "State": "RUNNING", "Reason": "None"}
-        running = parse.FIELD.join({**values, "Name": "job0.key0000000000000.1"}.values()) + parse.RECORD + "\n"
+        running = parse.FIELD.join({**values, "Name": "job0.bee0000000000000.1"}.values()) + parse.RECORD + "\n"
         fake = FakeSlurm(squeue=said(running), scontrol=UNKNOWN_ID, sacct=said(""))
         return cluster.look(fake.slurm(), str(state_root), "set", [f"job{number}" for number in range(4)])
 
-    for run in state_root.glob("runs/*/key*/1"):
+    for run in state_root.glob("runs/*/bee*/1"):
         # The first that a job writes.
         (run / "claim").write_text(f"1 lab {100 + int(run.parent.name[3:])}\n")
     without = look()
@@ -177,7 +177,7 @@ def test_a_reconciliation_reads_no_ended_launch_again(state_root: Path, read: li
     listed(state_root)
     read.clear()
     assert look() == without
-    assert {path.rsplit("/", 2)[1] for path in read} == {"key0000000000000"}, "it has not ended"
+    assert {path.rsplit("/", 2)[1] for path in read} == {"bee0000000000000"}, "it has not ended"
     index = state_root / "index" / "launches"
     index.write_text(index.read_text().replace('"success": false', '"success": true'))
     assert look() == without, "a damaged line is not believed"
@@ -210,7 +210,7 @@ def test_a_run_directory_that_changes_is_read_again(
     state_root: Path, read: list[str], change: Callable[[Path], None]
 ) -> None:
     before = listed(state_root)
-    run = state_root / "runs" / "job3" / "key0000000000003" / "1"
+    run = state_root / "runs" / "job3" / "bee0000000000003" / "1"
     change(run)
     read.clear()
     after = listed(state_root)
@@ -279,10 +279,10 @@ def test_only_what_is_settled_is_kept(state_root: Path, read: list[str], monkeyp
 
 
 def test_superseded_lines_go(state_root: Path) -> None:
-    run = state_root / "runs" / "job3" / "key0000000000003" / "1"
+    run = state_root / "runs" / "job3" / "bee0000000000003" / "1"
     listed(state_root)
     index = state_root / "index" / "launches"
-    line = next(line for line in index.read_text().splitlines() if "key0000000000003" in line)
+    line = next(line for line in index.read_text().splitlines() if "bee0000000000003" in line)
     index.write_text(index.read_text() + f"{line}\n" * 200)
     append_an_event(run)
     whole = listed(state_root)
@@ -291,7 +291,7 @@ def test_superseded_lines_go(state_root: Path) -> None:
 
 def test_the_most_recent_launches_are_listed_and_all_active_ones(state_root: Path) -> None:
     for number in (7, 9):
-        path = state_root / "runs" / f"job{number % 4}" / f"key{number:013d}" / "1" / "outcome.json"
+        path = state_root / "runs" / f"job{number % 4}" / f"bee{number:013d}" / "1" / "outcome.json"
         path.write_text(json.dumps(outcome(number, time=ENDED + number)))
     for _with_and_without_index in range(2):
         found = job_info(state_root, limit=2)
@@ -303,7 +303,7 @@ def test_the_most_recent_launches_are_listed_and_all_active_ones(state_root: Pat
 def test_a_few_launches_cost_no_index(state_root: Path) -> None:
     assert len(listed(state_root, name="job1")) == COUNT // 4
     assert not (state_root / "index").exists()
-    facts = status.RunFacts.read(RunDirectory(str(state_root / "runs" / "job1" / "key0000000000001" / "1")))
+    facts = status.RunFacts.read(RunDirectory(str(state_root / "runs" / "job1" / "bee0000000000001" / "1")))
     assert facts.outcome is not None and os.path.isdir(state_root)
 
 
@@ -317,14 +317,14 @@ def test_a_job_is_found_without_reading_what_the_index_rules_out(
         stamp = history._stamp
         patch.setattr(history, "_stamp", lambda base, *rest, **more: looked.append(base) or stamp(base, *rest, **more))
         (run,) = find.find_runs(str(state_root), job_id="117")
-    assert run.path.endswith("key0000000000017/1") and looked == [], "no ended launch gets another job"
+    assert run.path.endswith("bee0000000000017/1") and looked == [], "no ended launch gets another job"
     # The job itself, and the launch that has not ended.
     assert len(read) == 2, read
     # The index is no truth: a line that says another job, or is damaged, changes nothing.
     index = state_root / "index" / "launches"
     index.write_text(index.read_text().replace('"117"', '"999"'))
     (run,) = find.find_runs(str(state_root), job_id="117")
-    assert run.path.endswith("key0000000000017/1")
+    assert run.path.endswith("bee0000000000017/1")
     assert find.find_runs(str(state_root), job_id="999") == []
     # What has been launched since is read.
     write_lines(Path(run.path) / "journal.jsonl", {"time": 1.0, "event": "submitted", "job_id": "555"})

@@ -94,11 +94,11 @@ def select_runs(options: Parameters) -> list[RunDirectory]:
 
 
 def indexed_runs(
-    options: Parameters, *, newest: bool = False, indexed: bool = True
+    options: Parameters, *, newest: bool = False, indexed: bool = True, strange: bool = False
 ) -> tuple[list[RunDirectory], History]:
     """Return the run directories for RUN_ARGUMENTS as `select_runs` does, and the index of ended launches.
 
-    `newest`: only the newest generation of each key.
+    `newest`: only the newest generation of each key. `strange`: as in `Wanted`.
     """
     state_root = os.path.expanduser(options["state_root"])
     if options.get("run_dir"):
@@ -106,6 +106,7 @@ def indexed_runs(
     job_id = options.get("job_id")
     of_key = newest and job_id is None
     wanted = Wanted(_one(options.get("name")), options.get("key"), options.get("generation"), newest=of_key)
+    wanted = replace(wanted, strange=strange and job_id is None)
     runs, history = _found(state_root, wanted, job_id, indexed)
     if newest:
         # They are sorted, so the last one of a key is the newest.

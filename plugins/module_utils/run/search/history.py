@@ -33,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import STATUS_FILES, RunDirectory, array_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
 
 FOLDER, FILE = "index", "launches"
 # Fewer launches than this are read without the index.
@@ -120,9 +121,16 @@ class History:
         return self.known[_place(run)].ended_at
 
     def launch(self, run: RunDirectory) -> JsonObject:
-        """Return what the index has of a launch: the report on it, as modules return it."""
-        report = json.loads(self.known[_place(run)].report)
-        return {**report, "run_dir": run.path, "logs_dir": run.file("logs")}
+        """Return what the index has of a launch: the report on it, as modules return it.
+
+        What names the launch and its job is not taken from the index, or is checked: it may be another user's file.
+        """
+        kept, who = json.loads(self.known[_place(run)].report), identity(run.path)
+        job_id = kept.get("job_id")
+        own = {"name": who.name, "key": who.key, "generation": who.generation}
+        own["job_id"] = job_id if state_files.is_job_id(job_id) else None
+        kept.update({name: value for name, value in own.items() if name in kept})
+        return {**kept, "run_dir": run.path, "logs_dir": run.file("logs")}
 
     def _with_array(self, stamp: str, run: RunDirectory, array: str) -> str:
         """Return the stamp of an element of a sweep together with that of its array."""

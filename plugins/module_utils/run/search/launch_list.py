@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find imp
     one_run,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import is_launch
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import trusted_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import find_by_id
@@ -35,8 +36,8 @@ def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
         run, history = one_run(options), History(os.path.expanduser(options["state_root"]))
         runs, choice = [run], choice_made(options, run)
     else:
-        runs, history = indexed_runs(options, newest=bool(options.get("newest")))
-    ended = {run.path for run in runs if history.has(run)}
+        runs, history = indexed_runs(options, newest=bool(options.get("newest")), strange=True)
+    ended = {run.path for run in runs if is_launch(run.path) and history.has(run)}
     if options.get("active"):
         runs = [run for run in runs if run.path not in ended]
     facts, bad = trusted_runs(run for run in runs if run.path not in ended)

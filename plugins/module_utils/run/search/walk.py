@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_f
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, numbers_in
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY_LENGTH
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY, KEY_LENGTH, NAME
 
 TOP = "runs"
 
@@ -23,6 +23,7 @@ TOP = "runs"
 class Wanted:
     """Which run directories to list; None is any. `key` may be a prefix. `newest`: only the last generation of a key.
 
+    Other folders than `select` expects count only with `strange`: they are listed to be reported, not to be used.
     `strict`: a folder that cannot be read is an error. Otherwise it counts as empty. `look`: compare each run directory
     with the index at once, while its folder is open.
     """
@@ -33,6 +34,7 @@ class Wanted:
     newest: bool = False
     strict: bool = False
     look: bool = True
+    strange: bool = False
 
     @property
     def ignored(self) -> tuple[type[OSError], ...]:
@@ -66,13 +68,13 @@ def walk(state_root: str, wanted: Wanted, *, indexed: bool = True) -> tuple[list
 
 def _names(root: Beneath, top: int, wanted: Wanted) -> list[str]:
     if wanted.names is None:
-        return root.folders_in(top)
-    return [name for name in wanted.names if os.path.basename(name) == name.lstrip(".")]
+        return [name for name in root.folders_in(top) if wanted.strange or NAME.fullmatch(name)]
+    return [name for name in wanted.names if wanted.strange or NAME.fullmatch(name)]
 
 
 def _keys(root: Beneath, top: int, name: str, wanted: Wanted) -> list[str]:
     with contextlib.suppress(*wanted.ignored), root.inner(top, f"{TOP}/{name}") as folder:
-        keys = root.folders_in(folder)
+        keys = [key for key in root.folders_in(folder) if wanted.strange or KEY.fullmatch(key)]
         return keys if wanted.key is None else [key for key in keys if key.startswith(wanted.key[:KEY_LENGTH])]
     return []
 
