@@ -4,9 +4,10 @@
 """Look up jobs in Slurm by id or by name: one squeue for all of them, then scontrol and sacct for missing ones.
 
 `squeue --states=all` shows a job for MinJobAge seconds after its end; sacct (if the site has accounting) shows it much
-longer. An empty result of one source does not mean that the job is gone: the next source is asked. If slurmctld does
-not answer, `SlurmUnavailable` is raised; the result is never empty for that reason. The look-up handles a failing
-squeue, a lagging sacct, reused ids and duplicate rows.
+longer. An empty result of one source does not mean that the job is gone: the next source is asked. But only slurmctld
+says that a job waits or runs: what accounting alone believes to be active is FORGOTTEN. If slurmctld does not answer,
+`SlurmUnavailable` is raised; the result is never empty for that reason. The look-up handles a failing squeue, a lagging
+sacct, reused ids and duplicate rows.
 """
 
 from __future__ import annotations
@@ -333,6 +334,26 @@ def query_sacct(slurm: Slurm, selection: Sequence[str], since: float, *, steps: 
     return fold_attempts(from_sacct(row) for row in rows)
 
 
+def without_forgotten(slurm: Slurm, records: Sequence[JobRecord]) -> list[JobRecord]:
+    """Accounting's records; a job without an end that slurmctld does not know is FORGOTTEN in them.
+
+    slurmctld forgets a job that it had accepted, and not saved, when it was killed. It gives the id away again.
+    Accounting lists such a job as waiting or running for ever. slurmctld is asked after accounting, so that a job that
+    was submitted in between is known to both. Raises `SlurmUnavailable` if slurmctld does not answer.
+    """
+    asked = dict.fromkeys(record.array_job_id for record in records if record.active)
+    if not asked:
+        return list(records)
+    known = query_squeue(slurm, [f"--jobs={','.join(asked)}"])
+    names = {(record.array_job_id, name) for record in known for name in (record.name, *states.NAMELESS)}
+    return [
+        replace(record, state="FORGOTTEN")
+        if record.active and (record.array_job_id, record.name) not in names
+        else record
+        for record in records
+    ]
+
+
 def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) -> dict[str, JobRecord]:
     """Return records by job id for the `ids` that any source knows. An array's id includes its tasks.
 
@@ -367,7 +388,8 @@ def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) 
             keep(query_scontrol(slurm, job_id))
     if missing():
         reach = time.time() - DEFAULT_REACH if since is None else earliest
-        keep(query_sacct(slurm, [f"--jobs={','.join(missing())}"], reach))
+        accounted = query_sacct(slurm, [f"--jobs={','.join(missing())}"], reach)
+        keep(without_forgotten(slurm, [row for row in accounted if {row.job_id, row.array_job_id} & wanted.keys()]))
     return by_id
 
 
@@ -395,5 +417,6 @@ def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[Jo
     known = {record.name for record in jobs}
     absent = [name for name in wanted if name not in known]
     if absent:
-        jobs += only(set(absent), query_sacct(slurm, [user, f"--name={','.join(absent)}"], earliest))
+        accounted = query_sacct(slurm, [user, f"--name={','.join(absent)}"], earliest)
+        jobs += without_forgotten(slurm, only(set(absent), accounted))
     return sorted(jobs, key=lambda record: (record.submit or 0, record.job_id))

@@ -39,6 +39,7 @@ FINAL = frozenset(
         "COMPLETED",
         "DEADLINE",
         "FAILED",
+        "FORGOTTEN",  # our own: slurmctld has lost the job, and accounting knows no end (jobs.py)
         "LAUNCH_FAILED",
         "NODE_FAIL",
         "OUT_OF_MEMORY",
@@ -117,6 +118,7 @@ _ENDS = {
     "COMPLETED": "the batch script ended with exit code 0",
     "DEADLINE": "its deadline passed",
     "FAILED": "the batch script failed",
+    "FORGOTTEN": "Slurm's controller has lost it, and accounting knows no end of it",
     "LAUNCH_FAILED": "it could not be launched on its nodes",
     "NODE_FAIL": "one of its nodes failed",
     "OUT_OF_MEMORY": "it used more memory than it was given; raise resources.memory or use smaller batches",

@@ -44,7 +44,7 @@ def test_a_requeued_job_counts_its_restarts() -> None:
     squeue = jobs.find_by_id(FakeSlurm(squeue=SQUEUE).slurm(), ["30"])["30"]
     assert (squeue.state, squeue.restarts) == ("PENDING", 1)
     sacct = jobs.find_by_id(FakeSlurm(squeue=UNKNOWN_ID, scontrol=UNKNOWN_ID, sacct=SACCT).slurm(), ["30"])["30"]
-    assert (sacct.state, sacct.restarts) == ("PENDING", 1)
+    assert (sacct.state, sacct.restarts) == ("FORGOTTEN", 1), "only slurmctld says that a job waits"
     assert [attempt.state for attempt in sacct.earlier] == ["REQUEUED"]
     assert sacct.earlier[0].elapsed == 6
 
@@ -103,7 +103,7 @@ def test_many_missing_jobs_cost_one_sacct() -> None:
     # With several ids squeue is silent about unknown ones and exits 0.
     fake = FakeSlurm(squeue=said(""), sacct=SACCT)
     found = jobs.find_by_id(fake.slurm(), ["18", "19", "20", "21", "99"])
-    assert fake.programs == ["squeue", "sacct"]
+    assert fake.programs == ["squeue", "sacct", "squeue"]
     assert sorted(found) == ["18", "19", "20", "21"]
 
 
@@ -111,6 +111,34 @@ def test_array_tasks_from_scontrol() -> None:
     fake = FakeSlurm(squeue=UNKNOWN_ID, scontrol=SCONTROL, sacct=NO_ACCOUNTING)
     found = jobs.find_by_id(fake.slurm(), ["28"])
     assert sorted(found) == ["28_1", "28_2", "28_3-5%2"]
+
+
+def test_a_job_that_the_controller_forgot_is_over_although_accounting_lists_it_as_active() -> None:
+    """Seen after slurmctld was killed before it had saved a job: accounting has it PENDING for ever."""
+    (name,) = {row.name for row in jobs.query_sacct(FakeSlurm(sacct=SACCT).slurm(), [], 0) if row.job_id == "18"}
+    for ask in (
+        lambda slurm: jobs.find_by_id(slurm, ["18"])["18"],
+        lambda slurm: jobs.find_by_name(slurm, [name], since=0)[0],
+    ):
+        slurm = FakeSlurm(squeue=UNKNOWN_ID, scontrol=UNKNOWN_ID, sacct=SACCT).slurm()
+        record = ask(slurm)
+        assert (record.job_id, record.state, record.active, record.final) == ("18", "FORGOTTEN", False, True)
+
+
+def test_a_job_that_another_one_with_its_id_replaced_is_forgotten() -> None:
+    mine = jobs.JobRecord("18", "mine", "RUNNING", source="sacct")
+    theirs = FakeSlurm(squeue=SQUEUE).slurm()
+    (record,) = jobs.without_forgotten(theirs, [mine])
+    assert (record.state, record.active) == ("FORGOTTEN", False)
+    (same,) = jobs.without_forgotten(FakeSlurm(squeue=SQUEUE).slurm(), [jobs.JobRecord("18", "", "RUNNING")])
+    assert same.active, "accounting may have lost the name"
+
+
+def test_a_job_that_appears_between_two_questions_is_not_forgotten() -> None:
+    mine = jobs.JobRecord("33", jobs.find_by_id(FakeSlurm(squeue=SQUEUE).slurm(), ["33"])["33"].name, "PENDING")
+    assert jobs.without_forgotten(FakeSlurm(squeue=SQUEUE).slurm(), [mine]) == [mine]
+    with pytest.raises(SlurmUnavailable):
+        jobs.without_forgotten(FakeSlurm(squeue=NO_CONTROLLER).slurm(), [mine])
 
 
 def test_a_silent_controller_is_never_gone() -> None:
