@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The boundaries of the library: types for untyped data (Ansible's options and results, JSON), and who reads a result.
+"""The boundaries of the library: types for untyped data (Ansible's options and results, JSON), who reads a result, and
+what another program is told of this process's environment.
 
 Only functions at such a boundary use these types. Data that passes between rooms has known fields.
 """
@@ -17,6 +18,62 @@ from typing import Any, TypeVar
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 T = TypeVar("T")
+
+# What a program needs of its caller's variables to run, to reach a network as the site wants it, and to build.
+_FOR_ALL = frozenset(
+    [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "TMPDIR",
+        "TMP",
+        "TEMP",
+        "TZ",
+        "LANG",
+        "LANGUAGE",
+        "LD_LIBRARY_PATH",
+        "NETRC",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "SSL_CLIENT_CERT",
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "FTP_PROXY",
+        "NO_PROXY",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "ftp_proxy",
+        "no_proxy",
+        "CC",
+        "CXX",
+        "CPP",
+        "LD",
+        "AR",
+        "FC",
+        "CFLAGS",
+        "CXXFLAGS",
+        "CPPFLAGS",
+        "FFLAGS",
+        "LDFLAGS",
+        "CPATH",
+        "LIBRARY_PATH",
+        "PKG_CONFIG_PATH",
+        "CUDA_HOME",
+        "CUDA_PATH",
+        "ROCM_PATH",
+        "ROCM_HOME",
+        "MAX_JOBS",
+        "TORCH_CUDA_ARCH_LIST",
+        "SOURCE_DATE_EPOCH",
+    ]
+)
+_PREFIXES_FOR_ALL = ("LC_", "XDG_")
 
 # The options of a module or an action, as Ansible has checked them against its argument spec.
 Parameters = Mapping[str, Any]
@@ -51,6 +108,15 @@ def made_of(kind: Callable[..., T], request: JsonObject) -> T:
         return kind(**request)
     except (TypeError, ValueError) as error:
         raise RankzeroError(f"x_request: is not what the action plugin of this module sends ({error}).") from error
+
+
+def child_environment(environ: Mapping[str, str], *prefixes: str) -> dict[str, str]:
+    """The environment of a program that runs code of others, or puts variables into addresses that others wrote.
+
+    What is not listed may be a secret of a CI system or of the user. `prefixes`: of the program's own settings ("UV_").
+    """
+    kept = _PREFIXES_FOR_ALL + prefixes
+    return {name: value for name, value in environ.items() if name in _FOR_ALL or name.startswith(kept)}
 
 
 def nobody_reads(descriptor: int | None = None) -> bool:

@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import Repository
 
@@ -38,7 +39,7 @@ print(json.dumps(told))
 """
 # Nobody reads the progress bars here. The offline variables are removed, as a download cannot use the cache.
 _ENVIRONMENT = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
+_OFFLINE = ("HF_HUB_OFFLINE",)
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,14 @@ class Hub:
             "exclude": list(exclude),
             "token": read_token(self.token_file),
         }
-        environment = {name: value for name, value in os.environ.items() if name not in _OFFLINE}
+        allowed = child_environment(os.environ, "HF_", "HUGGINGFACE_", "HUGGING_FACE_")
+        environment = {name: value for name, value in allowed.items() if name not in _OFFLINE}
         try:
             done = subprocess.run(
-                [self.python, "-c", PROGRAM],
+                [self.python, "-I", "-c", PROGRAM],
                 input=json.dumps(asked),
                 env={**environment, **_ENVIRONMENT},
+                cwd="/",
                 capture_output=True,
                 text=True,
                 check=False,

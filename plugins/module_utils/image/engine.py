@@ -19,6 +19,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import debian
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH
@@ -193,7 +194,8 @@ class Builder:
     def _environment(self) -> dict[str, str]:
         run = os.path.join(self.work, "run")
         os.makedirs(run, mode=0o700, exist_ok=True)
-        environment = {**os.environ, "PATH": search_path(), "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8"}
+        allowed = child_environment(os.environ, "CONTAINERS_", "BUILDAH_", "STORAGE_", "REGISTRY_", "DOCKER_")
+        environment = {**allowed, "PATH": search_path(), "SOURCE_DATE_EPOCH": str(EPOCH), "LC_ALL": "C.UTF-8"}
         environment.update({"TMPDIR": self.work, "XDG_RUNTIME_DIR": run})
         environment.pop("BUILDAH_ISOLATION", None)
         return environment

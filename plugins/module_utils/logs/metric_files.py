@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, bounded_walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import DIGITS
@@ -116,8 +117,8 @@ def read_event_files(into: MetricSet, folder: str, attempt: int, python: str = s
     """Add the scalars of TensorBoard's event files, where `python` has its reader. Returns a note for people, or ""."""
     try:
         done = subprocess.run(
-            [python, "-c", _READER, folder], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=READER_SECONDS, check=False, cwd="/",
+            [python, "-I", "-c", _READER, folder], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            errors="replace", timeout=READER_SECONDS, check=False, cwd="/", env=child_environment(os.environ),
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"{folder}: its TensorBoard event files were not read: {error}"

@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, made_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, child_environment, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, sealed
@@ -381,6 +381,8 @@ def _compile(folder: str) -> None:
     subprocess.run(
         [f"{folder}/bin/python", "-I", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
         + [os.path.join(folder, "lib")],
+        cwd="/",
+        env=child_environment(os.environ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -28,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     JsonObject,
     ModuleResult,
     Parameters,
+    child_environment,
     made_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -233,7 +234,14 @@ def _python_version(python: str) -> str:
     if not os.access(python, os.X_OK):
         raise RankzeroError("environment: the new conda environment has no Python: name python among its dependencies.")
     question = [python, "-I", "-c", "import platform; print(platform.python_version())"]
-    done = subprocess.run(question, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        question,
+        env=child_environment(os.environ),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode != 0:
         raise RankzeroError(
             f"environment: the Python of the new conda environment does not start: {done.stderr.strip()[-300:]}"
@@ -264,7 +272,7 @@ def _create(tool: str, made: CondaRecipe, path: str) -> None:
     # only from variables.
     settings = {"ALWAYS_YES": "true", "ALWAYS_COPY": "true", "SAFETY_CHECKS": "enabled"}
     environment = {
-        **os.environ,
+        **child_environment(os.environ, "CONDA_", "MAMBA_", "PIP_"),
         **{f"{name}_{key}": value for name in ("CONDA", "MAMBA") for key, value in settings.items()},
     }
     try:
@@ -342,7 +350,8 @@ def _unpack(archive: str, path: str) -> None:
             "`conda-pack -p ENVIRONMENT`."
         )
     done = subprocess.run(
-        [os.path.join(path, "bin", "python"), program],
+        [os.path.join(path, "bin", "python"), "-I", program],
+        env=child_environment(os.environ),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -18,6 +18,7 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
 
@@ -155,7 +156,12 @@ def ask(path: str) -> Python | None:
     """The properties of the interpreter at `path`; None if it does not run, is no CPython >= 3.8, or is virtual."""
     try:
         done = subprocess.run(
-            [path, "-I", "-S", "-c", _QUESTION], stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=30
+            [path, "-I", "-S", "-c", _QUESTION],
+            env=child_environment(os.environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=30,
         )
         answer = json.loads(done.stdout)
         # A shim (pyenv) starts another file, so take the interpreter's path from the answer.

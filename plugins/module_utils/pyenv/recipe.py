@@ -32,6 +32,18 @@ FORMATS = {"sealed": 3}  # 2: no links in the path to the packages; 3: byte code
 
 _TORCH = re.compile(r"auto|cpu|xpu|cu[0-9]{2,3}|rocm[0-9]+(\.[0-9]+){1,2}")
 _PYTHON = re.compile(r"3(\.[0-9]{1,2}){1,2}")
+# What uv replaces in a requirement.
+_EXPANDED = re.compile(r"\$\{[A-Z0-9_]+\}")
+# A requirement that names an address or a path; settings of uv that decide where packages are from.
+_DIRECT = re.compile(
+    r"[\w.\])-]+(?:\s+@\s*[^\s\"',]*[/:][^\s\"',]*|\s*@\s*(?:(?:[a-z]+\+)?(?:https?|file|git|ssh)(?:\+[a-z]+)?:|[./~])[^\s\"',]*)",
+    re.IGNORECASE,
+)
+_OWN_SETTINGS = re.compile(
+    r"""(?mx) ^\s* \[+ \s* ["']?tool["']? \s*\.\s* ["']?uv["']? \s*\.\s* ["']?(?:sources|index|pip)\b ["']? .* $
+    | ^\s* (?: (?:extra-)?index-(?:url|strategy) | find-links | no-(?:index|binary|build)[a-z-]* | exclude-newer
+    | (?:constraint|override)-dependencies ) \s* = """
+)
 _EXTRA = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
@@ -85,6 +97,14 @@ def recipe(
                 f"environment.extras: {extra!r} is not a name of optional dependencies. Write the names below "
                 "[project.optional-dependencies] in pyproject.toml."
             )
+    for filename, text in (("pyproject.toml", pyproject_text), ("uv.lock", lock_text)):
+        expanded = _EXPANDED.search(_plain(text or ""))
+        if expanded:
+            raise RankzeroError(
+                f"environment: {filename} contains {expanded[0]}, which uv replaces by that variable of the machine on "
+                "which it runs, and sends away in an address. Write the value itself; credentials of a package source "
+                "belong into pip.conf or uv's own settings."
+            )
     chosen = _settings(mode, settings or {})
     names = tuple(sorted({re.sub(r"[-_.]+", "-", extra).lower() for extra in extras}))
     inputs = {
@@ -101,6 +121,35 @@ def recipe(
         inputs["mode"] = {"name": mode, **changed}
     key = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode("ascii")).hexdigest()[:32]
     return Recipe(key, pyproject_text, lock_text, names, python, torch, mode, chosen)
+
+
+def only_data(made: Recipe) -> None:
+    """Raise RankzeroError where a recipe asks for more than names and versions from the configured package sources.
+
+    For the controller, which also works on projects of people who may not run anything there. With a uv.lock, only
+    the lock decides.
+    """
+    if made.lock is not None:
+        return
+    text = _plain(made.pyproject)
+    found = _DIRECT.search(text) or _OWN_SETTINGS.search(text)
+    if found:
+        raise RankzeroError(
+            f"environment: pyproject.toml contains `{found[0].strip()}`: the machine that runs Ansible takes packages "
+            "only by name from its own package sources (pip.conf, or uv's settings), not from an address or by a "
+            "setting of the project. Run `uv lock` and commit uv.lock, or let the cluster's host fetch the packages "
+            "(download: head)."
+        )
+
+
+def _plain(text: str) -> str:
+    """A TOML text in which no escape hides a character. Python 3.9 and 3.10 have no parser: patterns have to do."""
+    joined = re.sub(r"\\[ \t]*\r?\n\s*", "", text)
+    return re.sub(
+        r"\\(?:u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|x([0-9A-Fa-f]{2}))",
+        lambda hit: chr(min(int(hit[1] or hit[2] or hit[3], 16), 0x10FFFF)),
+        joined,
+    )
 
 
 def _settings(mode: str, given: Mapping[str, str]) -> dict[str, str]:

@@ -192,7 +192,7 @@ def _compile_some(tree: str, files: Sequence[str]) -> None:
         [os.path.join(tree, "bin", "python"), "-B", "-S", "-s", "-m", "compileall", "-q", "-f", "-i", "-"]
         + ["--invalidation-mode", "unchecked-hash", "-s", tree, "-p", _PLACE],
         input="".join(f"{os.path.join(tree, path)}\n" for path in files),
-        cwd=os.path.join(tree, "bin"),  # Python searches it first for imports; it contains no modules
+        cwd="/",  # Python searches it first for imports; only root can write there
         # Before Python 3.11, constant sets are written in the order of their hashes.
         env={"LC_ALL": "C.UTF-8", "PATH": os.defpath, "PYTHONHASHSEED": "0"},
         stdout=subprocess.DEVNULL,

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import normalised
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
@@ -98,7 +99,7 @@ def import_probe(python: str, packages: Iterable[Installed]) -> dict[str, str]:
         done = subprocess.run(
             [python, "-I", "-B", "-c", _PROBE, *modules],
             cwd="/",
-            env={name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+            env=child_environment(os.environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

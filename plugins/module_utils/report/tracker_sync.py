@@ -21,7 +21,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    ModuleResult,
+    Parameters,
+    child_environment,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
@@ -206,7 +210,8 @@ def _environment(run: RunDirectory, key: str) -> dict[str, str]:
     variables = (run.document("launch.json") or {}).get("variables")
     rows = [row for row in (variables if isinstance(variables, list) else []) if isinstance(row, dict)]
     named = {str(row.get("name")): str(row.get("value")) for row in rows if row.get("name") in _NAMED}
-    kept = {name: value for name, value in os.environ.items() if name not in ("WANDB_MODE", "WANDB_SILENT")}
+    allowed = child_environment(os.environ, "WANDB_")
+    kept = {name: value for name, value in allowed.items() if name not in ("WANDB_MODE", "WANDB_SILENT")}
     return {**kept, **named, **({"WANDB_API_KEY": key} if key else {})}
 
 

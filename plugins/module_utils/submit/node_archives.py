@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import described, is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
@@ -29,7 +30,14 @@ def keep(request: Request) -> None:
         runtime = next(ref["path"] for ref in request.refs if ref["kind"] == "runtime")
         packer = os.path.join(runtime, "node", "pack.py")
         command = [sys.executable, "-I", packer, "keep", wanted["folder"], wanted["archive"]]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            command,
+            env=child_environment(os.environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode != 0:
             raise RankzeroError(
                 f"state_root: {done.stderr.strip()}. Code and environment are kept there for nodes that see no "

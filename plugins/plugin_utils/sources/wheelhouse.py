@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import last_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetch import Chosen, download, fitting
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, only_data, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import LockedPackage, parse_lock
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.resolve import Platform, resolve
@@ -28,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import
 def own_uv(environ: Mapping[str, str] | None = None) -> uv.Uv | None:
     """The controller's uv. The folder of Ansible's Python is searched first, because requirements install it there."""
     environ = os.environ if environ is None else environ
-    settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
+    settings = pip_settings.controller_environment(pip_settings.read_pip_settings(environ), environ)
     return uv.find(_places(environ), settings)
 
 
@@ -71,6 +71,7 @@ def collect(wanted: Recipe, needs: Needs) -> Brought:
             f"with. Install it beside Ansible ({sys.executable} -m pip install uv), or check what the host tried:\n"
             + last_lines(needs.reason)
         )
+    only_data(wanted)
     target = _target(needs)
     markers = dict(needs.python["markers"])
     lock = needs.lock or _resolve(tool, wanted, target, markers)
@@ -89,7 +90,7 @@ def select(packages: Iterable[LockedPackage], target: Target, markers: Mapping[s
 
 
 def _resolve(tool: uv.Uv, wanted: Recipe, target: Target, markers: Mapping[str, str]) -> str:
-    options = (*platform_options(target, markers["python_full_version"]), "--only-binary", ":all:")
+    options = (*platform_options(target, markers["python_full_version"]), "--only-binary", ":all:", "--no-sources")
     pip = pip_settings.read_pip_settings(os.environ)
     with tempfile.TemporaryDirectory(prefix="rankzero-") as work:
         for filename, text in (("pyproject.toml", wanted.pyproject), ("uv.lock", wanted.lock)):

@@ -232,7 +232,11 @@ def test_event_files_are_read_by_the_installed_reader_or_not_at_all(tmp_path: Pa
         (folder / "__init__.py").touch()
     (package / "event_accumulator.py").write_text(READER)
     program = tmp_path / "python"
-    program.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
+    # As a Python that has the package: PYTHONPATH counts for nothing, nor does the folder in which it starts.
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\nassert '-I' in sys.argv\nsys.path.insert(0, {str(tmp_path)!r})\n"
+        "code = sys.argv[sys.argv.index('-c') + 1]\nsys.argv = ['-c', sys.argv[-1]]\nexec(code)\n"
+    )
     program.chmod(0o755)
     assert read_event_files(found, "FOLDER", 2, python=str(program)) == ""
     points = found.series["train/loss"].points

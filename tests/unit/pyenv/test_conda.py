@@ -28,7 +28,7 @@ STAND_IN = """#!/usr/bin/python3
 import hashlib, json, os, sys
 words = sys.argv[1:]
 prefix, source = words[words.index("--prefix") + 1], words[words.index("--file") + 1]
-with open(os.environ["CALLS"], "a") as stream:
+with open(os.environ["CONDA_TEST_CALLS"], "a") as stream:
     stream.write(" ".join(words[:2]) + " " + os.environ["CONDA_ALWAYS_COPY"] + "\\n")
 if "impossible" in open(source).read():
     sys.stderr.write("error    libmamba Could not solve for environment specs\\n")
@@ -36,15 +36,15 @@ if "impossible" in open(source).read():
 os.makedirs(prefix + "/bin")
 os.makedirs(prefix + "/conda-meta")
 open(prefix + "/alpha.txt", "w").write("alpha of " + prefix)
-if os.environ.get("DAMAGE") != "no-python":
+if os.environ.get("CONDA_TEST_DAMAGE") != "no-python":
     os.symlink(os.path.realpath("/usr/bin/python3"), prefix + "/bin/python")
 digest = hashlib.sha256(("alpha of " + prefix).encode()).hexdigest()
 record = {"name": "alpha", "version": "1.0", "build": "0", "sha256": "ab",
           "paths_data": {"paths": [{"_path": "alpha.txt", "sha256": "00", "sha256_in_prefix": digest}]}}
 json.dump(record, open(prefix + "/conda-meta/alpha-1.0-0.json", "w"))
-if os.environ.get("DAMAGE") == "changed":
+if os.environ.get("CONDA_TEST_DAMAGE") == "changed":
     open(prefix + "/alpha.txt", "w").write("another")
-if os.environ.get("DAMAGE") == "missing":
+if os.environ.get("CONDA_TEST_DAMAGE") == "missing":
     os.unlink(prefix + "/alpha.txt")
 """
 
@@ -57,7 +57,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     tool.chmod(0o755)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PATH", f"{tool.parent}:/usr/bin:/bin")
-    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+    monkeypatch.setenv("CONDA_TEST_CALLS", str(tmp_path / "calls"))
     for name in ("CONDA_EXE", "MAMBA_EXE", "DAMAGE"):
         monkeypatch.delenv(name, raising=False)
     return str(tmp_path / "store")
@@ -123,7 +123,7 @@ def test_what_is_not_whole_gets_no_name(
 ) -> None:
     made = file(tmp_path, YML)
     with monkeypatch.context() as damaging:
-        damaging.setenv("DAMAGE", damage)
+        damaging.setenv("CONDA_TEST_DAMAGE", damage)
         with pytest.raises(RankzeroError, match=said):
             ensure(store, made)
     assert os.listdir(f"{store}/environments") == []

@@ -40,7 +40,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.pack
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.request import Offer, PackagesRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import choose
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import only_data, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.tool import bootstrap_uv, find_uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import disk_folder
@@ -137,7 +137,8 @@ def wanted_of(options: Parameters, request: PackagesRequest) -> Wanted:
 def make(root: str, path: str, wanted: Wanted, aim: Aim, means: Means) -> PackagesRecord:
     """Build the set from the sources that this host reaches, and publish it; its manifest. Raises RankzeroError."""
     environ = dict(os.environ)
-    settings = pip_settings.uv_environment(pip_settings.read_pip_settings(environ), environ)
+    environment_of = pip_settings.controller_environment if means.controller else pip_settings.uv_environment
+    settings = environment_of(pip_settings.read_pip_settings(environ), environ)
     if means.carried:
         settings["UV_OFFLINE"] = "1"
     tool = find_uv(root, means.named_uv, means.hint, settings)
@@ -157,11 +158,12 @@ def make_elsewhere(root: str, wanted: Wanted, aim: Aim, tool: str | None) -> Off
 
     The set is kept below `root`, so that an interrupted transfer needs no second download.
     """
+    only_data(wanted.recipe)
     path = packages_path(root, f"{wanted.key}-{aim.minor}-{aim.target.machine}-{aim.target.glibc[1]}")
     with _lock(root, os.path.basename(path)):
         manifest, damaged = _look(path, verify=True)
         if manifest is None or damaged:
-            make(root, path, wanted, aim, Means(tool))
+            make(root, path, wanted, aim, Means(tool, controller=True))
     return Offer(path, file_sha256(os.path.join(path, MANIFEST)))
 
 

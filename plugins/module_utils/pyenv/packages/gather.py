@@ -113,13 +113,15 @@ class Means:
     """The means to build a set. `named_uv` and `hint`: as for find_uv.
 
     `carried`: a folder of wheels that were carried here; no package source is queried then, and the project needs a
-    uv.lock. `hasty`: another machine may try after this one, so do not retry often.
+    uv.lock. `hasty`: another machine may try after this one, so do not retry often. `controller`: this is the machine
+    that runs Ansible, for which a project is only data.
     """
 
     named_uv: str | None
     hint: str | None = None
     carried: str | None = None
     hasty: bool = False
+    controller: bool = False
 
 
 @dataclass(frozen=True)

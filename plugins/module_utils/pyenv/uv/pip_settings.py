@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
+
 # Settings of uv for package sources; any of them replaces all of pip's package sources.
 _UV_PLACES = ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
 # System certificate files. uv has its own certificates and no site's; pip uses the system's too.
@@ -139,8 +141,9 @@ def pip_files(environ: Mapping[str, str]) -> list[str]:
 
 
 def uv_environment(pip: PipSettings, environ: Mapping[str, str]) -> dict[str, str]:
-    """The complete environment of a uv process: the caller's, cleaned, with the settings of `read_pip_settings`."""
-    result = {name: value for name, value in environ.items() if name not in _MISLEADING}
+    """The complete environment of a uv process: what it may know of the caller's, and what `read_pip_settings` says."""
+    allowed = child_environment(environ, "UV_", "PIP_")
+    result = {name: value for name, value in allowed.items() if name not in _MISLEADING}
     if pip.index_url:
         result["UV_INDEX_URL"] = pip.index_url
     if pip.extra_index_urls:
@@ -160,6 +163,24 @@ def uv_environment(pip: PipSettings, environ: Mapping[str, str]) -> dict[str, st
     if pip.cert:
         result.setdefault("SSL_CERT_FILE", pip.cert)
     result.update(NO_COLOR="1", UV_NO_PROGRESS="1", UV_PYTHON_DOWNLOADS="never")
+    return result
+
+
+def controller_environment(
+    pip: PipSettings, environ: Mapping[str, str], exists: Callable[[str], bool] = os.path.isfile
+) -> dict[str, str]:
+    """The same where a project is only data, as on the controller: uv builds nothing, and takes its settings from files
+    of the user or the system, never from the project. There, `no-binary-package` alone made it build and run code.
+    """
+    result = {**uv_environment(pip, environ), "UV_NO_BUILD": "1", "UV_NO_SOURCES": "1"}
+    home = environ.get("HOME") or os.path.expanduser("~")
+    folders = [environ.get("XDG_CONFIG_HOME") or f"{home}/.config"]
+    folders += [folder for folder in environ.get("XDG_CONFIG_DIRS", "/etc/xdg").split(":") if folder] + ["/etc"]
+    files = [path for path in (f"{folder}/uv/uv.toml" for folder in folders) if exists(path)]
+    if environ.get("UV_CONFIG_FILE") or (files and not environ.get("UV_NO_CONFIG")):
+        result.setdefault("UV_CONFIG_FILE", files[0] if files else "")
+    else:
+        result["UV_NO_CONFIG"] = "1"
     return result
 
 

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
@@ -34,12 +35,20 @@ def bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) ->
     with fresh_folder(os.path.join(store_root, "tools", "uv")) as work:
         house = os.path.join(work, "environment")
         commands = [
-            [python.path, "-m", "venv", house],
-            [f"{house}/bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "uv"],
+            [python.path, "-I", "-m", "venv", house],
+            [f"{house}/bin/python", "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "uv"],
         ]
         for command in commands:
             done = subprocess.run(
-                command, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace"
+                command,
+                check=False,
+                # Isolated, because the folder of the caller may have a module of any name.
+                cwd=work,
+                env=child_environment(environ, "PIP_"),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
             )
             if done.returncode != 0:
                 output = pip_settings.redact((done.stderr or done.stdout).strip())[-400:]
