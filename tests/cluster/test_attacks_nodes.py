@@ -8,6 +8,7 @@ that look like those of a rank.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from typing import Any
 
@@ -110,3 +111,31 @@ def test_what_is_copied_of_the_variables_does_not_hold_a_job(attack_lab: AttackL
         assert said == "False\n"
     finally:
         attacker.communicate(input="")
+
+
+def test_a_strangers_queue_and_the_login_environment_steer_no_launch(attack_lab: AttackLab) -> None:
+    """Jobs of the attacker's have the name that the victim's next job gets, and the victim's shell has variables for
+    every command of Slurm: one job runs, the victim's own, with its own name and log.
+    """
+    job = attack_lab.job("echo the program ran")
+    first = attack_lab.launch_as(VICTIM, job)
+    assert attack_lab.outcome_of(first)["success"]
+    name = attack_lab.as_root(["scontrol", "--oneliner", "show", "job", first["job_id"]]).stdout
+    name = name.partition("JobName=")[2].split()[0]
+    names = {name, re.sub(r"1(\D*)$", r"2\1", name)}
+    stranger = ["sbatch", "--hold", "--comment=\x1b[31mrankzero", "--output=/dev/null", "--wrap=sleep 600"]
+    planted = [attack_lab.as_attacker([*stranger, "--parsable", f"--job-name={each}"]).stdout.strip() for each in names]
+    misleading = {
+        "SBATCH_JOB_NAME": "other", "SBATCH_OUTPUT": "/tmp/elsewhere", "SBATCH_WAIT": "1", "SBATCH_ARRAY_INX": "0-9",
+        "SQUEUE_FORMAT": "%i", "SQUEUE_STATES": "COMPLETED", "SLURM_TIME_FORMAT": "%c", "SLURM_CLUSTERS": "nowhere",
+        "BASH_ENV": "/nonexistent", "SACCT_FORMAT": "User",
+    }  # fmt: skip
+    second = attack_lab.launch_as(VICTIM, job, env=misleading, launch_relaunch="always")
+    assert second["job_id"] not in (first["job_id"], *planted) and second["run_dir"] != first["run_dir"]
+    assert attack_lab.outcome_of(second)["success"]
+    log = attack_lab.as_victim(["cat", f"{second['run_dir']}/logs/0/rank-0000.log"]).stdout
+    assert log.count("the program ran") == 1
+    listed = attack_lab.as_root(["squeue", "--noheader", "--states=all", "--format=%i %u"]).stdout.splitlines()
+    own = {line.split()[0] for line in listed if line.endswith(VICTIM.name)}
+    assert own <= {first["job_id"], second["job_id"]}
+    attack_lab.as_attacker(["scancel", *planted])

@@ -132,10 +132,10 @@ def only_data(made: Recipe) -> None:
     if made.lock is not None:
         return
     text = _plain(made.pyproject)
-    found = _DIRECT.search(text) or _OWN_SETTINGS.search(text)
-    if found:
+    other = _DIRECT.search(text) or _OWN_SETTINGS.search(text)
+    if other:
         raise RankzeroError(
-            f"environment: pyproject.toml contains `{found[0].strip()}`: the machine that runs Ansible takes packages "
+            f"environment: pyproject.toml contains `{other[0].strip()}`: the machine that runs Ansible takes packages "
             "only by name from its own package sources (pip.conf, or uv's settings), not from an address or by a "
             "setting of the project. Run `uv lock` and commit uv.lock, or let the cluster's host fetch the packages "
             "(download: head)."

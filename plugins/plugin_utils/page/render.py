@@ -23,6 +23,7 @@ import jinja2
 from markupsafe import Markup
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, significant
 
 FOLDER = os.path.join(os.path.dirname(__file__), "files")
@@ -34,7 +35,8 @@ MOST_DIFFERENCES = 200
 
 def html(result: ModuleResult) -> str:
     """The page. `result`: the result of module report_page."""
-    result = {**result, "launches": [dict(launch) for launch in result["launches"]]}
+    # A copy, in which marks of text direction are visible: they would let a name or a path read as another.
+    result = _visible(result)
     scripts = [_file("uPlot.iife.min.js"), _file("page.js")]
     styles = [_file("uPlot.min.css") + _file("page.css")]
     policy = (
@@ -57,6 +59,15 @@ def html(result: ModuleResult) -> str:
         styles=[Markup(style) for style in styles],
         data=Markup(embedded(result)),
     )
+
+
+def _visible(value: Any) -> Any:
+    """A document whose texts and keys show every character that they have."""
+    if isinstance(value, str):
+        return value if value.isprintable() else printable_lines(value)
+    if isinstance(value, dict):
+        return {_visible(name): _visible(each) for name, each in value.items()}
+    return [_visible(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
 def title(result: ModuleResult) -> str:

@@ -130,6 +130,24 @@ def test_hostile_names_and_lines_are_text(tmp_path: Path) -> None:
     assert not re.search(r"(?<!\\)<", markdown(seen)) and "\\<script\\>" in markdown(seen)
 
 
+def test_marks_of_text_direction_are_visible(tmp_path: Path) -> None:
+    """A reversed path, an isolated word, and an escape for a terminal, in a message, a metric's name and a table."""
+    (tmp_path / "state").mkdir()
+    marks = "".join(map(chr, (0x202E, 0x2066, 0x200F, 0x061C, 0x1B)))
+    run = make_launch(tmp_path / "state", ranks=2, steps=20, message=f"gpj{marks}.exe")
+    (run / "work").mkdir()
+    (run / "work" / "metrics.jsonl").write_text(
+        "".join(json.dumps({"step": s, f"a{marks}": 1.0}) + "\n" for s in range(9))
+    )
+    (run / "preflight" / "0" / "table").write_text(f"node01 {marks}\n")
+    seen = found(tmp_path / "state", "gpt")
+    for text in (page(seen), Elements(page(seen)).data, markdown(seen)):
+        # As HTML, and as what the page's script makes of its data.
+        for shown in (text, json.dumps(json.loads(text), ensure_ascii=False) if text.startswith("{") else ""):
+            assert not any(mark in shown for mark in marks)
+    assert "\\u202e" in page(seen)
+
+
 def test_where_the_launch_is_found_in_its_trackers(tmp_path: Path) -> None:
     run = make_launch(tmp_path, ranks=1, steps=9)
     link, hostile = "https://mlflow.example.org:8443/x/#/experiments/1/runs/ab12", 'https://a"onclick="x'

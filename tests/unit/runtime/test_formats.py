@@ -132,3 +132,13 @@ def test_a_directory_is_complete_with_the_file_that_is_written_last(run: Path) -
     (place / "meta.json").write_text("")
     assert outcome.inspect(run, {**artifact, "require": {}})["valid"]
     assert sorted(path.name for path in place.iterdir()) == ["meta.json", "shard-0"], "nothing of ours stays there"
+
+
+def test_a_pipe_in_the_place_of_an_artifact_is_not_waited_for(run: Path) -> None:
+    """Also where it takes that place after the file was looked at."""
+    os.mkfifo(run / "work" / "result")
+    for read in (lambda path: outcome.read(path, keep=True), formats.of_safetensors):
+        with pytest.raises(OSError, match="not a regular file"):
+            read(str(run / "work" / "result"))
+    wanted = {"path": "result", "format": "json", "complete": None, "require": {}}
+    assert outcome.inspect(run, wanted)["errors"] == ["is not a regular file"]
