@@ -55,7 +55,7 @@ def _last(played: Played, module: str, host: str) -> dict[str, Any]:
 def status(source: Mapping[str, Any]) -> dict[str, Any]:
     """The status of a launch, from the result of job_info or job_wait. `result`: the values of a valid artifact."""
     artifact = source.get("artifact") or {}
-    return {**_picked(source, STATUS), "result": artifact.get("values") if artifact.get("valid") else None}
+    return {**_picked(source, STATUS), "result": artifact.get("scalars") if artifact.get("valid") else None}
 
 
 def _run(played: Played, host: str) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_re
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import Used, sums
 from rankzero import errors
-from rankzero.documents import PER_HOST, ROWS, VERSION
+from rankzero.documents import PER_HOST, ROWS, VERSION, status
 from rankzero.options import WITH_JSON
 from tests.json_documents import SCHEMAS, checked, schema_of
 from tests.repository import read
@@ -124,6 +124,12 @@ PLAYED: dict[str, tuple[str, list[list[tuple[str, str, dict[str, Any]]]]]] = {
         ],
     ),
 }
+
+
+def test_the_result_of_a_status_is_what_a_valid_artifact_says() -> None:
+    assert status(PROVEN)["result"] == {"loss": 1.5, "note": "x"}
+    artifact = {**PROVEN["artifact"], "valid": False}
+    assert status({**PROVEN, "artifact": artifact})["result"] is None
 
 
 def test_every_verb_with_json_has_a_schema_and_results_to_check() -> None:
