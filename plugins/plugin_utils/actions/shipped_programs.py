@@ -20,7 +20,9 @@ _PLUGINS = "ansible_collections.rankzero.slurm.plugins."
 _GLANCE = f"{_PLUGINS}module_utils.watch.glance"
 _RUNTIME = f"{_PLUGINS}runtime."
 # The modules that check an artifact in a job.
-_CHECKER = (f"{_RUNTIME}core.files", f"{_RUNTIME}artifact.formats", f"{_RUNTIME}artifact.outcome")
+_CHECKER = tuple(
+    f"{_RUNTIME}{name}" for name in ("core.files", "artifact.formats", "artifact.together", "artifact.outcome")
+)
 
 # Each module keeps its own name, in packages that contain nothing else. Modules of the runtime import each other by
 # room (artifact.formats). The last module is the program.
