@@ -199,8 +199,8 @@ def test_the_example_of_monitoring_launches_again_without_the_node_at_fault(
     assert site.ended(failed["job_id"]) == "FAILED"
     (node,) = read_json(site.run_dir(failed) / "started.json")["nodes"]
     example = {"playbook": str(ROOT / "examples" / "monitoring" / "relaunch.yml")}
-    place = {"failed_job": job["name"], "jobs_folder": str(site.folder / "jobs")}
-    tried = site.play(None, **example, **place, failed_run=failed["run_dir"])
+    place = {"jobs_folder": str(site.folder / "jobs")}
+    tried = site.play(None, **example, **place, failed_job_id=failed["job_id"])
     assert tried.rc == 0, tried.output
     again = tried.launch()
     assert (again["generation"], again["key"]) == (2, failed["key"])
@@ -209,5 +209,5 @@ def test_the_example_of_monitoring_launches_again_without_the_node_at_fault(
     assert "ECC" in read_json(excluded)["reason"] or "GPU" in read_json(excluded)["reason"]
     theirs, play = played
     fault = play.launch("file")
-    left = theirs.play(None, **example, **place, failed_run=fault["run_dir"])
+    left = theirs.play(None, **example, **place, failed_job_id=fault["job_id"])
     assert left.rc == 0 and not left.results(JOB), left.output

@@ -103,7 +103,11 @@ def test_each_change_is_one_event(source: ModuleType, tmp_path: Path) -> None:
     assert [(event["event"], event["generation"]) for event in found] == [
         ("submitted", 1), ("started", 1), ("failed", 1), ("submitted", 2), ("proven", 2)
     ]  # fmt: skip
-    assert found[2]["run_dir"].endswith("/1") and found[2]["exit_code"] == 3 and found[2]["cluster"] == "lab"
+    assert (
+        set(found[2]) == {*source.NAMES, *source.FIELDS, "event"}
+        and found[2]["exit_code"] == 3
+        and found[2]["cluster"] == "lab"
+    )
     assert (tmp_path / "words").read_text(encoding="utf-8").splitlines()[0] == "ls --json -i a -i b"
 
 
@@ -164,6 +168,26 @@ def test_a_look_that_is_cancelled_leaves_no_process(source: ModuleType, tmp_path
     while lives(number) and time.monotonic() < until:
         time.sleep(0.01)
     assert not lives(number)
+
+
+HOSTILE = ('{{ lookup("pipe", "id") }}', "{% if 1 %}", "7\n", "7" * 300, "7; id", "\u0667", None, ["7"])
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("name", ["cluster", "name", "key", "generation", "job_id"])
+def test_a_launch_with_a_name_that_none_can_have_is_no_event(source: ModuleType, name: str, text: Any) -> None:
+    assert len(source.changes([launch("failed")], {})) == 1
+    without_job = name == "job_id" and text is None
+    assert len(source.changes([{**launch("failed"), name: text}], {})) == without_job
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("name", ["message", "result", "nodes", "attempt", "exit_code", "reason"])
+def test_no_text_of_the_cluster_is_in_an_event(source: ModuleType, name: str, text: Any) -> None:
+    bad = launch("failed")
+    bad["status"][name] = bad["logs_dir"] = text
+    (event,) = source.changes([bad], {})
+    assert text is None or text not in event["launch"].values()
 
 
 def test_the_rulebook_and_the_play_fit_the_source(source: ModuleType) -> None:

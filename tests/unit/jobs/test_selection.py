@@ -137,7 +137,8 @@ def test_a_verb_takes_no_second_selector_with_e(verb: str, tmp_path: Path, monke
     for name in TAKEN[playbook]:
         with pytest.raises((UsageError, RankzeroError), match=name):
             call = call_of(parse([*words, "-e", f"{name}=other"]))
-            selected(playbook, call.variables, call.variables)
+            given = {**call.variables, **call.typed}
+            selected(playbook, given, given)
 
 
 def test_every_verb_is_among_them() -> None:

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -21,8 +22,10 @@ short_description: Events of launches
 description:
   - Asks for the launches at intervals, with the command C(rankzero ls --json), and yields one event for each change of
     a launch. C(launch.event) is V(submitted), V(started), V(failed) or V(proven).
-  - An event also has C(cluster), C(name), C(key), C(generation), C(job_id), C(run_dir), C(attempt), C(message),
-    C(exit_code), C(nodes) and C(result), the values of a valid artifact.
+  - An event also has C(cluster), C(name), C(key), C(generation), C(job_id), C(attempt) and C(exit_code). Each is a
+    number, or a name that was checked. A launch of which one is not valid yields no events.
+  - Other texts of the cluster, such as messages, are in no event, because Ansible would evaluate them as templates if a
+    rule passed them on. Ask for them by C(job_id), with the module M(rankzero.slurm.job_info).
   - What was there at the first look yields no events, unless O(remember) names a file that knows of an earlier time.
 options:
   inventory:
@@ -57,8 +60,15 @@ EXAMPLES = r"""
     remember: /var/lib/rankzero/eda-launches.json
 """
 
-FIELDS = ("attempt", "message", "exit_code", "nodes", "result")
-NAMES = ("cluster", "name", "key", "generation", "job_id", "run_dir")
+FIELDS = ("attempt", "exit_code")
+# What names a launch, and what each must look like: anybody may make other folders in a state root of his own.
+NAMES = {
+    "cluster": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}"),
+    "name": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"),
+    "key": re.compile(r"[0-9a-f]{16}"),
+    "generation": re.compile(r"[0-9]{1,9}"),
+    "job_id": re.compile(r"[0-9]{1,10}(?:[._+][0-9]{1,10})?"),
+}
 
 
 class Trouble(Exception):
@@ -75,17 +85,27 @@ def event_of(launch: Mapping[str, Any]) -> str:
     return "started" if status["started_at"] else "submitted"
 
 
+def valid(name: str, value: Any) -> bool:
+    """Whether a launch can have this value of NAMES. A launch that Slurm refused has no job."""
+    if value is None:
+        return name == "job_id"
+    return isinstance(value, int if name == "generation" else str) and bool(NAMES[name].fullmatch(str(value)))
+
+
 def changes(launches: Iterable[Mapping[str, Any]], known: dict[str, str]) -> list[dict[str, Any]]:
     """The events of launches whose state differs from the known one. A requeued launch that starts again is no news
     after its start, and one that has ended may begin again.
     """
     events = []
     for launch in launches:
+        if not all(valid(name, launch.get(name)) for name in NAMES):
+            continue
         event, key = event_of(launch), f"{launch['cluster']} {launch['run_dir']} {launch['job_id']}"
         if not event or known.get(key) == event or (event == "submitted" and known.get(key) == "started"):
             continue
         status = launch["status"]
-        told = {**{name: launch.get(name) for name in NAMES}, **{name: status.get(name) for name in FIELDS}}
+        numbers = {name: status.get(name) if isinstance(status.get(name), int) else None for name in FIELDS}
+        told = {**{name: launch[name] for name in NAMES}, **numbers}
         events.append({"key": key, "launch": {**told, "event": event}})
     return events
 
@@ -149,9 +169,11 @@ def recalled(path: str | None) -> dict[str, str] | None:
 def record(path: str | None, known: Mapping[str, str]) -> None:
     """Keep what was yielded, by rename."""
     if path:
-        with open(f"{path}.tmp", "w", encoding="utf-8") as stream:
+        # A new file of a name that nobody can guess: what lies there already is not written to.
+        descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(path) or ".", prefix=f".{os.path.basename(path)}.")
+        with open(descriptor, "w", encoding="utf-8") as stream:
             json.dump(known, stream)
-        os.replace(f"{path}.tmp", path)
+        os.replace(temporary, path)
 
 
 async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
