@@ -37,7 +37,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import drained, reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, expand_nodes
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, launch_id
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import launch_id
 
 # State of a launch whose run directory another user could have written. Nothing else is reported about it.
 UNTRUSTED = "UNTRUSTED"

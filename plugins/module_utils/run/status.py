@@ -25,7 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings impor
     SUCCEEDED,
     UNDECIDED,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, launch_id
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import launch_id
 
 # Which parts of Slurm have answered: NOT_ASKED: nothing was asked. SILENT: nothing answered. QUEUE: only the queue
 # answered, so a job that is missing may have ended in any way. EVERYTHING: all sources that remember jobs on this

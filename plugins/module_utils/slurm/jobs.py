@@ -145,25 +145,6 @@ def base_id(job_id: str) -> str:
     return job_id.split("_")[0].split("+")[0]
 
 
-def launch_id(job_id: str) -> str:
-    """Return the id of the complete launch: 20 for the component 20+1 of a het job; 13_2 is returned unchanged."""
-    return job_id.split("+")[0]
-
-
-def tasks_of(job_id: str) -> list[str]:
-    """Return the ids in a row of an array: 13_[2,4-5%3] is 13_2, 13_4 and 13_5. Any other id is returned unchanged."""
-    base, bracket, listed = job_id.partition("_[")
-    if not bracket:
-        return [job_id]
-    tasks = []
-    for part in listed.rstrip("]").split("%")[0].split(","):
-        first, _dash, rest = part.partition("-")
-        last, _colon, step = rest.partition(":")
-        if first.isdecimal():
-            tasks += [f"{base}_{task}" for task in range(int(first), int(last or first) + 1, int(step) if step else 1)]
-    return tasks
-
-
 def _clean(text: str) -> str:
     return "" if text in ("N/A", "(null)", "None assigned", "Unknown") else text
 
@@ -337,21 +318,16 @@ def query_sacct(slurm: Slurm, selection: Sequence[str], since: float, *, steps: 
 def without_forgotten(slurm: Slurm, records: Sequence[JobRecord]) -> list[JobRecord]:
     """Accounting's records; a job without an end that slurmctld does not know is FORGOTTEN in them.
 
-    slurmctld forgets a job that it had accepted, and not saved, when it was killed. It gives the id away again.
-    Accounting lists such a job as waiting or running for ever. slurmctld is asked after accounting, so that a job that
-    was submitted in between is known to both. Raises `SlurmUnavailable` if slurmctld does not answer.
+    slurmctld forgets a job that it had not saved when it was killed, and gives its id away again; accounting lists the
+    job as active for ever. It is asked after accounting: what was submitted in between is known to both.
     """
     asked = dict.fromkeys(record.array_job_id for record in records if record.active)
     if not asked:
         return list(records)
     known = query_squeue(slurm, [f"--jobs={','.join(asked)}"])
     names = {(record.array_job_id, name) for record in known for name in (record.name, *states.NAMELESS)}
-    return [
-        replace(record, state="FORGOTTEN")
-        if record.active and (record.array_job_id, record.name) not in names
-        else record
-        for record in records
-    ]
+    lost = [record.active and (record.array_job_id, record.name) not in names for record in records]
+    return [replace(record, state="FORGOTTEN") if gone else record for record, gone in zip(records, lost)]
 
 
 def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) -> dict[str, JobRecord]:
@@ -371,7 +347,7 @@ def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) 
     by_id: dict[str, JobRecord] = {}
 
     def keep(records: Iterable[JobRecord]) -> None:
-        for record in (replace(row, job_id=task_id) for row in records for task_id in tasks_of(row.job_id)):
+        for record in (replace(row, job_id=task_id) for row in records for task_id in parse.tasks_of(row.job_id)):
             asked = record.job_id in wanted or record.array_job_id in wanted
             # A federation may show a job once per cluster. The cluster that runs it has the better record.
             better = record.job_id not in by_id or by_id[record.job_id].state == "REVOKED"
@@ -411,7 +387,7 @@ def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[Jo
 
     def only(asked: set[str], records: Iterable[JobRecord]) -> list[JobRecord]:
         jobs = [r for r in records if r.name in asked and (r.submit is None or r.submit >= earliest)]
-        return [replace(r, job_id=task_id) for r in jobs for task_id in tasks_of(r.job_id)]
+        return [replace(r, job_id=task_id) for r in jobs for task_id in parse.tasks_of(r.job_id)]
 
     jobs = only(set(wanted), query_squeue(slurm, [user, f"--name={','.join(wanted)}"]))
     known = {record.name for record in jobs}

@@ -282,3 +282,22 @@ def lacking(held: Sequence[Gres], wanted: Iterable[str], *, untyped: bool = Fals
         (text, resource, count_gres(held, resource.name, resource.type, untyped=untyped)) for text, resource in asked
     ]
     return [(text, there) for text, resource, there in amounts if there < resource.count]
+
+
+def launch_id(job_id: str) -> str:
+    """Return the id of the complete launch: 20 for the component 20+1 of a het job; 13_2 is returned unchanged."""
+    return job_id.split("+")[0]
+
+
+def tasks_of(job_id: str) -> list[str]:
+    """Return the ids in a row of an array: 13_[2,4-5%3] is 13_2, 13_4 and 13_5. Any other id is returned unchanged."""
+    base, bracket, listed = job_id.partition("_[")
+    if not bracket:
+        return [job_id]
+    tasks = []
+    for part in listed.rstrip("]").split("%")[0].split(","):
+        first, _dash, rest = part.partition("-")
+        last, _colon, step = rest.partition(":")
+        if first.isdecimal():
+            tasks += [f"{base}_{task}" for task in range(int(first), int(last or first) + 1, int(step) if step else 1)]
+    return tasks

@@ -17,7 +17,8 @@ from dataclasses import replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, short_queries
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import CLOCK_SLACK, DEFAULT_REACH, launch_id
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import CLOCK_SLACK, DEFAULT_REACH
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import launch_id
 
 COLUMNS = (
     "JobID", "Submit", "Start", "End", "ElapsedRaw", "NNodes", "AllocTRES", "ConsumedEnergyRaw", "User", "Account",

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import results
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_list import job_info
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import tasks_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import tasks_of
 from tests.unit.submit.grid import Grid
 
 

@@ -15,7 +15,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import results
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import tasks_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import tasks_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
