@@ -18,8 +18,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import 
 
 Features = Mapping[str, "bool | str"]
 
-# The ordinary user of a site lab. The user exists only on its head and nodes, and owns everything on /shared.
-USER, UID = "labuser", 60001
+# The ordinary user of a site lab. The user exists only on its head and nodes, and owns everything on /shared. The
+# number is one of those that a directory service gives.
+USER, UID = "labuser", 260001
 HOME = f"/shared/home/{USER}"
 ACCOUNT, OTHER_ACCOUNT = "research", "teaching"
 # Where distributions install Slurm's plugins.

@@ -109,6 +109,8 @@ def _slurm_conf(lab: Lab, host: Host) -> str:
         ("InactiveLimit", 0),
         ("KillWait", 3),
         ("MinJobAge", 300),
+        # As on a cluster that has run for years: what is too long for a path, a port or a column shows here.
+        ("FirstJobId", 1_000_001),
         ("MaxArraySize", 5001),
         ("MaxJobCount", 20000),
         ("RebootProgram", "/bin/true"),

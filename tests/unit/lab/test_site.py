@@ -139,10 +139,10 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_labs_user_takes_the_place_of_a_namesake() -> None:
-    host = "root:x:0:0::/root:/bin/sh\nlabuser:x:7:7::/:/bin/sh\nother:x:60001:1::/:/bin/sh\nlast:x:9:9::/:/bin/sh\n"
+    host = "root:x:0:0::/root:/bin/sh\nlabuser:x:7:7::/:/bin/sh\nother:x:260001:1::/:/bin/sh\nlast:x:9:9::/:/bin/sh\n"
     files = profile.user_files(host, "root:x:0:\nlabuser:x:7:\n")
     assert [line.split(":")[0] for line in files["passwd"].splitlines()] == ["root", "last", "labuser"]
-    assert files["group"] == "root:x:0:\nlabuser:*:60001:\n"
+    assert files["group"] == "root:x:0:\nlabuser:*:260001:\n"
 
 
 def test_a_fake_mount_is_not_taken_for_the_share(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,6 +92,7 @@ def checked(job: Job, folder: Path, expected: set[str]) -> None:
         "preflight",
         "monitor",
     } == {
+        ".script",
         "claim",
         "job.sbatch",
         "launch.json",
