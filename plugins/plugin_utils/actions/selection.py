@@ -73,7 +73,8 @@ def refuse_clusters(playbook: str | None, extra: JsonObject, task_vars: TaskVari
     `-e cluster=` is the choice; it may be a group. A folder of job files for each cluster is one, too.
     """
     hostvars = task_vars.get("hostvars") or {}
-    hosts = {name: hostvars[name] for name in task_vars.get("ansible_play_hosts_all") or []}
+    # The localhost that Ansible adds by itself has no variables there.
+    hosts = {name: hostvars.get(name) or {} for name in task_vars.get("ansible_play_hosts_all") or []}
     first: dict[str, str] = {}
     for name, variables in hosts.items():
         first.setdefault(str(variables.get("slurm_cluster") or name), name)

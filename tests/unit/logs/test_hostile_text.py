@@ -39,7 +39,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import log_f
 
 BASE = logs_room.__name__.rpartition(".")[0]
 #: Room -> how many times the work of a plain quadratic pattern a line may take. The readers of each line are linear.
-ROOMS = {"logs": 4, "usage": 4, "watch": 4, "report": 4, "diagnosis.hangs": 4, "diagnosis": 80}
+ROOMS = {"logs": 20, "usage": 20, "watch": 20, "report": 20, "diagnosis.hangs": 20, "diagnosis": 80}
 CHARACTERS = 1000
 UNITS = (
     "1", "9.", "1,", "a", "a_", "a.", "a ", " ", "\t", "/", "[", '"', ":", "-", "a/", "a:", "1:", "loss_", "step ",

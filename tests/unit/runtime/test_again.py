@@ -57,7 +57,9 @@ def test_a_proven_launch_is_not_run_again_however_its_script_is_started(proven: 
     assert ran(proven) == 1
 
 
-@pytest.mark.parametrize("change", [{"key": "f" * 64}, {"key": None}, {"generation": 2}, {"success": "true"}, {"success": 1}])
+@pytest.mark.parametrize(
+    "change", [{"key": "f" * 64}, {"key": None}, {"generation": 2}, {"success": "true"}, {"success": 1}]
+)
 def test_what_proves_nothing_stops_nothing(proven: Job, change: dict[str, object]) -> None:
     """The verdict of another launch or generation, and one that does not say that it succeeded."""
     (proven.run / "outcome.json").write_text(json.dumps({**proven.outcome(), **change}), encoding="utf-8")
