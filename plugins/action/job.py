@@ -25,14 +25,14 @@ class ActionModule(LaunchAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         try:
-            return self._launch(task_vars or {})
+            return self.with_inputs(self._launch, task_vars or {})
         except RankzeroError as error:
             return {"failed": True, "msg": error.message, **error.partial}
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _launch(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "explain")
+        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "explain", "missing")
         job = self.job_of(arguments)
         prepared = self.prepared(job, arguments["relaunch"])
         state = arguments.get("state", "present")

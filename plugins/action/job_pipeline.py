@@ -23,14 +23,14 @@ class ActionModule(LaunchManyAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         try:
-            return self._pipeline(task_vars or {})
+            return self.with_inputs(self._pipeline, task_vars or {})
         except RankzeroError as error:
             return {"failed": True, "msg": error.message, **error.partial}
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _pipeline(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = self.given("job", "cluster", "overrides", "relaunch", "state")
+        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "missing")
         state = arguments.get("state") or "present"
         if state not in STATES:
             raise RankzeroError(f"state: must be one of {', '.join(STATES)}; not {state!r}")

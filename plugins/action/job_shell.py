@@ -69,14 +69,14 @@ class ActionModule(LaunchAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         try:
-            return self._session(task_vars or {})
+            return self.with_inputs(self._session, task_vars or {})
         except RankzeroError as error:
             return {"failed": True, "msg": error.message, **error.partial}
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _session(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = self.given("job", "cluster", "overrides", "open")
+        arguments = self.given("job", "cluster", "overrides", "open", "missing")
         try:
             wanted = bool(BOOLEAN.parse(arguments.get("open") or False))
         except Invalid as error:

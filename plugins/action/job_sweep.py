@@ -16,14 +16,14 @@ class ActionModule(LaunchManyAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         try:
-            return self._sweep(task_vars or {})
+            return self.with_inputs(self._sweep, task_vars or {})
         except RankzeroError as error:
             return {"failed": True, "msg": error.message, **error.partial}
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _sweep(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "elements")
+        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "elements", "missing")
         job = self.job_of(arguments)
         sweep = self.prepared_sweep(job, arguments["relaunch"])
         given = {

@@ -61,7 +61,7 @@ class ActionModule(LaunchManyAction):
         self._task_vars = task_vars or {}
         self._host = str(self._task_vars.get("inventory_hostname", "localhost"))
         try:
-            return self._reconcile(plain(options))
+            return self.with_inputs(lambda _variables: self._reconcile(plain(options)), self._task_vars)
         except RankzeroError as error:
             return {"failed": True, "msg": error.message, **error.partial}
         finally:

@@ -18,10 +18,11 @@ description:
     generation if it has failed. See O(relaunch).
   - A submission whose job id was never recorded (the controller was killed, sbatch timed out) is looked up by its job
     name before anything is submitted again. While Slurm does not answer, nothing is submitted.
-  - If the code snapshot or the environment is not on the cluster yet, nothing is submitted and RV(missing) lists what
-    to build. The role P(rankzero.slurm.launch#role) builds it and calls the module again.
+  - If the code is not on the cluster yet, it is sent. If the environment or the image is missing, nothing is submitted
+    and the task fails. See O(missing).
 extends_documentation_fragment:
   - rankzero.slurm.job_spec
+  - rankzero.slurm.missing
   - rankzero.slurm.attributes
 attributes:
   check_mode:
@@ -114,7 +115,7 @@ generation:
 launch_state:
   description:
     - V(submitted), V(adopted) (its job is active), V(unchanged) (it has ended and is not launched again), V(missing)
-      (nothing was submitted, see RV(missing)), V(planned) (check mode), V(absent).
+      (nothing was submitted, see O(missing=report)), V(planned) (check mode), V(absent).
   returned: always
   type: str
 standing:

@@ -19,7 +19,10 @@ description:
   - The ranks get the run directory of each predecessor as C(RANKZERO_AFTER_NAME), with its artifact below C(work).
     For a sweep it is the folder with C(sweep.json), which lists the elements.
   - If a job fails, Slurm cancels its successors (C(--kill-on-invalid-dep)).
+  - If the code is not on the cluster yet, it is sent. If an environment or an image is missing, nothing is submitted
+    and the task fails. See O(missing). The playbook C(rankzero.slurm.pipeline) builds everything.
 extends_documentation_fragment:
+  - rankzero.slurm.missing
   - rankzero.slurm.attributes
 attributes:
   check_mode:

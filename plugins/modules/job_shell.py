@@ -18,10 +18,11 @@ description:
     below C(state_root), so that the commands are short and contain no values of the job.
   - With O(open) the shell is opened in the terminal from which C(ansible-playbook) was started. The task ends when
     the shell is closed, and the allocation is released.
-  - If the code snapshot or the environment is not on the cluster yet, RV(missing) lists what to build. The playbook
-    C(rankzero.slurm.shell) builds it.
+  - If the code is not on the cluster yet, it is sent. If the environment or the image is missing, the task fails. See
+    O(missing). The playbook C(rankzero.slurm.shell) builds everything.
 extends_documentation_fragment:
   - rankzero.slurm.job_spec
+  - rankzero.slurm.missing
   - rankzero.slurm.attributes
 attributes:
   check_mode:

@@ -17,10 +17,11 @@ description:
     does not depend on other elements, and its own run directory with artifact and logs.
   - Running the same sweep again submits only missing or failed elements. A succeeded element is not run again, a
     pending or running one is adopted. If the grid has grown, the new elements are submitted.
-  - If the code snapshot or the environment is not on the cluster yet, nothing is submitted and RV(missing) lists what
-    to build, as for M(rankzero.slurm.job). The playbook C(rankzero.slurm.sweep) builds it and calls the module again.
+  - If the code is not on the cluster yet, it is sent. If the environment or the image is missing, nothing is submitted
+    and the task fails. See O(missing). The playbook C(rankzero.slurm.sweep) builds everything.
 extends_documentation_fragment:
   - rankzero.slurm.job_spec
+  - rankzero.slurm.missing
   - rankzero.slurm.attributes
 attributes:
   check_mode:
@@ -101,7 +102,7 @@ sweep_dir:
   type: str
 launch_state:
   description:
-    - The state of the elements that comes first in this list. V(missing) (nothing was submitted, see RV(missing)),
+    - The state of the elements that comes first in this list. V(missing) (nothing was submitted, see O(missing)),
       V(planned) (check mode), V(submitted), V(cancelled), V(adopted) (active), V(unchanged) (ended and not launched
       again), V(absent).
   returned: always

@@ -26,9 +26,10 @@ description:
     registered in the state root. A launch made by hand is adopted if it matches a spec exactly, and left alone
     otherwise.
   - Two reconciliations at once are safe. Each launch is admitted once, and cancelling twice does no harm.
-  - If something must be built first, the specs that need it are not launched, and RV(missing) lists what to build.
-    The playbook C(rankzero.slurm.reconcile) builds it and calls the module again.
+  - Code that is not on the cluster yet is sent. Specs that need an environment or an image that is missing are not
+    launched, and the task fails. See O(missing). The playbook C(rankzero.slurm.reconcile) builds everything.
 extends_documentation_fragment:
+  - rankzero.slurm.missing
   - rankzero.slurm.attributes
 attributes:
   check_mode:

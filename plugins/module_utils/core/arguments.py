@@ -157,9 +157,12 @@ JOB_ARGUMENTS: Options = {
     "cluster": {"type": "dict", "default": {}},
     "overrides": {"type": "dict", "default": {}},
 }
+# What an action that launches does if something that the launch needs is not on the cluster.
+MISSING: Options = {"missing": {"type": "str", "choices": ["build", "fail", "report"], "default": "build"}}
 # The desired state of the launch on the cluster.
 LAUNCH_ARGUMENTS: Options = {
     **JOB_ARGUMENTS,
+    **MISSING,
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "relaunch": {"type": "str", "choices": ["on_failure", "always", "never"], "default": "on_failure"},
 }
@@ -178,7 +181,7 @@ JOB_SWEEP: Options = {
     "x_runtime": {"type": "dict"},
     "x_secrets_file": {"type": "path", "no_log": False},
 }
-JOB_SHELL: Options = {**JOB_ARGUMENTS, "open": {"type": "bool", "default": False}, **REQUEST}
+JOB_SHELL: Options = {**JOB_ARGUMENTS, **MISSING, "open": {"type": "bool", "default": False}, **REQUEST}
 JOB_SCRIPT: Options = {
     **JOB_ARGUMENTS,
     "generation": {"type": "int", "default": 1},

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_ARGUMENTS, MISSING
 
 # The options of module `reconcile` and of its action.
 ARGUMENTS: dict[str, Any] = {
@@ -25,6 +25,7 @@ ARGUMENTS: dict[str, Any] = {
     "changed": {"type": "str", "choices": ["wait", "replace", "keep"], "default": "wait"},
     "relaunch": {"type": "str", "choices": ["never", "on_failure"], "default": "never"},
     "max_failures": {"type": "int", "default": 3},
+    **MISSING,
 }
 
 

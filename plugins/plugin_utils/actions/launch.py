@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible import constants as C
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB, MISSING
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import OLDEST_PYTHON, python_too_old
@@ -45,6 +45,16 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapsh
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, adopted, look
 
 RELAUNCH = ("on_failure", "always", "never")
+#: Values of the option `missing`.
+BUILD, FAIL, REPORT = MISSING["missing"]["choices"]
+#: What a launch may need on the cluster -> the module that makes it.
+MAKERS = {
+    "code": "code_snapshot",
+    "environment": "uv_environment",
+    "packages": "uv_cache",
+    "image": "image",
+    "dataset": "dataset",
+}
 
 
 class LaunchAction(Action):
@@ -145,6 +155,60 @@ class LaunchAction(Action):
             result["changed_since"], diff = compared(prepared, result.pop("predecessor"))
             result["diff"] = [diff] if result["changed"] else []
         return result
+
+    def with_inputs(self, launch: Callable[[TaskVariables], ModuleResult], task_vars: TaskVariables) -> ModuleResult:
+        """Launch, and do with what is missing on the cluster what the option `missing` says.
+
+        `build` sends the code and launches again: that takes seconds, and no choice. What takes minutes or a network is
+        an error, and so is anything for `fail`. Raises RankzeroError.
+        """
+        wanted = plain(self._task.args).get("missing") or BUILD
+        if wanted not in (BUILD, FAIL, REPORT):
+            raise RankzeroError(f"missing: must be one of {BUILD}, {FAIL}, {REPORT}; not {wanted!r}")
+        result = launch(task_vars)
+        missing = result.get("missing") or []
+        if not missing or wanted == REPORT or result.get("failed") or self._task.check_mode:
+            return result
+        kinds = sorted({str(ref["kind"]) for ref in missing if wanted == FAIL or ref["kind"] != "code"})
+        if kinds:
+            modules = " and ".join(f"rankzero.slurm.{MAKERS[kind]}" for kind in kinds)
+            return {
+                **result,
+                "failed": True,
+                "msg": (
+                    f"{' and '.join(kinds)}: not on the cluster, so nothing was submitted (missing: {wanted}). Use the "
+                    f"role rankzero.slurm.launch, which builds all that a job needs, or run {modules} before this "
+                    f"task. With `missing: {REPORT}` this task returns what to build."
+                ),
+            }
+        for ref in missing:
+            self._send_code(ref, result)
+        self._kept = result["snapshots"]
+        return launch(task_vars)
+
+    def _send_code(self, ref: Mapping[str, Any], result: ModuleResult) -> None:
+        """Run the action code_snapshot for what is missing. Raises RankzeroError."""
+        name = f"rankzero.slurm.{MAKERS['code']}"
+        task = self._task.copy()
+        task.action = name
+        task.args = {
+            "src": ref["src"],
+            "exclude": ref["exclude"],
+            "store_root": result["store_root"],
+            "store_group_writable": result["store_group_writable"],
+        }
+        action = self._shared_loader_obj.action_loader.get(
+            name,
+            task=task,
+            connection=self._connection,
+            play_context=self._play_context,
+            loader=self._loader,
+            templar=self._templar,
+            shared_loader_obj=self._shared_loader_obj,
+        )
+        sent = action.run(task_vars={**self._task_vars, VARIABLE: result["snapshots"]})
+        if sent.get("failed"):
+            raise RankzeroError(str(sent.get("msg")))
 
     def completed(self, result: ModuleResult, prepared: Prepared, job: Job, lines: list[str]) -> ModuleResult:
         """Add to a module's result what only the controller knows: the plan, and how to build what is missing."""

@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.prune import invent
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import Store
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.uses import FOLDERS, PLACES
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import MAKERS, LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.results import DOING, STEPS
 from tests.repository import COLLECTION, read
@@ -71,6 +71,11 @@ def test_a_launch_that_lacks_it_can_have_it_built(kind: str) -> None:
     assert options.keys() <= action.OPTIONS.keys()
     assert {"store_root", "store_group_writable", "state"} <= action.OPTIONS.keys()
     assert STEPS[module] in DOING
+
+
+def test_an_error_names_the_module_that_makes_it() -> None:
+    assert {kind: task_of(kind)[0] for kind in BUILT} == {kind: MAKERS[kind] for kind in BUILT}
+    assert MAKERS.keys() == FOLDERS.keys()
 
 
 def test_the_role_builds_nothing_that_is_not_declared() -> None:
