@@ -12,7 +12,7 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
@@ -130,14 +130,21 @@ def _of_launch(slurm: Slurm, run: RunDirectory, request: _Request) -> ModuleResu
         redactor_of(run).stream,
     )
     ranks = checklist.all_facts(_rank_logs(logs_scan), (run.started() or {}).get("time"))
+    nodes = {name.partition(".")[0] for name in launch.nodes}
     for log in logs_scan.logs:
         # In a log that ranks share, the line names the rank, and the file its node.
         rank = rank_of(log.file)
         node = ranks[rank].host if rank is not None else node_of(log.file)
-        log.events = [advice.with_rank(event, rank, node) for event in log.events]
+        log.events = [advice.with_rank(_of_launch_node(event, nodes), rank, node) for event in log.events]
     if not launch.completed:
         return _of_running(run, launch, _Logs(logs_scan, ranks), request)
     return _of_end(slurm, run, launch, _Logs(logs_scan, ranks), request)
+
+
+def _of_launch_node(event: Event, nodes: Collection[str]) -> Event:
+    """The event without a node that is none of the launch's: a program can write the name of any node into its log."""
+    foreign = event.node is not None and nodes and event.node.partition(".")[0] not in nodes
+    return dataclasses.replace(event, node=None) if foreign else event
 
 
 def _of_path(path: str, request: _Request) -> dict[str, Any]:

@@ -148,7 +148,8 @@ def parse_cluster(merged: Merged) -> tuple[ClusterSettings, list[str]]:
 def _as_map(table: type[Any], value: Any) -> str:
     """How to write a value that is one of the choices of a section's field, such as `launcher: torchrun`."""
     for field in dataclasses.fields(table):
-        if isinstance(value, str) and value in field.metadata["type"].schema.get("enum", ()):
+        kind = field.metadata.get("type")
+        if isinstance(value, str) and kind is not None and value in kind.schema.get("enum", ()):
             return f"; write {{{field.name}: {value}}}"
     return ""
 

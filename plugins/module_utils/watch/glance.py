@@ -33,7 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import 
 
 FILES = ("claim", "started.json", "no-python", "outcome.json")
 # The largest artifact whose content is checked (bytes), and the CPU time limit of the check (JUDGE_SECONDS).
-MOST_BYTES = 64 << 20
+MOST_BYTES = 8 << 20
 # The preflight writes these in addition to one file for each node. On many nodes all reports are in one file, of which
 # this many bytes are read.
 NOT_OF_NODES = frozenset({"exchange.json", "unfit.json"})

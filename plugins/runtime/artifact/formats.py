@@ -23,8 +23,12 @@ import struct
 
 from core import files
 
+# What is read whole has at most so many bytes: objects take a multiple of it of the job's memory.
+MOST_BYTES = 8 << 20
 # A header of more than this is none.
 HEADER_BYTES = 100_000_000
+# A whole number has at most so many digits.
+DIGITS = 40
 
 
 def refuse_constant(name):
@@ -39,10 +43,19 @@ def finite(text):
     return number
 
 
+def whole(text):
+    """A whole number of JSON. The time to read one grows with the square of its digits."""
+    if len(text) > DIGITS:
+        raise ValueError(f"a number of {len(text)} digits is too large")
+    return int(text)
+
+
 def of_json(content):
     try:
         # NaN and Infinity are Python's own extension: a NaN loss would pass as a number and prove nothing.
-        document = json.loads(content.decode("utf-8"), parse_constant=refuse_constant, parse_float=finite)
+        document = json.loads(
+            content.decode("utf-8"), parse_constant=refuse_constant, parse_float=finite, parse_int=whole
+        )
     except (ValueError, RecursionError) as error:
         raise ValueError(f"is not valid JSON: {error}") from None
     if not isinstance(document, dict):
@@ -52,7 +65,7 @@ def of_json(content):
 
 def scalar(text):
     """A plain value as YAML 1.2 reads it."""
-    if re.fullmatch(r"[-+]?[0-9]+", text):
+    if re.fullmatch(r"[-+]?[0-9]+", text) and len(text) <= DIGITS:
         return int(text)
     if re.fullmatch(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", text):
         return float(text)
@@ -139,6 +152,8 @@ def of_safetensors(path):
         length = struct.unpack("<Q", start)[0] if len(start) == 8 else HEADER_BYTES + 1
         if length > min(HEADER_BYTES, size - 8):
             raise ValueError("is incomplete: its header is missing")
+        if length > MOST_BYTES:
+            raise ValueError(f"has a header of {length} bytes, and one that is checked may have {MOST_BYTES}")
         try:
             header = json.loads(stream.read(length).decode("utf-8"))
             metadata = header.pop("__metadata__", {})

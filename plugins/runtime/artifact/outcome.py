@@ -106,15 +106,17 @@ def look(path):
 
 
 def read(path, keep):
-    """(content or None, SHA-256, number of bytes) of a regular file; the content only where it is wanted."""
+    """(content or None, SHA-256, number of bytes) of a regular file; the content only where it is wanted, and only of a
+    file that is small enough to be checked.
+    """
     digest, size, chunks = hashlib.sha256(), 0, []
     with open(files.opened(path), "rb") as stream:
         for chunk in iter(lambda: stream.read(1 << 20), b""):
             digest.update(chunk)
             size += len(chunk)
-            if keep:
+            if keep and size <= formats.MOST_BYTES:
                 chunks.append(chunk)
-    return b"".join(chunks) if keep else None, digest.hexdigest(), size
+    return b"".join(chunks) if keep and size <= formats.MOST_BYTES else None, digest.hexdigest(), size
 
 
 def evidence_of(run_dir, artifact):
@@ -177,6 +179,11 @@ def inspect(run_dir, artifact, path=None):
     # The completeness file of a directory may be an empty mark.
     if not report["bytes"] and not form.folder:
         report["errors"].append("is empty")
+    elif form.content and form.read is not None and report["bytes"] > formats.MOST_BYTES:
+        report["errors"].append(
+            f"has {report['bytes']} bytes, and a file of format {kind} that is checked may have {formats.MOST_BYTES}: "
+            "write what is large to another file"
+        )
     elif form.read is not None:
         inspect_values(kind, path, content, artifact["require"], report)
     if artifact.get("together") == "required":

@@ -19,6 +19,7 @@ import http.client
 import json
 import os
 import re
+import signal
 import ssl
 import stat
 import subprocess
@@ -152,7 +153,7 @@ class Server:
             raise Failed(f"{self.address} does not answer: {error.reason}", again=True) from None
         except (OSError, http.client.HTTPException) as error:
             raise Failed(f"{self.address} does not answer: {str(error) or type(error).__name__}", again=True) from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Failed(f"{self.address} does not answer as an MLflow server does") from None
         if not isinstance(document, dict):
             raise Failed(f"{self.address} does not answer as an MLflow server does")
@@ -162,7 +163,7 @@ class Server:
         with error:
             try:
                 document = json.loads(error.read(MOST_BYTES))
-            except (ValueError, OSError, http.client.HTTPException):
+            except (ValueError, RecursionError, OSError, http.client.HTTPException):
                 document = None
         told = document if isinstance(document, dict) else {}
         code, text = str(told.get("error_code", "")), str(told.get("message", ""))
@@ -215,8 +216,12 @@ def identifier(value: object, place: str) -> str:
 
 def by_rest(address: str, values: Mapping[str, str]) -> dict[str, str]:
     server = Server(address, values)
-    experiment = server.experiment(values.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT)
-    run = server.run(values, experiment)
+    try:
+        experiment = server.experiment(values.get("MLFLOW_EXPERIMENT_NAME") or DEFAULT_EXPERIMENT)
+        run = server.run(values, experiment)
+    except (AttributeError, KeyError, IndexError, TypeError):
+        # A list or a number where MLflow has a map.
+        raise Failed(f"{server.address} does not answer as an MLflow server does") from None
     url = f"{server.address}/#/experiments/{experiment}/runs/{run}"
     return {"run_id": run, "experiment_id": experiment, "url": url}
 
@@ -261,8 +266,19 @@ def find_or_create(run_dir: str, seconds: float) -> dict[str, str]:
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
+def end_after(seconds: float) -> None:
+    """End all requests together after this time: a server may send a byte now and then for ever."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise Failed(f"MLflow did not answer within {seconds:.0f} s")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
 if __name__ == "__main__":
     try:
+        end_after(float(sys.argv[2]))
         print(json.dumps(find_or_create(sys.argv[1], float(sys.argv[2]))))
     except (Failed, OSError, ValueError) as error:
         print(f"{error}", file=sys.stderr)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.S)
 VARIABLE = re.compile(r"\$(?:\{(\w+)(?:(:?-)([^}]*))?\}|([A-Za-z_]\w*))")
+# How many characters the values of variables may add to a text.
+LONGEST = 20_000
 HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 #: What opens and what closes a block of the shell.
 OPENS = re.compile(r"(?:^|[;&|]\s*|\bthen\s+|\bdo\s+|\belse\s+)(if|for|while|until|case)\b")
@@ -51,7 +53,8 @@ def directives(script: str) -> Iterator[tuple[int, str]]:
 def commands(script: str) -> Iterator[Command]:
     """The commands after the header, without comments."""
     waiting: list[str] = []
-    start, depth, end_of_heredoc = 0, 0, ""
+    looked = 0
+    start, depth, end_of_heredoc, quote = 0, 0, "", ""
     for number, line in enumerate(script.splitlines(), 1):
         if not waiting:
             if not line.strip() or line.lstrip().startswith("#"):
@@ -70,14 +73,18 @@ def commands(script: str) -> Iterator[Command]:
             if heredoc:
                 end_of_heredoc = heredoc[2]
                 continue
-        text = "\n".join(waiting)
-        if depth > 0 or _unfinished(text):
+        # Each line is looked at once: a quote may stay open to the end of a long script.
+        for part in waiting[looked:]:
+            quote = _quote_after(part, quote)
+        looked = len(waiting)
+        if depth > 0 or quote:
             continue
+        text = "\n".join(waiting)
         block = len(waiting) > 1 and not _continued(waiting)
         block = block or bool(OPENS.search(text) or FUNCTION.match(text)) or "<<" in text
         joined = re.sub(r"\\\n\s*", " ", text).strip()
         yield Command(start, joined, block and "'" not in text[:-1].split("\n", maxsplit=1)[0])
-        waiting, depth = [], 0
+        waiting, depth, looked = [], 0, 0
     if waiting:
         yield Command(start, "\n".join(waiting).strip(), True)
 
@@ -92,13 +99,21 @@ def _continued(lines: list[str]) -> bool:
     return all(line.rstrip().endswith("\\") for line in lines[:-1])
 
 
-def _unfinished(text: str) -> bool:
-    """Whether a quote is still open."""
-    try:
-        shlex.split(text, comments=True)
-    except ValueError:
-        return True
-    return False
+def _quote_after(line: str, quote: str) -> str:
+    """The quote that is open after a line; empty if none is. `quote`: the one that is open before it."""
+    escaped = False
+    for character in line:
+        if escaped:
+            escaped = False
+        elif character == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if character == quote else quote
+        elif character == "#":
+            break
+        elif character in "'\"":
+            quote = character
+    return quote
 
 
 def words(text: str) -> list[str]:
@@ -110,12 +125,15 @@ def words(text: str) -> list[str]:
 
 
 def filled(text: str, known: Mapping[str, str]) -> str:
-    """The text with the variables that the script itself sets replaced. Others stay."""
+    """The text with the variables that the script itself sets replaced. Others stay, and what would become too long."""
+    added = 0
 
     def value(match: re.Match[str]) -> str:
+        nonlocal added
         name = match[1] or match[4]
         if name in known:
-            return known[name]
+            added += len(known[name])
+            return known[name] if added <= LONGEST else match[0]
         return filled(match[3], known) if match[2] else match[0]
 
     return VARIABLE.sub(value, text)

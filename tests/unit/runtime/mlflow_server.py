@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+import time
 import urllib.parse
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +25,8 @@ class TrackingServer(http.server.ThreadingHTTPServer):
         self.runs: list[dict[str, Any]] = []
         self.requests: list[str] = []
         self.headers: list[str] = []
-        #: Path -> what happens to its next requests: "lost" does what is asked and says nothing, else an answer.
+        #: Path -> what happens to its next requests: "lost" does what is asked and says nothing, "drip" sends a byte
+        #: now and then until nobody listens, else an answer.
         self.faults: dict[str, list[Any]] = {}
         self.thread = threading.Thread(target=self.serve_forever, daemon=True)
         self.thread.start()
@@ -97,6 +99,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.server.answer(path, given)
             self.close_connection = True
             return
+        if fault == "drip":
+            self._drip()
+            return
         status, document = self.server.answer(path, given) if fault is None else fault
         data = document if isinstance(document, bytes) else json.dumps(document).encode()
         self.send_response(status)
@@ -105,3 +110,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+    def _drip(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "100000")
+        self.end_headers()
+        while True:
+            # Raises once the client has gone.
+            self.wfile.write(b" ")
+            self.wfile.flush()
+            time.sleep(0.2)

@@ -117,6 +117,11 @@ def test_a_reply_that_is_lost_makes_no_second_run(server: TrackingServer, tmp_pa
     [
         ((200, b"<html>"), "does not answer as an MLflow server does"),
         ((200, b"[]"), "does not answer as an MLflow server does"),
+        ((200, b"[" * 100_000), "does not answer as an MLflow server does"),
+        ((200, b'{"a": ' * 100_000), "does not answer as an MLflow server does"),
+        ((200, {"run": 7}), "does not answer as an MLflow server does"),
+        ((200, {"run": {"info": [1]}}), "does not answer as an MLflow server does"),
+        ((200, {"run": [{"info": {}}]}), "does not answer as an MLflow server does"),
         ((200, {"run": {"info": {"run_id": "x; touch /tmp/x"}}}), "is no id"),
         ((200, {"run": {}}), "is no id"),
         ((302, {}), "points to another address"),
@@ -128,6 +133,15 @@ def test_answers_that_are_none(server: TrackingServer, tmp_path: Path, answer: A
     done = asked(tmp_path, server.url, MLFLOW_TRACKING_TOKEN=PASSWORD)
     assert done.returncode == 1 and done.stdout == "" and message in done.stderr and PASSWORD not in done.stderr
     assert set(server.headers) == {f"Bearer {PASSWORD}"} and len(done.stderr.splitlines()) == 1
+
+
+def test_a_server_that_never_ends_its_answer_holds_the_job_for_a_limited_time(
+    server: TrackingServer, tmp_path: Path
+) -> None:
+    """Each byte is in time, and all together would take for ever."""
+    server.faults["runs/create"] = ["drip"]
+    done = asked(tmp_path, server.url, seconds=2.0)
+    assert done.returncode == 1 and "did not answer within 2 s" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_addresses_without_a_server(tmp_path: Path) -> None:

@@ -335,3 +335,12 @@ def test_stores_of_others_have_a_path_and_owners(value: object, said: str) -> No
     assert (said in problems[0]) if said else not problems
     if not said:
         assert [{**one, "owners": list(one["owners"])} for one in settings.stores] == value
+
+
+@pytest.mark.parametrize("field", dataclasses.fields(LaunchSpec), ids=lambda field: field.name)
+def test_a_text_in_the_place_of_a_section_is_a_mistake_and_no_error(field: dataclasses.Field[Any]) -> None:
+    for value in ("foo", 7, True, [1], None):
+        try:
+            validated(merge([Layer("job", {"name": "a", "command": ["a"], field.name: value})]))
+        except SpecError as error:
+            assert field.name in error.message

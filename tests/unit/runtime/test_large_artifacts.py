@@ -1,0 +1,53 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The check of an artifact takes a bounded part of the job's memory."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.runtime.test_outcome import OWNER, PROGRAM, contract, judged
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run directory whose attempt has begun."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / ".attempt").write_text("0\n", encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("kind", ["json", "yaml", "csv"])
+def test_an_artifact_that_is_too_large_to_be_checked_takes_no_memory(run: Path, kind: str) -> None:
+    """The ranks' memory is the job's: a document takes a multiple of its size. Sparse, so the file costs no disk."""
+    contract(run, format=kind)
+    with (run / "work" / "result.json").open("wb") as stream:
+        stream.truncate(300 << 20)
+
+    def little() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (200 << 20, 200 << 20))
+
+    ended = subprocess.run(
+        [
+            *(sys.executable, "-I", str(PROGRAM), "finish", str(run), "--job-id", "7", "--attempt", "0", *OWNER),
+            *("--started", "1", "--ended-by", "program", "--exit-code", "0", "--message", ""),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=little,
+    )
+    (error,) = json.loads((run / "outcome.json").read_text())["artifact"]["errors"]
+    assert str(300 << 20) in error and str(8 << 20) in error and "Traceback" not in ended.stderr
+
+
+def test_a_number_of_many_digits_is_no_value(run: Path) -> None:
+    (error,) = judged(run, '{"loss": ' + "9" * 5000 + "}")
+    assert "5000 digits" in error
