@@ -92,7 +92,7 @@ def _rows(host: str, result: dict[str, Any], prepared: Prepared, *, told: bool) 
 
 
 def _changed(result: dict[str, Any]) -> list[str]:
-    """Why this is another launch than the newest of its name."""
+    """Why this is another launch than the nearest of its name."""
     return [f"  {result['changed_since']['text']}"] if result.get("changed_since") else []
 
 

@@ -166,7 +166,7 @@ def _why(parser: Parser) -> None:
 
 
 def _compare(parser: Parser) -> None:
-    text = "job id, NAME, NAME/KEY, NAME/KEY/GENERATION or run directory; a single name: all its keys"
+    text = "job id, NAME, NAME/KEY, NAME/KEY/GENERATION or run directory; a single name: all its keys with a result"
     parser.add_argument("launches", metavar="LAUNCH", nargs="+", help=text)
     parser.add_argument("--time", metavar="NUMBER", help="the number of the artifacts that is the time, or wall_time")
 

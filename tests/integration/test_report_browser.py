@@ -173,3 +173,21 @@ def test_a_sweep_has_parallel_parameters_and_small_charts(opened: Callable[..., 
     assert browser.find_element(By.CSS_SELECTOR, "tr.best").text.startswith("1 best 0.01 <b> succeeded 2.25")
     browser.find_elements(By.CSS_SELECTOR, ".sortable th")[4].click()
     assert browser.find_element(By.CSS_SELECTOR, ".sortable tbody tr").text.startswith("1 best")
+
+
+def test_times_are_sorted_by_their_length(opened: Callable[..., webdriver.Chrome], root: Path) -> None:
+    """And not as text, in which an hour comes before eight seconds."""
+    launches = found(root, f"gpt/{KEY}")["launches"]
+    seconds = [3720.0, 141.0, 8.0, 239.0, 45.0]
+    rows = [
+        {
+            "number": number, "parameters": {"lr": "0.1"}, "standing": "succeeded", "metric": 1.0,
+            "run_dir": launches[0]["run_dir"], "wall_time": wall_time,
+        }
+        for number, wall_time in enumerate(seconds)
+    ]  # fmt: skip
+    sweep = {"name": "lr", "metric": "loss", "goal": "min", "elements": rows, "best": rows[0]}
+    browser = opened(kind="sweep", launches=launches, sweep=sweep)
+    browser.find_elements(By.CSS_SELECTOR, ".sortable th")[-1].click()
+    shown = [row.text.split()[0] for row in browser.find_elements(By.CSS_SELECTOR, ".sortable tbody tr")]
+    assert shown == [str(number) for number in sorted(range(len(seconds)), key=lambda number: seconds[number])]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why a launch is another one than the newest of its name: the changed values of its spec, the changed files. Pure."""
+"""Why a launch is another one than the nearest of its name: the changed values of its spec, the changed files. Pure."""
 
 from __future__ import annotations
 

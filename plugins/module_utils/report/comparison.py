@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run, select_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS, newest_of_each
@@ -25,6 +26,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import s
 #: The times that programs report, in the order of preference. Without any of them it is the time of the whole job.
 TIMES = ("seconds_per_epoch", "seconds_per_step")
 WALL_TIME = "wall_time"
+#: Launches without a result that one line names.
+MOST_NAMED = 6
 
 ARGUMENTS: dict[str, Any] = {
     "launches": {"type": "list", "elements": "str", "required": True},
@@ -121,15 +124,18 @@ def _percent(value: float | None) -> str:
 def compare(slurm: Slurm, options: Parameters) -> ModuleResult:
     """Return the result of module job_compare. Raises `RankzeroError`."""
     runs = _selected(options)
+    of_a_name = len(options["launches"]) == 1
     reports = final_reports(slurm, runs)
     unproven = [launch for launch in reports if not launch.success]
-    if unproven:
+    if unproven and (not of_a_name or len(reports) - len(unproven) < 2):
         raise RankzeroError(
             "launches: only launches that have succeeded can be compared; "
-            + "; ".join(f"{launch.name}/{launch.key[:8]}/{launch.generation}: {launch.message}" for launch in unproven)
+            + "; ".join(f"{_named(launch)}: {launch.message}" for launch in unproven)
         )
     measured = []
     for run, launch in zip(runs, reports):
+        if not launch.success:
+            continue
         started = run.started()
         artifact = launch.outcome.get("artifact") if launch.outcome else None
         identity = (launch.name, launch.key, launch.generation, launch.job_id, launch.run_dir)
@@ -138,7 +144,21 @@ def compare(slurm: Slurm, options: Parameters) -> ModuleResult:
         measured.append(Measured(*identity, len(launch.nodes), ranks, launch.wall_time, values))
     time = time_of(measured, options.get("time"))
     results = scaled(measured, time)
-    return {"time": time, "launches": [asdict(launch) for launch in results], "lines": table(results, time)}
+    lines = [*table(results, time), *_left_out(unproven)]
+    return {"time": time, "launches": [asdict(launch) for launch in results], "lines": lines}
+
+
+def _named(launch: LaunchReport) -> str:
+    return f"{launch.name}/{launch.key[:8]}/{launch.generation}"
+
+
+def _left_out(unproven: Sequence[LaunchReport]) -> list[str]:
+    """The launches of the name that have no result, in one line."""
+    if not unproven:
+        return []
+    named = [f"{_named(launch)} ({launch.state})" for launch in unproven[:MOST_NAMED]]
+    named += [f"and {len(unproven) - MOST_NAMED} more"] if len(unproven) > MOST_NAMED else []
+    return [printable(f"left out, without a result: {', '.join(named)}")]
 
 
 def selection(launch: str) -> Parameters:

@@ -273,7 +273,8 @@ def _of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, logs: _Logs, 
     # Never write into a run directory of another user.
     write = request.write and not run.foreign
     if write:
-        document = redactor_of(run).document(diagnosis_report.as_dict())
+        # With its text, which the report on the launch shows (page_data.py).
+        document = redactor_of(run).document({**diagnosis_report.as_dict(), "lines": screen(diagnosis_report)})
         text = json.dumps(document, indent=1, sort_keys=True) + "\n"
         changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=request.check_mode)["changed"])
     return _result(diagnosis_report, scanned, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))

@@ -113,8 +113,10 @@ def untrusted(run: RunDirectory, why: str) -> LaunchReport:
 
 
 def _state(status: LaunchStatus) -> str:
-    if status.record is not None:
-        return status.record.state
+    record = status.record
+    # Slurm shows a job as running for a moment after its launch has ended.
+    if record is not None and not (status.over and (record.pending or record.state in states.RUNNING)):
+        return record.state
     if status.job_id is None:
         return "UNSUBMITTED" if status.facts.refusal is None else "REJECTED"
     # Slurm would have derived its state from the batch script's exit code.
@@ -265,10 +267,9 @@ def final_reports(
     until, step = clock() + settle, SETTLE_STEP
     while True:
         answer = ask_slurm(slurm, runs)
-        reports = [report(slurm, run, answer) for run in runs]
-        open_ = any(
-            launch.completed and launch.source is not None and not states.is_final(launch.state) for launch in reports
-        )
+        statuses = [answer.status(run) for run in runs]
+        reports = [described(slurm, status, answer) for status in statuses]
+        open_ = any(status.over and status.in_queue for status in statuses)
         if answer.silent or not open_ or clock() + step > until:
             return reports
         sleep(step)

@@ -196,7 +196,10 @@ def status_of(facts: RunFacts, answer: JobAnswer = UNASKED) -> LaunchStatus:
 
 def _attempt(facts: RunFacts, record: JobRecord | None) -> int:
     seen = [int((document or {}).get("attempt") or 0) for document in (facts.started, facts.outcome)]
-    if record is not None and record.restarts:
+    # Slurm counts a requeue also where the script of the start before it came late and was the launch's own attempt. Of
+    # a job that has ended with a verdict, no attempt followed that one.
+    judged = facts.outcome is not None and facts.outcome.get("ended_by") not in _ANOTHER_MAY_FOLLOW
+    if record is not None and record.restarts and not (judged and record.final):
         seen.append(record.restarts)
     return max(seen)
 

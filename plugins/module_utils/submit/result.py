@@ -39,7 +39,7 @@ class LaunchResult:
     diff: Sequence[Mapping[str, str]] = ()
     allocation: str | None = None
     checks: ChecksMade | None = None
-    # The newest other launch of the name, for the action, if this one is new.
+    # The nearest other launch of the name, for the action, if this one is new.
     predecessor: Mapping[str, object] | None = None
 
     @classmethod

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare a launch that is new with the newest launch of its name, as the module found it on the cluster."""
+"""Compare a launch that is new with the nearest launch of its name, as the module found it on the cluster."""
 
 from __future__ import annotations
 

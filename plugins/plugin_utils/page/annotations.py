@@ -71,8 +71,9 @@ def code_quality(result: ModuleResult) -> str:
 
 
 def _message(row: ModuleResult) -> str:
-    cause = row.get("cause") or []
-    return printable("; ".join([str(row["message"]), *map(str, cause[:2])]), 500)
+    # Without the columns that the lines have on a screen.
+    cause = [" ".join(str(line).split()) for line in row.get("cause") or []]
+    return printable("; ".join([str(row["message"]), *cause[:2]]), 500)
 
 
 def _data(text: str) -> str:

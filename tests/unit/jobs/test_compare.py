@@ -125,6 +125,22 @@ def test_code_that_a_prune_has_removed_is_known_by_its_digest(project: Project) 
     assert changed["changes"][0].startswith("code ") and " -> " in changed["changes"][0]
 
 
+def test_a_launch_is_compared_with_the_nearest_one_of_its_name(project: Project) -> None:
+    """And not with the newest: five other configurations since then are no reason why this is another launch."""
+    first = project.launch("--steps", "10")
+    project.launch("--steps", "10", "--lr", "0.1", resources={"nodes": 2})
+    newest = project.launch("--steps", "30", "--lr", "0.4", resources={"nodes": 2})
+    (project.src / "five.py").write_text("5\n", encoding="utf-8")
+    changed, _diff = project.compared("--steps", "10")
+    assert changed is not None and changed["changes"] == ["five.py added"]
+    assert first.plan.key.startswith(changed["key"])
+    changed, _diff = project.compared("--steps", "30", "--lr", "0.4", resources={"nodes": 2})
+    assert changed is not None and newest.plan.key.startswith(changed["key"])
+    (project.src / "five.py").unlink()
+    changed, _diff = project.compared("--steps", "20")
+    assert changed is not None and changed["changes"] == ["command --steps 10 -> 20"]
+
+
 def test_a_removed_file_a_link_and_a_binary_file_are_named(project: Project) -> None:
     (project.src / "old.py").write_text("\n", encoding="utf-8")
     (project.src / "data.bin").write_bytes(b"\0\1")

@@ -25,7 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import 
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import html as page
 from tests.unit.page.runs import BEGAN, found, make_launch, stamp
-from tests.unit.run.test_launches import KEY, SUBMITTED, make_run, outcome, started
+from tests.unit.run.test_launches import KEY, SUBMITTED, make_run, outcome, queue, started
+from tests.writers import CUDA_OOM, write_diagnosis
 
 OTHER, FAILED = "5" * 16, "f" * 16
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
@@ -58,7 +59,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     make_launch(root)
     make_launch(root, key=OTHER, ranks=8)
     run = make_launch(root, key=FAILED, name="bad", success=False, message="exit code 3", artifact=None, exit_code=3)
-    (run / "diagnosis.json").write_text(json.dumps({"lines": ["CUDA out of memory on rank 7", HOSTILE]}))
+    with (run / "logs" / "1" / "rank-0007.log").open("a", encoding="utf-8") as log:
+        log.write(CUDA_OOM.replace("20.00 GiB", f"20.00 GiB. {HOSTILE}"))
+    write_diagnosis(queue("COMPLETED").slurm(), run)
     return root
 
 
@@ -261,7 +264,9 @@ def test_too_much_data_loses_the_last_metrics(root: Path) -> None:
 def test_the_summary_and_the_annotations(root: Path, tmp_path: Path) -> None:
     seen = found(root, "bad")
     text = markdown(seen)
-    assert text.startswith("## bad ffffffff/1\n") and "### Cause" in text and "CUDA out of memory on rank 7" in text
+    assert text.startswith("## bad ffffffff/1\n") and "### Cause" in text
+    for place in (text, page(seen)):
+        assert "memory is full" in place and "CUDA out of memory" in place and "rank 7" in place
     place = tmp_path / "summary.md"
     for _twice in range(2):
         annotations.append_summary(text, {annotations.STEP_SUMMARY: str(place)})
@@ -269,7 +274,7 @@ def test_the_summary_and_the_annotations(root: Path, tmp_path: Path) -> None:
     with pytest.raises(RankzeroError, match="annotations: GITHUB_STEP_SUMMARY="):
         annotations.append_summary(text, {annotations.STEP_SUMMARY: str(tmp_path)})
     (line,) = annotations.annotation_lines(seen)
-    assert re.match(r"::error title=bad/ffffffff/1::exit code 3; CUDA out of memory", line)
+    assert re.match(r"::error title=bad/ffffffff/1::exit code 3; cause the GPU's memory is full .*; where rank 7", line)
     (row,) = json.loads(annotations.code_quality(seen))
     assert row["severity"] == "major" and row["location"]["lines"] == {"begin": 1} and len(row["fingerprint"]) == 64
     assert annotations.annotation_lines(found(root, f"gpt/{KEY}")) == []

@@ -56,6 +56,22 @@ def test_a_single_name_is_all_its_keys_and_the_first_is_the_base(root: Path) -> 
     assert [launch["key"] for launch in compared(root, run_dir, f"lab/{THREE}")["launches"]] == [FIVE, THREE]
 
 
+def test_a_name_leaves_out_what_has_no_result(root: Path) -> None:
+    """One failed key, or one that still runs, does not end all comparisons of the name."""
+    finished(root, FAILED, 6, {}, success=False)
+    make_run(root, *SUBMITTED, name="lab", key="a" * 16, claim="1 lab 7\n", started_json=started())
+    found = compared(root, "lab")
+    assert {launch["key"] for launch in found["launches"]} == {THREE, FIVE}
+    (line,) = [line for line in found["lines"] if "left out" in line]
+    assert "lab/ffffffff/1" in line and "lab/aaaaaaaa/1" in line
+    with pytest.raises(RankzeroError, match=r"only launches that have succeeded.*lab/ffffffff/1"):
+        compared(root, f"lab/{THREE}", f"lab/{FAILED}")
+    for key in (THREE, FIVE):
+        finished(root, key[:15] + "0", 6, {}, name="none", success=False)
+    with pytest.raises(RankzeroError, match="only launches that have succeeded"):
+        compared(root, "none")
+
+
 def test_another_time_and_the_time_of_the_whole_job(root: Path) -> None:
     found = compared(root, "lab", time="wall_time")
     assert [launch["seconds"] for launch in found["launches"]] == [launch["wall_time"] for launch in found["launches"]]
@@ -67,7 +83,7 @@ def test_another_time_and_the_time_of_the_whole_job(root: Path) -> None:
     ("launches", "said"),
     [
         (["bad", "lab"], "only launches that have succeeded.*bad/ffffffff/1"),
-        (["none"], "needs two different launches; none"),
+        (["nothing"], "needs two different launches; none"),
         ([f"lab/{THREE}", f"lab/{THREE}"], "needs two different launches"),
         (["lab/../x", "lab"], "'lab/../x' names no launch"),
     ],

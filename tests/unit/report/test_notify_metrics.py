@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import N
 from ansible_collections.rankzero.slurm.plugins.modules import job_notify
 from tests.repository import ROOT
 from tests.unit.run.test_launches import KEY, NOW, SUBMITTED, make_run, outcome, queue, started
+from tests.writers import CUDA_OOM, write_diagnosis
 
 HOUR = 3600.0
 
@@ -120,7 +121,9 @@ def job_notify_on(
 def test_the_module_writes_the_file_at_once_for_everyone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, file = tmp_path / "state", tmp_path / "rankzero.prom"
     run = make_run(root, *SUBMITTED, claim="1 lab 7\n", started_json=started(), outcome_json=outcome(False))
-    (run / "diagnosis.json").write_text(json.dumps({"family": "cuda_oom"}), encoding="utf-8")
+    (run / "logs" / "0").mkdir()
+    (run / "logs" / "0" / "rank-0000.log").write_text(CUDA_OOM, encoding="utf-8")
+    write_diagnosis(queue("FAILED").slurm(), run)
     node = {"node": "node07", "reason": "x", "job_id": "7", "time": NOW - 5, "expires": NOW + 900}
     place = root / "clusters" / "lab" / "nodes"
     place.mkdir(parents=True)

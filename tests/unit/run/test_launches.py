@@ -386,7 +386,7 @@ def test_the_final_report_does_not_wait_for_ever(tmp_path: Path) -> None:
         sleep=naps.append,
         clock=lambda: sum(naps),
     )
-    assert (found.state, found.completed, found.success) == ("COMPLETING", True, True)
+    assert (found.state, found.completed, found.success) == ("COMPLETED", True, True)
     assert sum(naps) <= 3.0
 
 

@@ -1,13 +1,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The newest other launch of the same name: what the controller compares a new launch with. Reads only."""
+"""The nearest other launch of the same name: what the controller compares a new launch with. Reads only."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
@@ -24,6 +26,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
 
 # The keys of a name are examined in the order of their folders' times. A sweep may leave thousands.
 MOST_KEYS = 64
+# Of these, the newest are candidates: those whose manifest is read.
+CANDIDATES = 16
 # Files whose changed lines are counted, and the size up to which that is done.
 MOST_TEXTS = 8
 TEXT_BYTES = 64 * 1024
@@ -32,34 +36,77 @@ CODE_BYTES = 50_000_000
 
 
 def predecessor(request: Request) -> JsonObject | None:
-    """Return the newest launch of the request's name with another key; None if there is none that can be read.
+    """Return the launch of the request's name with another key that differs least from it, of several such the newest;
+    None if there is none that can be read.
 
     The result has name, key, generation, run_dir, the recorded `spec` and `refs`, and `code` as `_code` returns it.
     """
+    candidates = list(_records(request))
+    if not candidates:
+        return None
+    own = _manifest(request.files.get("launch.json", ""))
+    # Of equal distances, min returns the first, which is the newest.
+    run, record = min(candidates, key=lambda pair: _distance(own, pair[1]))
+    who = identity(run.path)
+    refs = _refs(record)
+    return {
+        "name": who.name,
+        "key": who.key,
+        "generation": who.generation,
+        "run_dir": run.path,
+        "spec": record["spec"] if isinstance(record.get("spec"), Mapping) else {},
+        "refs": [{"kind": str(ref.get("kind")), "key": str(ref.get("key"))} for ref in refs],
+        "code": _code(request, refs),
+    }
+
+
+def _records(request: Request) -> Iterator[tuple[RunDirectory, Mapping[str, Any]]]:
+    """The candidates, newest first, with their manifests."""
     with contextlib.suppress(Untrusted, OSError):
-        run = _newest_other(request)
-        record = run.document("launch.json") if run else None
-        if run and record:
-            who = identity(run.path)
-            refs = [ref for ref in record.get("refs") or [] if isinstance(ref, Mapping)]
-            return {
-                "name": who.name,
-                "key": who.key,
-                "generation": who.generation,
-                "run_dir": run.path,
-                "spec": record["spec"] if isinstance(record.get("spec"), Mapping) else {},
-                "refs": [{"kind": str(ref.get("kind")), "key": str(ref.get("key"))} for ref in refs],
-                "code": _code(request, refs),
-            }
-    return None
+        for run in _others(request)[:CANDIDATES]:
+            with contextlib.suppress(Untrusted, OSError):
+                record = run.document("launch.json")
+                if record:
+                    yield run, record
 
 
-def _newest_other(request: Request) -> RunDirectory | None:
+def _others(request: Request) -> list[RunDirectory]:
     name, own = os.path.split(os.path.normpath(request.runs_dir))
     folders = [os.path.join(name, key) for key in keys_of(request.state_root, request.name) if key != own]
     recent = sorted((folder for folder in folders if _time(folder)), key=_time, reverse=True)[:MOST_KEYS]
-    runs = [run for folder in recent for run in generations(folder)[-1:]]
-    return next(iter(newest_of_each(runs)), None)
+    return newest_of_each([run for folder in recent for run in generations(folder)[-1:]])
+
+
+def _manifest(text: str) -> Mapping[str, Any]:
+    with contextlib.suppress(ValueError, RecursionError):
+        manifest = json.loads(text)
+        return manifest if isinstance(manifest, Mapping) else {}
+    return {}
+
+
+def _refs(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    refs = record.get("refs")
+    return [ref for ref in (refs if isinstance(refs, list) else []) if isinstance(ref, Mapping)]
+
+
+def _distance(own: Mapping[str, Any], record: Mapping[str, Any]) -> int:
+    """Return in how many words two manifests differ: of the spec, and of the inputs."""
+    ours, theirs = _words(own), _words(record)
+    return sum((ours - theirs).values()) + sum((theirs - ours).values())
+
+
+def _words(record: Mapping[str, Any]) -> Counter[str]:
+    words = Counter(f"{ref.get('kind')} {ref.get('key')}" for ref in _refs(record))
+    left: list[tuple[str, object]] = [("", record.get("spec"))]
+    while left:
+        path, value = left.pop()
+        if isinstance(value, Mapping):
+            left += [(f"{path}.{name}", inner) for name, inner in value.items()]
+        elif isinstance(value, list):
+            left += [(path, inner) for inner in value]
+        else:
+            words[f"{path} {value}"] += 1
+    return words
 
 
 def _time(folder: str) -> float:
@@ -69,7 +116,7 @@ def _time(folder: str) -> float:
         return 0.0
 
 
-def _code(request: Request, refs: list[Mapping[str, Any]]) -> JsonObject | None:
+def _code(request: Request, refs: Sequence[Mapping[str, Any]]) -> JsonObject | None:
     """Return how the earlier code differs from the request's: {"files": {path: digest} of the files that are gone or
     were different, "added": [path], "texts": {path: text}}. None if that is unknown.
     """

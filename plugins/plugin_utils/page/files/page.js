@@ -271,7 +271,7 @@
       const up = head.dataset.up !== "true";
       head.dataset.up = String(up);
       const compare = new Intl.Collator("en", { numeric: true }).compare;
-      const key = (row) => row.cells[column].textContent.trim();
+      const key = (row) => row.cells[column].dataset.sort ?? row.cells[column].textContent.trim();
       const order = (a, b) => { const x = Number(key(a)), y = Number(key(b)); return key(a) && key(b) && Number.isFinite(x) && Number.isFinite(y) ? x - y : compare(key(a), key(b)); };
       node.tBodies[0].append(...[...node.tBodies[0].rows].sort((a, b) => (up ? order(a, b) : order(b, a))));
     }));
