@@ -44,7 +44,7 @@ def _carry_out(given: Namespace) -> int:
         print(f"rankzero {version()}")
         return errors.OK
     if not given.verb:
-        parser().print_help()
+        parser().print_help(sys.stderr)
         return errors.USAGE
     if given.verb == "init":
         from rankzero.init import write_project
@@ -72,6 +72,9 @@ def _played(given: Namespace) -> int:
         for label, command in commands.items():
             # One line for each, however long, so that it can be copied.
             print(f"{label} {command}", file=sys.stderr)
+    elif code and not as_json and _apart():
+        # The playbook's output, which is stdout, may be in a file.
+        print(f"rankzero: {played.error()}", file=sys.stderr)
     if as_json:
         import json
 
@@ -79,6 +82,15 @@ def _played(given: Namespace) -> int:
 
         print(json.dumps(document(given.verb, played, code), indent=2))
     return code
+
+
+def _apart() -> bool:
+    """Whether the error stream leads to another place than the output, which nobody may be reading."""
+    try:
+        out, err = os.fstat(sys.stdout.fileno()), os.fstat(sys.stderr.fileno())
+    except (OSError, ValueError):
+        return False
+    return (out.st_dev, out.st_ino, out.st_rdev) != (err.st_dev, err.st_ino, err.st_rdev)
 
 
 def _commands_after(given: Namespace, played: Played, options: Sequence[str]) -> dict[str, str]:

@@ -67,6 +67,8 @@ class Session:
         self._channel = open_channel()
         self._reading = threading.Lock()
         self._over = threading.Event()
+        # Ends the thread's wait for rows at once.
+        self._wake, self._woken = os.pipe()
         self._streams: tuple[TextIO, TextIO] | None = None
         self._process = os.getpid()
         self._hosts: Sequence[str] = ()
@@ -109,17 +111,21 @@ class Session:
             return
         self.drain()
         self._over.set()
+        os.write(self._woken, b".")
         self._thread.join(2 * TICK)
         self.painter.close(mark)
         if self._streams:
             sys.stdout, sys.stderr = self._streams
         with self._reading:
             close_channel()
+        if not self._thread.is_alive():
+            os.close(self._wake)
+            os.close(self._woken)
 
     def _loop(self) -> None:
         while not self._over.is_set():
             with contextlib.suppress(OSError, ValueError):
-                ready, _none, _nothing = select.select([self._channel.source], [], [], TICK)
+                ready, _none, _nothing = select.select([self._channel.source, self._wake], [], [], TICK)
                 if self._over.is_set():
                     return
                 if ready:
