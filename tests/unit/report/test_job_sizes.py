@@ -92,14 +92,14 @@ def test_a_node_of_others_that_a_log_names_is_not_the_diagnosis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A program may print any prefix: the node of the line is then that of its log."""
-    run = tmp_path / "runs" / "a" / "k" / "1"
+    run = tmp_path / "runs" / "a" / ("a" * 16) / "1"
     (run / "logs" / "0").mkdir(parents=True)
     (run / "logs" / "0" / "rank-0000.log").write_text(
         "[rankzero] RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 NODE_RANK=0 host=gpu01 attempt=0 master=gpu01:15000\n"
         "gpu77: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB.\n"
     )
     launch = LaunchReport(
-        "a", "k", 1, "FAILED", "it failed", str(run), str(run / "logs"), job_id="9", completed=True, exit_code=1,
+        "a", "a" * 16, 1, "FAILED", "it failed", str(run), str(run / "logs"), job_id="9", completed=True, exit_code=1,
         nodes=["gpu01"],
     )  # fmt: skip
     monkeypatch.setattr(diagnose, "final_report", lambda slurm, run: launch)
