@@ -303,6 +303,7 @@ def test_contract() -> None:
             "require": {"loss": {"lt": 4}},
             "then": "end",
             "grace": 0,
+            "together": "reported",
         }
     }
 
