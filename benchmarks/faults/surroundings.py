@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -83,6 +85,28 @@ def controller_crashes(ground: Ground, number: int, of: int) -> Verdict:
             return case.settle()
     finally:
         ground.on("head", "scancel", other)
+
+
+@fault(
+    "slurmctld forgets a job that accounting lists for ever",
+    alone=True,
+    fits=lambda ground: ground.lab.accounting == "slurmdbd",
+)
+def controller_forgets(ground: Ground, number: int, of: int) -> Verdict:
+    """Slurmctld dies before it has saved a job that it accepted: it starts with its state from before the launch."""
+    case = ground.case("forgets", resources=HELD)
+    state, before = ground.lab.path("state"), str(ground.code.parent / f"state-{case.name}")
+    with without(ground, "slurmctld"):
+        subprocess.run(["cp", "-a", state, before], check=True)
+    job = str(case.launch().result["job_id"])
+    listed = ["sacct", "--noheader", "--parsable2", "--allocations", "--format=State", f"--jobs={job}"]
+    case.wait_until(lambda: "PENDING" in ground.slurm(*listed), "accounting lists it")
+    with without(ground, "slurmctld", crash=True):
+        shutil.rmtree(state)
+        subprocess.run(["cp", "-a", before, state], check=True)
+    expect(job not in case.jobs() and "PENDING" in ground.slurm(*listed), "forgotten, and listed")
+    with releasing(ground, case):
+        return case.settle()
 
 
 @contextmanager

@@ -21,10 +21,9 @@ from benchmarks.faults.matrix import FAULTS
 from benchmarks.faults.run import run_matrix, shares
 from tests.cluster.conftest import LabCluster
 
-#: Of those that need the lab for themselves, the one that does not take long.
-QUICK = [
-    fault for fault in FAULTS if (not fault.slow and not fault.alone) or fault.name.startswith("slurmctld crashes")
-]
+#: Of those that need the lab for themselves, the ones that do not take long.
+ALONE = ("slurmctld crashes", "slurmctld forgets")
+QUICK = [fault for fault in FAULTS if (not fault.slow and not fault.alone) or fault.name.startswith(ALONE)]
 #: Those at random instants that take long: they wait for nodes, or for Ansible.
 SLOW_AT_RANDOM = frozenset(
     {
