@@ -365,7 +365,8 @@ def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) 
     if missing():
         reach = time.time() - DEFAULT_REACH if since is None else earliest
         accounted = query_sacct(slurm, [f"--jobs={','.join(missing())}"], reach)
-        keep(without_forgotten(slurm, [row for row in accounted if {row.job_id, row.array_job_id} & wanted.keys()]))
+        mine = [row for row in accounted if wanted.keys() & {row.array_job_id, *parse.tasks_of(row.job_id)}]
+        keep(without_forgotten(slurm, mine))
     return by_id
 
 

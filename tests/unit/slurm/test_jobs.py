@@ -125,6 +125,15 @@ def test_a_job_that_the_controller_forgot_is_over_although_accounting_lists_it_a
         assert (record.job_id, record.state, record.active, record.final) == ("18", "FORGOTTEN", False, True)
 
 
+def test_a_waiting_task_of_a_forgotten_array_is_forgotten() -> None:
+    """Accounting has one row for all tasks that wait."""
+    fields = {"JobID": "13_[2,4-5%3]", "State": "PENDING", "JobName": "sweep"}
+    row = jobs.parse.FIELD.join(fields.get(column, "") for column in jobs.SACCT_COLUMNS)
+    fake = FakeSlurm(squeue=UNKNOWN_ID, scontrol=UNKNOWN_ID, sacct=said(f"{row}\n"))
+    found = jobs.find_by_id(fake.slurm(), ["13_4"])
+    assert {job_id: record.state for job_id, record in found.items()} == {"13_4": "FORGOTTEN"}
+
+
 def test_a_job_that_another_one_with_its_id_replaced_is_forgotten() -> None:
     mine = jobs.JobRecord("18", "mine", "RUNNING", source="sacct")
     theirs = FakeSlurm(squeue=SQUEUE).slurm()
