@@ -10,6 +10,7 @@ import time
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fetch import FetchAction, Transfer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import holdings, left_out
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.merged_logs import Tail, merge
 
@@ -29,7 +30,10 @@ class ActionModule(FetchAction):
         if options["follow"] and not self._task.check_mode:
             self._follow(options, transfer)
         merged = {"merged": merge(transfer.dest)} if options["merge"] and not self._task.check_mode else {}
-        return {**transfer.result(), **merged}
+        omitted = left_out(holdings(transfer.place))
+        if omitted:
+            display.display(f"{self._host}: {omitted}")
+        return {**transfer.result(), **merged, "omitted": omitted}
 
     def _follow(self, options: Parameters, transfer: Transfer) -> None:
         """Fetch repeatedly and show new lines, until the launch is over or the time is up."""

@@ -38,9 +38,11 @@ options:
     default: runs
   tail_bytes:
     description:
-      - If a log has more new bytes than this, only its end is fetched, and replaces the earlier copy. V(0) fetches all.
+      - If a log has more new bytes than this, only its end is fetched, and replaces the earlier copy. The default is 64
+        MiB. RV(omitted) says what was left on the cluster.
+      - V(0) fetches all, also what was left out before.
     type: int
-    default: 0
+    default: 67108864
   head_bytes:
     description:
       - If O(tail_bytes) omits the beginning of a log, this many of its first bytes are fetched too, into a file
@@ -136,6 +138,11 @@ files:
     restart:
       description: Whether it replaced what was fetched before.
       type: bool
+omitted:
+  description: What of these logs stayed on the cluster because of O(tail_bytes), and how to fetch it, in one sentence.
+    Null if nothing did.
+  returned: success
+  type: str
 merged:
   description: The file with the lines of all ranks by time.
   returned: with O(merge)

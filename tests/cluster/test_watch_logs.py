@@ -128,6 +128,10 @@ def test_the_launch_by_name_job_id_and_the_end_of_giant_logs(bench: Bench, run: 
     assert (Path(found["dest"]) / "0" / "rank-0000.log").read_bytes() == b"x" * 50
     again = bench.task("job_logs", name=run.name, key=run.key, generation=1, **where)
     assert (again["dest"], again["bytes"]) == (found["dest"], 0)
+    assert "100 kB of 0/rank-0000.log" in again["omitted"]
+    # A log of this size is fetched whole by default, also where an earlier fetch left its beginning out.
+    whole = bench.task("job_logs", job_id=run.job_id, state_root=bench.state_root)
+    assert (whole["bytes"], whole["omitted"]) == (100_000, None)
 
 
 def test_a_folder_here_that_cannot_be_written(bench: Bench, run: Run) -> None:

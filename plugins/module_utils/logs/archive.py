@@ -100,13 +100,15 @@ def plan(
 ) -> tuple[list[Part], bool]:
     """What to move now, at most `budget` bytes, and whether more is left for another round.
 
-    `tail_bytes`: of a file with more new bytes than this, only the end is moved (0 moves all). `head_bytes`: in that
-    case, the size of the beginning that is moved as well, into a separate file.
+    `tail_bytes`: of a file with more new bytes than this, only the end is moved (0 moves all). A copy that lacks more
+    of its beginning than this allows is moved anew. `head_bytes`: the size of the beginning that is moved as well, into
+    a separate file.
     """
     parts: list[Part] = []
     for path, size in files:
         held = have.get(path)
-        restart = held is None or not _continues(logs_dir, path, size, held, redactor)
+        lacks = held is not None and held.skipped > (max(0, size - tail_bytes) if tail_bytes else 0)
+        restart = held is None or lacks or not _continues(logs_dir, path, size, held, redactor)
         start = 0 if restart or held is None else held.offset
         if tail_bytes and size - start > tail_bytes:
             start, restart = size - tail_bytes, True

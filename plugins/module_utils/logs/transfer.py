@@ -13,11 +13,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 
 @dataclass(frozen=True)
 class Holding:
-    """The part of one file that is here: all up to `offset` of the original; its last `length` bytes are hashed."""
+    """The part of one file that is here: up to `offset` of the original; its last `length` bytes are hashed.
+
+    `skipped`: how many bytes of the beginning are not here.
+    """
 
     offset: int
     length: int
     digest: str
+    skipped: int = 0
 
 
 @dataclass(frozen=True)

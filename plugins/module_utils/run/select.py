@@ -71,10 +71,12 @@ NOTIFY_SPEC: dict[str, Any] = {
     "metrics_hours": {"type": "int", "default": 24},
     "x_stalled": {"type": "dict", "default": {}},
 }
+# Of a log with more new bytes, only the end is fetched, unless the user asks for more.
+TAIL_BYTES = 64 * 1024 * 1024
 LOGS_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
     "dest": {"type": "path", "default": "runs"},
-    "tail_bytes": {"type": "int", "default": 0},
+    "tail_bytes": {"type": "int", "default": TAIL_BYTES},
     "head_bytes": {"type": "int", "default": 0},
     "redact": {"type": "bool", "default": True},
     "merge": {"type": "bool", "default": False},

@@ -12,9 +12,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.final import MOST_BYTES
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Round
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import TAIL_BYTES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import (
     holdings,
     launch_place,
+    left_out,
     mark,
     place_of,
     unpack,
@@ -31,7 +33,7 @@ class FinalLogs:
 
     def request(self) -> JsonObject:
         """What the module is asked for: what is new in small logs."""
-        return FetchRequest(have=holdings(self.place), budget=MOST_BYTES).arguments()
+        return FetchRequest(have=holdings(self.place), tail_bytes=TAIL_BYTES, budget=MOST_BYTES).arguments()
 
     def taken(self, given: JsonObject | None) -> ModuleResult | None:
         """Store the logs of a module's answer. Returns a result as action `job_logs` has it; None if that must fetch
@@ -56,6 +58,9 @@ class FinalLogs:
             return None
         for note in fetched.notes:
             display.warning(note)
+        omitted = left_out(holdings(self.place))
+        if omitted:
+            display.display(omitted)
         return {
             "changed": count > 0,
             "dest": self.place.path,
@@ -67,4 +72,5 @@ class FinalLogs:
             "bytes": count,
             "archive_bytes": fetched.archive_bytes,
             "rounds": int(bool(fetched.parts)),
+            "omitted": omitted,
         }

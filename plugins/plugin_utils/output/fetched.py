@@ -19,6 +19,7 @@ from typing import IO
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import (
     BLOCK,
     CHECKED,
@@ -74,8 +75,22 @@ def holdings(place: Place) -> dict[str, Holding]:
         length = min(size, CHECKED)
         with Beneath(place.path).stream(path) as stream:
             stream.seek(size - length)
-            held[path] = Holding(index.get(path, 0) + size, length, hashlib.sha256(stream.read(length)).hexdigest())
+            digest = hashlib.sha256(stream.read(length)).hexdigest()
+        skipped = index.get(path, 0)
+        held[path] = Holding(skipped + size, length, digest, skipped)
     return held
+
+
+def left_out(held: Mapping[str, Holding]) -> str | None:
+    """What of the logs here was left on the cluster, and how to fetch it, as one sentence; None if all is here."""
+    skipped = {path: holding.skipped for path, holding in held.items() if holding.skipped}
+    if not skipped:
+        return None
+    whose = short_list(sorted(skipped), 3)
+    return (
+        f"the first {amount(sum(skipped.values()))} of {whose} stayed on the cluster: only the ends of large logs were "
+        "fetched. tail_bytes=0 fetches all of them, tail_bytes=N their last N bytes."
+    )
 
 
 def unpack(archive: IO[bytes], parts: Sequence[Part], place: Place) -> int:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,8 +14,9 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.action import job_logs, job_report
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Fetched, Round
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import fetch_plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Fetched, FetchRequest, Round
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, TAIL_BYTES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import fetch, reconnect
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import Row
@@ -77,6 +79,28 @@ def test_logs_arrive_over_a_connection_that_breaks(monkeypatch: pytest.MonkeyPat
     result = desk.action.run(None, {"inventory_hostname": "login"})
     assert not result.get("failed") and result["bytes"] == 5 and desk.fetches == 2
     assert sum("the connection is back" in line for line in desk.lines) == 2
+
+
+def test_only_the_end_of_a_giant_log_is_fetched_by_default_and_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    giant = tmp_path / "there" / "logs" / "giant.log"
+    giant.parent.mkdir(parents=True)
+    with giant.open("wb") as stream:
+        stream.truncate(TAIL_BYTES + 5_000_000)
+    desk = Desk(monkeypatch, tmp_path / "here", [])
+
+    def module(_action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
+        request = FetchRequest.of({**module_args["x_request"], "folder": str(tmp_path)})
+        fetched = fetch_plan(str(giant.parent), request, write=True)
+        return Round(RUN, "0123456789abcdef", True, None, fetched).result()
+
+    monkeypatch.setattr(fetch, "call_module", module)
+    monkeypatch.setattr(desk.action._connection, "fetch_file", shutil.copy)
+    result = desk.action.run(None, {"inventory_hostname": "login"})
+    assert result["bytes"] == TAIL_BYTES and (Path(result["dest"]) / "giant.log").stat().st_size == TAIL_BYTES
+    (line,) = desk.lines
+    assert line == f"login: {result['omitted']}" and "5 MB of giant.log" in line
 
 
 def test_a_fetch_in_several_archives_shows_bytes_and_a_rate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

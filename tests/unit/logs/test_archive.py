@@ -17,7 +17,13 @@ from hypothesis import strategies as st
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import archive as logs
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Part, Round
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import holdings, mark, place_of, unpack
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import (
+    holdings,
+    left_out,
+    mark,
+    place_of,
+    unpack,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 
 
@@ -126,6 +132,19 @@ def test_the_end_of_giant_logs(remote: Path, local: Path) -> None:
     assert fetch(remote, local, tail_bytes=100)["bytes"] == 100
     assert (local / "0" / "rank-0000.log").read_bytes() == b"x" * 100
     assert fetch(remote, local, tail_bytes=100, budget=30)["bytes"] == 0
+
+
+def test_what_stays_on_the_cluster_is_said_and_can_be_fetched(remote: Path, local: Path) -> None:
+    giant, here = remote / "0" / "rank-0000.log", Place.of(str(local))
+    giant.write_bytes(b"0123456789" * 1000)
+    assert left_out(holdings(here)) is None
+    fetch(remote, local, tail_bytes=100)
+    said = left_out(holdings(here))
+    assert said and "10 kB of 0/rank-0000.log" in said and "tail_bytes=0" in said and "rank-0001" not in said
+    assert fetch(remote, local, tail_bytes=200)["bytes"] == 200, "more of its end is asked for"
+    assert fetch(remote, local, tail_bytes=100)["bytes"] == 0, "less is here already"
+    assert fetch(remote, local, budget=3000)["bytes"] == 10000
+    assert same(remote, local) and left_out(holdings(here)) is None
 
 
 def test_a_torn_index_costs_bytes_and_nothing_else(remote: Path, local: Path) -> None:
