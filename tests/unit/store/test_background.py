@@ -67,7 +67,90 @@ def test_progress_and_then_the_result(tmp_path: Path) -> None:
     gate.touch()
     result = until_done(ensure)
     assert result["request"] == {"name": "it"} and result["process"] != os.getpid()
-    assert not list((tmp_path / "cache").rglob("*.work"))
+
+
+def test_every_follower_gets_the_result_however_late_it_asks(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+
+    def ensure(options: Any, request: Any, *, check_mode: bool, meter: Meter) -> dict[str, Any]:
+        (tmp_path / "tries").open("a").write("x")
+        while not gate.exists():
+            time.sleep(0.02)
+        return {"process": os.getpid()}
+
+    # Three callers follow one work, and ask for its end one after the other.
+    for _follower in range(3):
+        assert "going" in ask(ensure)
+    gate.touch()
+    results = [until_done(ensure) for _follower in range(3)]
+    assert results[0] == results[1] == results[2]
+    assert (tmp_path / "tries").read_text() == "x"
+    # Whoever begins after it was read gets a try of its own; a late follower of the first one gets an answer still.
+    assert ask(ensure, seconds=LIMIT)["process"] != results[0]["process"]
+    assert "process" in until_done(ensure)
+
+
+def test_an_error_reaches_every_follower(tmp_path: Path) -> None:
+    def ensure(options: Any, request: Any, *, check_mode: bool, meter: Meter) -> dict[str, Any]:
+        time.sleep(0.3)
+        raise RankzeroError("packages: numpy has no wheel", missing=["numpy"])
+
+    ask(ensure)
+    for _follower in range(3):
+        with pytest.raises(RankzeroError, match="no wheel"):
+            until_done(ensure)
+
+
+def test_what_was_begun_at_once_is_done_once(tmp_path: Path) -> None:
+    script = tmp_path / "caller.py"
+    script.write_text(
+        "import os, sys, time\n"
+        "from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import in_steps\n"
+        "def ensure(options, request, *, check_mode, meter):\n"
+        "    open(sys.argv[2], 'a').write('x')\n"
+        "    while not os.path.exists(sys.argv[1]): time.sleep(0.02)\n"
+        "    return {'process': os.getpid()}\n"
+        "request = {'follow': 0.0, 'again': False}\n"
+        "in_steps('builds it', ensure, {'x_request': request}, check_mode=False)\n"
+        "print('asked', flush=True)\n"
+        "request = {'follow': 30.0, 'again': True}\n"
+        "sys.stdin.readline()\n"
+        "print(in_steps('builds it', ensure, {'x_request': request}, check_mode=False)['process'])\n"
+    )
+    gate, tries = tmp_path / "gate", tmp_path / "tries"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    callers = [
+        subprocess.Popen(
+            [sys.executable, str(script), str(gate), str(tries)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for _caller in range(4)
+    ]
+    for caller in callers:
+        assert caller.stdout and caller.stdout.readline() == "asked\n"
+    gate.touch()
+    ends = [caller.communicate("\n")[0] for caller in callers]
+    assert len(set(ends)) == 1 and ends[0].strip().isdigit(), ends
+    assert tries.read_text() == "x"
+
+
+def test_results_are_removed_a_day_after_the_last_call(tmp_path: Path) -> None:
+    def ensure(options: Any, request: Any, *, check_mode: bool, meter: Meter) -> dict[str, Any]:
+        return {"made": request["name"]}
+
+    ask(ensure, seconds=LIMIT)
+    [old] = (tmp_path / "cache").rglob("*.work")
+    other = {"name": "other", "follow": LIMIT}
+    in_steps("builds it", ensure, {"x_request": other}, check_mode=False)
+    assert old.exists() and len(list(old.parent.iterdir())) == 2
+    os.utime(old / "lease", (time.time() - 90000,) * 2)
+    in_steps("builds it", ensure, {"x_request": other}, check_mode=False)
+    assert not old.exists() and len(list(old.parent.iterdir())) == 1
+    # Even then a follower that has asked before gets its answer: the work is done again.
+    assert until_done(ensure) == {"made": "it"}
 
 
 def test_an_error_arrives_with_its_facts_and_is_not_kept(tmp_path: Path) -> None:
@@ -81,7 +164,7 @@ def test_an_error_arrives_with_its_facts_and_is_not_kept(tmp_path: Path) -> None
     assert caught.value.partial == {"missing": ["numpy"]}
     # Nobody reads the error of the next one: whoever comes later gets a new try.
     ask(ensure)
-    [desk] = (tmp_path / "cache").rglob("*.work")
+    [desk] = (owner.parent for owner in (tmp_path / "cache").rglob("owner") if not (owner.parent / "read").exists())
     until = time.monotonic() + LIMIT
     while not (desk / "result.json").exists() and time.monotonic() < until:
         time.sleep(0.02)
@@ -104,6 +187,13 @@ def test_a_killed_one_is_told_apart(tmp_path: Path) -> None:
     with pytest.raises(RankzeroError, match="that builds it on the host was killed") as caught:
         until_done(ensure)
     assert caught.value.partial == {"killed": True}
+    with pytest.raises(RankzeroError, match="was killed"):
+        until_done(ensure)
+    # The next first call tries again.
+    assert "going" in ask(ensure)
+    for owner in (tmp_path / "cache").rglob("owner"):
+        if lives(owner.read_text()):
+            os.kill(int(owner.read_text()), signal.SIGKILL)
 
 
 def test_bytes_are_counted_of_programs_too(tmp_path: Path) -> None:

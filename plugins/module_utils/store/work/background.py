@@ -23,7 +23,12 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import lives, place
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
+    ABANDONED_AFTER,
+    lives,
+    place,
+    remove,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 #: Seconds without a call after which the work is abandoned.
@@ -36,9 +41,19 @@ Work = Callable[[Meter], "dict[str, Any]"]
 
 @dataclass(frozen=True)
 class Desk:
-    """The folder through which a worker and its callers communicate. Only for this host."""
+    """The folder through which one try of a work and its callers communicate. Only for this host.
 
-    folder: str
+    The tries of a work are numbered folders in one folder. The newest counts: whoever asks late about an older one gets
+    the answer of the newest.
+    """
+
+    works: str
+    number: int
+
+    @property
+    def folder(self) -> str:
+        """The folder of this try."""
+        return os.path.join(self.works, str(self.number))
 
     @property
     def owner(self) -> str:
@@ -48,7 +63,7 @@ class Desk:
     @property
     def lease(self) -> str:
         """The file whose modification time is that of the last call."""
-        return os.path.join(self.folder, "lease")
+        return os.path.join(self.works, "lease")
 
     @property
     def progress(self) -> str:
@@ -57,8 +72,13 @@ class Desk:
 
     @property
     def result(self) -> str:
-        """The result of the work."""
+        """The result of the work. It stays, as several callers may follow one work, each at its own pace."""
         return os.path.join(self.folder, "result.json")
+
+    @property
+    def read(self) -> str:
+        """The file that exists once somebody has read the result."""
+        return os.path.join(self.folder, "read")
 
 
 def in_steps(doing: str, ensure: Callable[..., ModuleResult], options: Parameters, *, check_mode: bool) -> ModuleResult:
@@ -93,38 +113,94 @@ def follow(records: str, asked: JsonObject, seconds: float, work: Work, *, again
     """The result of `work`, or `going` with its progress after this many seconds. Starts the work if it does not run.
 
     `asked` identifies the work; `records`: the folder for files shared by this host's processes; `again`: this is not
-    the first call, so the work must be running. Raises RankzeroError: the one of the work, or one with `killed` that
-    its process was killed; `asked["doing"]` says what that did.
+    the first call, so the work runs or has ended. Every caller gets the result, however late it asks; results are
+    removed a day after the last call. Raises RankzeroError: the one of the work, or one with `killed` that its process
+    was killed; `asked["doing"]` says what that did.
     """
     name = hashlib.sha256(json.dumps([place(), dict(asked)], sort_keys=True).encode()).hexdigest()[:32]
-    desk = Desk(os.path.join(records, f"{name}.work"))
-    os.makedirs(desk.folder, mode=0o700, exist_ok=True)
-    _touch(desk.lease)
-    if not again and not _lives(desk) and not _unread(desk):
-        _start(desk, work)
+    works = os.path.join(records, f"{name}.work")
+    _sweep(records, works)
+    os.makedirs(works, mode=0o700, exist_ok=True)
+    _touch(Desk(works, 0).lease)
+    if not again and not _usable(_newest(works)):
+        _start(_newest(works), work)
     until = time.monotonic() + seconds
-    while not os.path.exists(desk.result):
-        if not _lives(desk) and not os.path.exists(desk.result):
-            with contextlib.suppress(OSError):
-                remove_tree(desk.folder)
+    while True:
+        desk = _newest(works)
+        lived = _lives(desk)
+        answer = _json(desk.result)
+        if "result" in answer or "error" in answer:
+            break
+        if answer or desk.number == 0:  # it was abandoned, and removed perhaps
+            _start(desk, work)
+        elif not lived and desk == _newest(works):
             raise RankzeroError(
                 f"the process that {asked.get('doing', 'stages it')} on the host was killed. The part that was "
                 "transferred is kept; run again to resume",
                 killed=True,
             )
-        if time.monotonic() >= until:
+        elif time.monotonic() >= until:
             return {"changed": False, "going": _json(desk.progress)}
-        time.sleep(_LOOK)
-    answer = _json(desk.result)
+        else:
+            time.sleep(_LOOK)
     with contextlib.suppress(OSError):
-        remove_tree(desk.folder)
+        _touch(desk.read)
     if "error" in answer:
         raise RankzeroError(answer["error"], **answer.get("partial", {}))
     return dict(answer["result"])
 
 
-def _start(desk: Desk, work: Work) -> None:
-    """Start a process that is detached from its parent and from any terminal."""
+def _newest(works: str) -> Desk:
+    """The newest try of a work; number 0, which has no folder, if there is none."""
+    return Desk(works, max((int(name) for name in os.listdir(works) if name.isdigit()), default=0))
+
+
+def _usable(desk: Desk) -> bool:
+    """Whether a first caller joins this try: it runs, or its result waits for a reader.
+
+    An error, and a result that is old or was read, are not used: things change.
+    """
+    answer = _json(desk.result)
+    if not answer:
+        return _lives(desk)
+    try:
+        fresh = time.time() - os.stat(desk.result).st_mtime < LEASE
+    except OSError:
+        return False
+    return fresh and "result" in answer and not os.path.exists(desk.read)
+
+
+def _sweep(records: str, kept: str) -> None:
+    """Remove the folders of works about which nobody has asked for a day."""
+    with contextlib.suppress(OSError):
+        for name in os.listdir(records):
+            works = os.path.join(records, name)
+            if works == kept or not name.endswith(".work"):
+                continue
+            with contextlib.suppress(OSError):
+                if time.time() - os.stat(Desk(works, 0).lease).st_mtime > ABANDONED_AFTER:
+                    remove(works)
+
+
+def _start(before: Desk, work: Work) -> None:
+    """Begin the try after `before`, in a process that is detached from its parent and from any terminal.
+
+    Of several callers that begin the same one, the rename of its folder lets one through; the others follow it.
+    """
+    desk = Desk(before.works, before.number + 1)
+    own = os.path.join(desk.works, f".{desk.number}.{os.getpid()}.{threading.get_ident()}")
+    os.makedirs(own, mode=0o700, exist_ok=True)
+    _write(os.path.join(own, "owner"), str(os.getpid()))
+    try:
+        os.rename(own, desk.folder)
+    except OSError:
+        remove_tree(own)
+        if os.path.isdir(desk.folder):
+            return
+        raise
+    if before.number > 1:
+        with contextlib.suppress(OSError):
+            remove_tree(Desk(before.works, before.number - 1).folder)
     ready, ready_end = os.pipe()
     middle = os.fork()
     if middle == 0:
@@ -166,26 +242,13 @@ def _watch(desk: Desk, meter: Meter) -> None:
         try:
             _write(desk.progress, json.dumps(meter.known()))
             idle = os.stat(desk.progress).st_mtime - os.stat(desk.lease).st_mtime
-        except OSError:  # the folder is gone: the caller has read the result
+        except OSError:  # the folder was removed
             return
         if idle > LEASE:
             with contextlib.suppress(OSError):
-                remove_tree(desk.folder)
+                _write(desk.result, json.dumps({"abandoned": True}))
             os.killpg(0, signal.SIGKILL)
         time.sleep(_TICK)
-
-
-def _unread(desk: Desk) -> bool:
-    """Whether the result of earlier work waits for its reader. An error or an old result is not used: things change."""
-    try:
-        fresh = time.time() - os.stat(desk.result).st_mtime < LEASE
-    except OSError:
-        return False
-    if fresh and "error" not in _json(desk.result):
-        return True
-    with contextlib.suppress(OSError):
-        os.unlink(desk.result)
-    return False
 
 
 def written(process: int | str = "self") -> int:
