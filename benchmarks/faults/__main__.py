@@ -9,6 +9,7 @@ import argparse
 import datetime
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -33,6 +34,8 @@ LABS: dict[str, dict[str, object]] = {
 }
 
 
+#: The disk of a lab's /shared, its own so that a fault may fill it: room for programs and logs, and soon full.
+DISK = "400M"
 #: With random faults, several nodes may be off at the same time.
 NODES_AT_RANDOM = 5
 
@@ -48,10 +51,16 @@ def booted(name: str, slurm: str, **more: object) -> Iterator[layout.Lab]:
     }  # fmt: skip
     lab = layout.from_options({**usual, **LABS[name], **more})
     cluster.apply(lab, "absent")
-    cluster.apply(lab, "present")
+    if lab.realistic:
+        # Only root can do that.
+        Path(lab.shared).mkdir(parents=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "rankzero-faults", lab.shared], check=True)
     try:
+        cluster.apply(lab, "present")
         yield lab
     finally:
+        if lab.realistic:
+            subprocess.run(["umount", "--lazy", lab.shared], check=False)
         cluster.apply(lab, "absent")
 
 
@@ -92,7 +101,9 @@ def main() -> int:
 
         def at_instants(name: str, count: int) -> list[at_random.Row]:
             with booted(name, options.slurm, nodes=NODES_AT_RANDOM) as lab:
-                return at_random.run_at_random(lab, name, Path(scratch), count, seed=str(options.seed), out=out / kind)
+                return at_random.run_at_random(
+                    lab, name, Path(scratch), count, seed=str(options.seed), out=out / kind, minutes=options.minutes
+                )
 
         # Most of a run is waiting, so the labs run at the same time.
         with ThreadPoolExecutor(len(labs)) as pool:
@@ -117,6 +128,9 @@ def _options() -> tuple[argparse.Namespace, list[str]]:
     )
     parser.add_argument(
         "--random", action="store_true", help="instead of the matrix: so many injections at any instant"
+    )
+    parser.add_argument(
+        "--minutes", type=float, default=0.0, help="with --random: begin no batch later than that (0: no limit)"
     )
     parser.add_argument("--seed", type=int, default=1, help="which instants --random takes (1)")
     parser.add_argument(

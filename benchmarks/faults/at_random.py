@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,6 +40,10 @@ class Row:
     doubled: list[str]
     helped: list[str]
     broken: list[str]
+    #: How many waits of playbooks began, those that ended too late, and jobs that outlived their proof.
+    waits: int
+    late: list[str]
+    alive: list[str]
     #: How long the batch took, in seconds.
     took: float
 
@@ -60,6 +65,9 @@ def rows_of(lab: str, came: Came) -> list[Row]:
                 [f"{launch.case.name}: {word}" for launch in of for word in [launch.doubled()] if word],
                 [] if rows else came.helped,
                 [] if rows else came.broken,
+                0 if rows else len(came.waits),
+                [] if rows else came.late,
+                [text for text in came.alive for launch in of if text.startswith(f"{launch.case.name}:")],
                 0.0 if rows else round(came.seconds, 1),
             )
         )
@@ -74,6 +82,7 @@ def run_at_random(
     *,
     seed: str,
     out: Path,
+    minutes: float = 0.0,
     look_again: float = LOOK_AGAIN,
     scale: instants.Scale | None = None,
     without: frozenset[str] = frozenset(),
@@ -81,20 +90,19 @@ def run_at_random(
     """Run `count` injections on a running lab. The results are saved in OUT/LABEL/rows.json after each batch, together
     with evidence about failures.
 
+    `minutes`: no batch begins later than that; 0 is no limit.
     `without`: kinds to leave out, in addition to those that the lab does not support.
     """
     ground = Ground(lab, scratch)
     storm = Storm(ground, f"{seed}-{label}")
-    if lab.accounting != "slurmdbd":
-        without |= {instants.SLURMDBD}
-    if not lab.realistic:
-        without |= {instants.NODE, instants.REBOOT}
+    without |= storm.breaker.impossible()
+    deadline = time.monotonic() + minutes * 60 if minutes else None
     shutil.rmtree(out / label, ignore_errors=True)
     (out / label).mkdir(parents=True)
     rows: list[Row] = []
     launched: list[Launched] = []
     for batch in instants.batches(f"{seed}-{label}", count, lab.nodes, without=without, scale=scale):
-        if STOP.is_set():
+        if STOP.is_set() or (deadline and time.monotonic() > deadline):
             break
         came = storm.carry_out(batch)
         launched += came.launched
@@ -157,6 +165,8 @@ def _tell(label: str, came: Came, rows: Iterable[Row]) -> None:
     for row in rows:
         word = "good" if not row.lost and not row.doubled else f"LOST {row.lost} DOUBLED {row.doubled}"
         rest = f"; {row.helped}" if row.helped else ""
+        rest += f"; LATE {row.late}" if row.late else ""
+        rest += f"; ALIVE {row.alive}" if row.alive else ""
         rest += f"; {row.broken}" if row.broken else ""
         print(
             f"[faults] {label} {row.batch}: {row.kind}: {row.injections} on {row.launches} launches: {word}"
@@ -167,7 +177,7 @@ def _tell(label: str, came: Came, rows: Iterable[Row]) -> None:
 
 
 def good(rows: Iterable[Row]) -> bool:
-    return not any(row.lost or row.doubled for row in rows)
+    return not any(row.lost or row.doubled or row.late for row in rows)
 
 
 def report(rows: Sequence[Row], labs: Sequence[str]) -> str:
@@ -177,7 +187,8 @@ def report(rows: Sequence[Row], labs: Sequence[str]) -> str:
         of = [row for row in rows if row.kind == kind]
         lines.append([name, *_counts(of, labs), table.spread([value for row in of for value in row.seconds], 0)])
     lines.append(["**all**", *_counts(rows, labs), None])
-    head = ["fault at a random time", *labs, "launches", "lost", "doubled", "seconds until it is proven"]
+    counted = ["launches", "lost", "doubled", "waits", "late waits", "alive 10 s after its proof"]
+    head = ["fault at a random time", *labs, *counted, "seconds until it is proven"]
     helped = [text for row in rows for text in row.helped]
     counts = "".join(f"\n- {text}: {helped.count(text)} times" for text in sorted(set(helped)))
     count = sum(row.injections for row in rows)
@@ -190,8 +201,8 @@ def report(rows: Sequence[Row], labs: Sequence[str]) -> str:
 
 def _counts(rows: Sequence[Row], labs: Sequence[str]) -> list[object]:
     each: list[object] = [sum(row.injections for row in rows if row.lab == lab) or None for lab in labs]
-    return [*each, sum(row.launches for row in rows), sum(len(row.lost) for row in rows), _doubled(rows)]
-
-
-def _doubled(rows: Sequence[Row]) -> int:
-    return sum(len(row.doubled) for row in rows)
+    launches, waits = sum(row.launches for row in rows), sum(row.waits for row in rows)
+    lost, doubled, late, alive = (
+        sum(len(getattr(row, name)) for row in rows) for name in ("lost", "doubled", "late", "alive")
+    )
+    return [*each, launches, lost, doubled, waits, late, alive]

@@ -9,23 +9,25 @@ import random
 import statistics
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_epoch
 from benchmarks.faults import instants, ledger, playing
 from benchmarks.faults.ground import OVER, Case, Ground, timed
 from benchmarks.faults.instants import Batch, Injection
+from benchmarks.faults.shared import Breaker, short
+from benchmarks.faults.waits import LATE, Wait, Waiting, alive
 
 #: A job's time limit, which also ends hung jobs.
 LIMIT = "00:03:00"
 #: Seconds after the last fault of a batch within which everything must be proven, and after which held jobs and drained
 #: nodes are released, which Slurm does not do by itself.
 SETTLE, ADMINISTRATOR = 420.0, 30.0
-#: Seconds within which a daemon must start again.
-START = 30.0
+#: Seconds within which a playbook must have made its launches.
+LAUNCHED = 180.0
 #: Shortest time in seconds between two attempts of a launch without an active job.
 AGAIN = 3.0
 #: A failed launch is submitted again. That is right after a fault, but this many generations indicate an error.
@@ -55,7 +57,10 @@ class Launched:
 
 @dataclass
 class Came:
-    """The result of a batch. `injected`: number of injected faults by kind. `helped`: what an administrator did."""
+    """The result of a batch. `injected`: number of injected faults by kind. `helped`: what an administrator did.
+
+    `waits`: those that began; `late`: those that ended too late. `alive`: jobs that outlived their proof.
+    """
 
     batch: Batch
     launched: list[Launched]
@@ -63,6 +68,9 @@ class Came:
     missed: int = 0
     broken: list[str] = field(default_factory=list)
     helped: list[str] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
+    alive: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -76,8 +84,7 @@ class Storm:
         case = ground.case("usual", program=timed(0.0))
         (reply,) = ground.many("head", [{"request": case.request}])
         self.took = [float(reply["seconds"] or 1.0)]
-        self.locks = {kind: threading.Lock() for kind in instants.GONE}
-        self.nodes = {name: threading.Lock() for name in ground.lab.node_names}
+        self.breaker = Breaker(ground.lab, lambda: ground.switches)
         self.injecting = threading.Lock()
 
     @property
@@ -90,14 +97,25 @@ class Storm:
         begun = time.monotonic()
         came = Came(batch, [self._launched(batch, number) for number in range(len(batch.jobs))])
         tasks = [lambda injection=injection: self._inject(came, injection) for injection in batch.injections]
+        waited = [number for number, job in enumerate(batch.jobs) if job.waited]
+        waiting = None
+        if waited:
+            cases = [came.launched[number].case for number in waited]
+            waiting = Waiting(self.ground, cases, [batch.jobs[number].start for number in waited])
+            tasks.append(lambda: waiting.launched(LAUNCHED))
         with ThreadPoolExecutor(len(tasks) + 2) as pool:
             for future in [pool.submit(task) for task in (lambda: self._launch(came), *tasks)]:
                 try:
                     future.result()
                 except Exception as error:
-                    came.broken.append(_short(error))
-        self._mend(came)
+                    came.broken.append(short(error))
+        came.broken += self.breaker.mend()
         self.settle(came)
+        if waiting:
+            came.waits = waiting.end(LATE)
+            told = [(wait.name, wait.late(self.breaker.spans)) for wait in came.waits]
+            came.late = [f"{name}: {word}" for name, word in told if word]
+        came.alive = self._alive(came)
         came.seconds = time.monotonic() - begun
         return came
 
@@ -117,6 +135,15 @@ class Storm:
         case.seconds = job.seconds
         return Launched(case, kind)
 
+    def _alive(self, came: Came) -> list[str]:
+        """The jobs that lived too long after their proof."""
+        columns = "--Format=JobID:20,EndTime:30,State:20"
+        rows = self.ground.on("head", "squeue", "--noheader", "--states=all", columns).stdout.splitlines()
+        words = [row.split() for row in rows]
+        ends = {row[0]: (parse_epoch(row[1]) if row[2] in OVER else None, row[2]) for row in words if len(row) == 3}
+        told = [(launch.case, alive(launch.case, ends)) for launch in came.launched]
+        return [f"{case.name}: {word}" for case, word in told if word]
+
     # --- launches, and the faults of single launches
 
     def _launch(self, came: Came) -> None:
@@ -129,13 +156,13 @@ class Storm:
         whose: list[int] = []
         for number, job in enumerate(came.batch.jobs):
             hit = hits.get(number)
-            if hit and hit.kind in instants.OF_A_PLAYBOOK:
+            if job.waited or (hit and hit.kind in instants.OF_A_PLAYBOOK):
                 continue
             entry: dict[str, Any] = {"request": came.launched[number].case.request, "after": job.start}
             if hit and hit.kind == instants.MODULE:
                 entry["kill"] = hit.at * self.usual * 1.1
-            elif hit and hit.kind == instants.TWO:
-                twice.append({**entry, "after": job.start + hit.at * self.usual})
+            elif hit and hit.kind in instants.OF_TWO:
+                twice.append({**entry, "after": job.start + hit.at * self.usual, "ahead": hit.gone})
             entries.append(entry)
             whose.append(number)
         host = self.ground.lab.node_names[0] if self.ground.lab.realistic and came.batch.kind == "launches" else "head"
@@ -152,7 +179,7 @@ class Storm:
             hit = hits.get(number)
             if hit and hit.kind == instants.MODULE and launched.kind == instants.MODULE:
                 self._count(came, hit, reply["killed"])
-            elif hit and hit.kind == instants.TWO and launched.kind == instants.TWO:
+            elif hit and hit.kind in instants.OF_TWO and launched.kind == hit.kind:
                 self._count(came, hit, True)
 
     def _count(self, came: Came, injection: Injection, hit: bool) -> None:
@@ -162,7 +189,7 @@ class Storm:
 
     def _inject(self, came: Came, injection: Injection) -> None:
         """Inject a fault at its time. Kills of a module and simultaneous launchers are handled with the launches."""
-        if injection.kind in (instants.MODULE, instants.TWO):
+        if injection.kind in (instants.MODULE, *instants.OF_TWO):
             return
         begun = time.monotonic()
         if injection.kind in instants.OF_A_PLAYBOOK:
@@ -180,42 +207,9 @@ class Storm:
         self._count(came, injection, True)
 
     def _shared(self, injection: Injection, begun: float, window: float) -> None:
-        """Stop a daemon or a node for a while."""
-        node = self.ground.lab.node_names[injection.node]
-        lock = self.nodes[node] if injection.kind in (instants.NODE, instants.REBOOT) else self.locks[injection.kind]
+        """Break something shared at its time."""
         playing.pause_until(begun, injection.at * window)
-        with lock:
-            if injection.kind in (instants.NODE, instants.REBOOT):
-                self.ground.switches.power_off(node)
-                time.sleep(injection.gone)
-                self.ground.switches.power_on(node)
-            else:
-                self.ground.switches.crash(injection.kind)
-                time.sleep(injection.gone)
-                self._start(injection.kind)
-
-    def _start(self, daemon: str) -> None:
-        """Start a daemon with retries, as a service manager does: a slurmctld without saved state needs slurmdbd."""
-        deadline = time.monotonic() + START
-        while True:
-            try:
-                return self.ground.switches.start(daemon)
-            except RankzeroError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(1.0)
-
-    def _mend(self, came: Came) -> None:
-        """Start everything that a failed injection has left off."""
-        switches = self.ground.switches
-        daemons = ["slurmctld"] + (["slurmdbd"] if self.ground.lab.accounting == "slurmdbd" else [])
-        nodes = self.ground.lab.node_names if self.ground.lab.realistic else []
-        steps: list[tuple[Callable[[str], None], str]] = [(switches.start, name) for name in reversed(daemons)]
-        for start, name in [*steps, *((switches.power_on, name) for name in nodes)]:
-            try:
-                start(name)
-            except Exception as error:
-                came.broken.append(_short(error))
+        self.breaker.inject(injection)
 
     # --- until everything has settled
 
@@ -278,10 +272,6 @@ class Storm:
 
     def root(self, *argv: str) -> None:
         self.ground.root_on("head", " ".join(argv) + " || true")
-
-
-def _short(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}".partition("\n")[0][:300]
 
 
 def _said(reply: Mapping[str, Any]) -> str:

@@ -10,35 +10,64 @@ batch. The time of a killed command is a share of the command's usual duration, 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-MODULE, TWO, ANSIBLE, TREE = "module", "two", "ansible", "tree"
+MODULE, TWO, CLOCKS, ANSIBLE, TREE = "module", "two", "clocks", "ansible", "tree"
 SLURMCTLD, SLURMDBD, NODE, REBOOT, PAIR = "slurmctld", "slurmdbd", "node", "reboot", "pair"
+FROZEN, SLURMD, PARTITION, FLAP = "frozen", "slurmd", "partition", "flap"
+SHARED, READ_ONLY, FULL = "shared", "read_only", "full"
 #: One row of the table each.
 KINDS = {
     MODULE: "the module is killed",
     TWO: "two launchers at once",
+    CLOCKS: "two launchers, their clocks apart by -2 h to 1 day",
     ANSIBLE: "ansible-playbook is killed",
     TREE: "ansible-playbook and all its processes are killed",
     SLURMCTLD: "slurmctld is killed and started again",
     SLURMDBD: "slurmdbd is killed and started again",
     NODE: "a node is off for 2 s to 60 s",
     REBOOT: "a node reboots within seconds",
+    FROZEN: "slurmctld is frozen (SIGSTOP) for 2 s to 30 s",
+    SLURMD: "a slurmd is frozen for 2 s to 25 s",
+    PARTITION: "both networks of a node are down for 3 s to 40 s",
+    FLAP: "both networks of a node come and go for 2 s to 15 s",
+    SHARED: "/shared is gone on a node for 1 s to 20 s",
+    READ_ONLY: "/shared is read-only on a node for 1 s to 20 s",
+    FULL: "the disk of /shared is full for 1 s to 12 s",
     PAIR: "two of these",
 }
 #: Approximate number of each kind per 1,000 injections. Faults of a single launch are cheap and have many places.
-WEIGHTS = {MODULE: 33, TWO: 18, ANSIBLE: 5, TREE: 5, SLURMCTLD: 15, SLURMDBD: 5, NODE: 5, REBOOT: 7, PAIR: 7}
+WEIGHTS = {
+    MODULE: 22, TWO: 9, CLOCKS: 9, ANSIBLE: 5, TREE: 5, SLURMCTLD: 9, SLURMDBD: 4, NODE: 4, REBOOT: 4, PAIR: 5,
+    FROZEN: 3, SLURMD: 3, PARTITION: 4, FLAP: 4, SHARED: 4, READ_ONLY: 3, FULL: 3,
+}  # fmt: skip
 #: Faults that hit one launch, or one playbook's. A batch may mix them, because they do not affect other launches.
-OF_A_LAUNCH = (MODULE, TWO, ANSIBLE, TREE)
+OF_A_LAUNCH = (MODULE, TWO, CLOCKS, ANSIBLE, TREE)
+#: Faults that are a second launcher of the same launch.
+OF_TWO = (TWO, CLOCKS)
+#: Faults of one node, which needs its own namespaces.
+OF_A_NODE = (NODE, REBOOT, SLURMD, PARTITION, FLAP, SHARED, READ_ONLY)
 OF_A_PLAYBOOK = (ANSIBLE, TREE)
 #: Injections per batch. The other kinds affect shared components, so a batch has only one of them.
-PER_BATCH = {SLURMCTLD: 12, SLURMDBD: 9, NODE: 5, REBOOT: 8, PAIR: 8}
+PER_BATCH = {
+    SLURMCTLD: 12, SLURMDBD: 9, NODE: 5, REBOOT: 8, PAIR: 8,
+    FROZEN: 2, SLURMD: 5, PARTITION: 5, FLAP: 6, SHARED: 6, READ_ONLY: 6, FULL: 4,
+}  # fmt: skip
 PER_BATCH_OF_LAUNCHES = 40
 #: Number of launches per playbook.
 OF_ONE_PLAYBOOK = 2
 #: For how many seconds the affected component is gone: (least, most).
-GONE = {SLURMCTLD: (0.0, 2.0), SLURMDBD: (0.0, 5.0), NODE: (2.0, 60.0), REBOOT: (0.0, 0.0)}
+GONE = {
+    SLURMCTLD: (0.0, 2.0), SLURMDBD: (0.0, 5.0), NODE: (2.0, 60.0), REBOOT: (0.0, 0.0),
+    FROZEN: (2.0, 30.0), SLURMD: (2.0, 25.0), PARTITION: (3.0, 40.0), FLAP: (2.0, 15.0),
+    SHARED: (1.0, 20.0), READ_ONLY: (1.0, 20.0), FULL: (1.0, 12.0),
+}  # fmt: skip
+#: By how many seconds the clock of a second launcher is ahead: (least, most).
+APART = (-7200.0, 86400.0)
+#: Share of the launches in a batch of a shared fault that a playbook makes and waits for.
+WAITED = 0.5
 
 
 @dataclass(frozen=True)
@@ -59,18 +88,22 @@ QUICK = Scale(launches=4, begin=2.0, window=3.0, program=(0.5, 2.0))
 
 @dataclass(frozen=True)
 class Job:
-    """One launch: when it is made, how long its program runs, on how many nodes, and whether its artifact ends it."""
+    """One launch: when it is made, how long its program runs, on how many nodes, and whether its artifact ends it.
+
+    `waited`: a playbook makes it, and waits for it.
+    """
 
     start: float
     seconds: float
     nodes: int
     then_end: bool
+    waited: bool = False
 
 
 @dataclass(frozen=True)
 class Injection:
     """One fault. `at`: from 0 to 1, see the module's docstring. `launches`: those that it hits; empty for a shared
-    fault.
+    fault. `gone`: for how long something is gone, or by how much a clock is ahead.
 
     `node` counts from 0. A pair has its two faults in `halves`.
     """
@@ -122,6 +155,14 @@ def batches(
         left = each.get(kind, 0)
         rows += [[kind] * min(most, left - first) for first in range(0, left, most)]
     plan.chance.shuffle(rows)
+    # Each kind once, then each kind that is left again: a run that is ended early has seen all of them.
+    seen: Counter[str] = Counter()
+    turns = []
+    for kinds in rows:
+        kind = "launches" if kinds[0] in OF_A_LAUNCH else kinds[0]
+        turns.append(seen[kind])
+        seen[kind] += 1
+    rows = [rows[index] for index in sorted(range(len(rows)), key=lambda index: turns[index])]
     return [plan.batch(number, kinds) for number, kinds in enumerate(rows)]
 
 
@@ -137,7 +178,7 @@ class _Plan:
     def batch(self, number: int, kinds: list[str]) -> Batch:
         own = kinds[0] in OF_A_LAUNCH
         sizes = [OF_ONE_PLAYBOOK if kind in OF_A_PLAYBOOK else 1 for kind in kinds]
-        jobs = tuple(self.job() for _job_number in range(sum(sizes) if own else self.scale.launches))
+        jobs = tuple(self.job(not own) for _job_number in range(sum(sizes) if own else self.scale.launches))
         free = iter(range(len(jobs)))
         if own:
             hit = [self.single(kind, [next(free) for _each in range(size)]) for kind, size in zip(kinds, sizes)]
@@ -145,19 +186,20 @@ class _Plan:
             hit = [self.pair(free) if kind == PAIR else self.single(kind) for kind in kinds]
         return Batch(number, "launches" if own else kinds[0], jobs, tuple(hit), self.scale.window)
 
-    def job(self) -> Job:
+    def job(self, shared: bool) -> Job:
         seconds = round(self.chance.uniform(*self.scale.program), 2)
         nodes = 2 if self.chance.random() < 0.3 else 1
-        return Job(round(self.chance.uniform(0, self.scale.begin), 2), seconds, nodes, self.chance.random() < 0.5)
+        start, then_end = round(self.chance.uniform(0, self.scale.begin), 2), self.chance.random() < 0.5
+        return Job(start, seconds, nodes, then_end, shared and self.chance.random() < WAITED)
 
     def single(self, kind: str, launches: Sequence[int] = ()) -> Injection:
-        gone = round(self.chance.uniform(*GONE[kind]), 2) if kind in GONE else 0.0
+        gone = round(self.chance.uniform(*{**GONE, CLOCKS: APART}.get(kind, (0.0, 0.0))), 2)
         return Injection(kind, self.chance.random(), gone, self.chance.randrange(self.nodes), tuple(launches))
 
     def pair(self, free: Iterator[int]) -> Injection:
         """Two faults of different kinds, at least one of them shared, each with its own time."""
         shared = [kind for kind in GONE if kind not in self.without]
         first = self.chance.choice(shared)
-        second = self.chance.choice([kind for kind in (MODULE, TWO, *shared) if kind != first])
+        second = self.chance.choice([kind for kind in (MODULE, *OF_TWO, *shared) if kind != first])
         halves = [self.single(kind, [next(free)] if kind in OF_A_LAUNCH else ()) for kind in (first, second)]
         return Injection(PAIR, 0.0, halves=tuple(halves))

@@ -6,9 +6,9 @@ forked from this process, which loads the library once.
 
     many.py REQUESTS [--together N]
 
-REQUESTS is a JSON list of {request: PATH, after: SECONDS, kill: SECONDS or null}. A launch begins `after` seconds after
-this program. It is ended by SIGKILL `kill` seconds after its own start, unless it has ended before. Prints a JSON list
-of {killed, result, seconds} in the same order.
+REQUESTS is a JSON list of {request: PATH, after: SECONDS, kill: SECONDS or null, ahead: SECONDS}. A launch begins
+`after` seconds after this program. It is ended by SIGKILL `kill` seconds after its own start, unless it has ended
+before. The clock of its host is `ahead`. Prints a JSON list of {killed, result, seconds} in the same order.
 Uses only the standard library and the collection's module_utils.
 """
 
@@ -63,6 +63,9 @@ def child(entry: dict[str, Any], answer: str) -> int:
     try:
         if entry.get("kill") is not None:
             killer(float(entry["kill"]))
+        if entry.get("ahead"):
+            clock = time.time
+            time.time = lambda: clock() + float(entry["ahead"])
         begun = time.monotonic()
         result = launch(entry["request"])
         with open(f"{answer}.new", "w", encoding="utf-8") as stream:

@@ -12,58 +12,68 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from benchmarks.faults.ground import PATIENCE, Case, Ground
 
-_PLAY = [
-    {
-        "hosts": "all",
-        "gather_facts": False,
-        "tasks": [
-            {
-                "rankzero.slurm.job": {"job": "{{ job }}", "cluster": "{{ launch_cluster }}"},
-                "register": "launch",
-            },
-            {"rankzero.slurm.job_wait": {"run_dir": "{{ launch.run_dir }}"}},
-        ],
-    }
+#: Launch, and wait.
+TASKS: list[dict[str, Any]] = [
+    {"rankzero.slurm.job": {"job": "{{ job }}", "cluster": "{{ launch_cluster }}"}, "register": "launch"},
+    {"rankzero.slurm.job_wait": {"run_dir": "{{ launch.run_dir }}"}},
 ]
 
 
-def files(ground: Ground, cases: Sequence[Case]) -> tuple[Path, Path]:
-    """A playbook that launches these cases and waits for them, and an inventory with the lab's head once per case."""
+def files(
+    ground: Ground,
+    cases: Sequence[Case],
+    *,
+    tasks: Sequence[Mapping[str, Any]] = TASKS,
+    each: Mapping[str, Mapping[str, Any]] | None = None,
+) -> tuple[Path, Path]:
+    """A playbook that launches these cases and waits for them, and an inventory with the lab's head once per case.
+
+    `each`: more variables of a case, by its name. With them, no case waits for another.
+    """
     folder = ground.code.parent / f"play-{cases[0].name}"
     folder.mkdir()
     usual = yaml.safe_load(Path(ground.lab.path("inventory.yml")).read_text(encoding="utf-8"))
     (head,) = usual["slurm_login"]["hosts"].values()
     cluster = {"state_root": f"{ground.inside}/state", "store_root": f"{ground.inside}/store"}
     # Braces in a program are meant for the shell, not for Jinja.
-    hosts = {case.name: {**head, "job": case.job, "launch_cluster": cluster} for case in cases}
+    more = each or {}
+    hosts = {
+        case.name: {**head, "job": case.job, "launch_cluster": cluster, **more.get(case.name, {})} for case in cases
+    }
+    play = {"hosts": "all", "gather_facts": False, "strategy": "free" if more else "linear", "tasks": list(tasks)}
     playbook, inventory = folder / "play.yml", folder / "inventory.json"
-    playbook.write_text(json.dumps(_PLAY), encoding="utf-8")
+    playbook.write_text(json.dumps([play]), encoding="utf-8")
     inventory.write_text(json.dumps({"all": {"hosts": hosts}}), encoding="utf-8")
     return playbook, inventory
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """The environment of ansible-playbook: nothing of this process's but its Python."""
+    return {
+        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(folder),
+        "LANG": "C.UTF-8",
+        "ANSIBLE_CONFIG": str(Path(__file__).resolve().parents[1] / "launch" / "ansible.cfg"),
+        "ANSIBLE_COLLECTIONS_PATH": os.environ["ANSIBLE_COLLECTIONS_PATH"],
+    }
 
 
 def killed(ground: Ground, cases: Sequence[Case], after: float, *, tree: bool) -> bool:
     """Run the playbook and SIGKILL it after `after` seconds. Returns False if it had ended before."""
     playbook, inventory = files(ground, cases)
     log = playbook.with_name("log")
-    environment = {
-        "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(playbook.parent),
-        "LANG": "C.UTF-8",
-        "ANSIBLE_CONFIG": str(Path(__file__).resolve().parents[1] / "launch" / "ansible.cfg"),
-        "ANSIBLE_COLLECTIONS_PATH": os.environ["ANSIBLE_COLLECTIONS_PATH"],
-    }
     with log.open("wb") as stream:
         process = subprocess.Popen(
             ["ansible-playbook", "-i", str(inventory), str(playbook)],
-            env=environment,
+            env=environment(playbook.parent),
             cwd=playbook.parent,
             stdin=subprocess.DEVNULL,
             stdout=stream,

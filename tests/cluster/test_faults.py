@@ -19,6 +19,7 @@ from benchmarks.faults.at_random import good, run_at_random
 from benchmarks.faults.ledger import Run
 from benchmarks.faults.matrix import FAULTS
 from benchmarks.faults.run import run_matrix, shares
+from benchmarks.faults.waits import Wait
 from tests.cluster.conftest import LabCluster
 
 #: Of those that need the lab for themselves, the ones that do not take long.
@@ -29,10 +30,11 @@ SLOW_AT_RANDOM = frozenset(
     {
         instants.ANSIBLE,
         instants.TREE,
-        instants.NODE,
-        instants.REBOOT,
         instants.SLURMDBD,
         instants.PAIR,
+        instants.FROZEN,
+        instants.FULL,
+        *instants.OF_A_NODE,
     }
 )
 
@@ -49,7 +51,7 @@ def test_no_fault_at_a_random_instant_loses_or_doubles_a_launch(lab: LabCluster,
         look_again=2, scale=instants.QUICK, without=SLOW_AT_RANDOM,
     )  # fmt: skip
     assert good(rows), rows
-    assert {row.kind for row in rows} == {instants.MODULE, instants.TWO, instants.SLURMCTLD}
+    assert {row.kind for row in rows} == {instants.MODULE, instants.TWO, instants.CLOCKS, instants.SLURMCTLD}
     assert sum(row.injections for row in rows) >= 5
     assert all(row.broken == [] for row in rows), rows
 
@@ -74,6 +76,43 @@ def test_a_seed_says_all_that_is_injected() -> None:
         assert len(hit) == len(set(hit)) and set(hit) <= set(range(len(batch.jobs)))
     bare = instants.batches("1-bare", 50, 5, without=frozenset({instants.SLURMDBD}))
     assert all(half.kind != instants.SLURMDBD for batch in bare for one in batch.injections for half in one.single)
+
+
+def test_a_run_that_ends_early_has_seen_every_kind() -> None:
+    planned = instants.batches("1", 333, 5)
+    first = [batch.kind for batch in planned[: len({batch.kind for batch in planned})]]
+    assert sorted(first) == sorted({batch.kind for batch in planned})
+
+
+def test_half_of_the_launches_under_shared_faults_are_waited_for() -> None:
+    planned = instants.batches("1", 333, 5)
+    shared = [job for batch in planned if batch.kind != "launches" for job in batch.jobs]
+    assert 0.3 < sum(job.waited for job in shared) / len(shared) < 0.7
+    assert not any(job.waited for batch in planned if batch.kind == "launches" for job in batch.jobs)
+
+
+ENDED = {"completed": True, "finished_at": 1000.0}
+
+
+@pytest.mark.parametrize(
+    ("at", "result", "faults", "late"),
+    [
+        (1050.0, ENDED, [], False),
+        (1070.0, ENDED, [], True),
+        # While something is broken, the end may be unknown. The same second counts once.
+        (1070.0, ENDED, [(990.0, 1020.0)], False),
+        (1130.0, ENDED, [(990.0, 1030.0), (1010.0, 1040.0)], True),
+        # Faults before the end and after the wait excuse nothing.
+        (1070.0, ENDED, [(900.0, 990.0), (1080.0, 2000.0)], True),
+        # It was refused, and says so.
+        (1070.0, {"failed": True, "msg": "no answer"}, [], False),
+        (None, {}, [(990.0, 2000.0)], True),
+    ],
+)
+def test_a_wait_is_late_a_minute_after_the_end_or_if_it_must_be_killed(
+    at: float | None, result: dict[str, object], faults: list[tuple[float, float]], late: bool
+) -> None:
+    assert bool(Wait("name", at, result).late(faults)) == late
 
 
 def test_a_pair_is_two_kinds_of_faults_one_of_them_shared() -> None:

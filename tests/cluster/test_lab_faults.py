@@ -59,6 +59,27 @@ def test_a_directory_is_hidden_on_one_node(realistic: LabCluster) -> None:
     assert realistic.node("node02", look).stdout == "file\n"
 
 
+def test_a_directory_is_read_only_on_one_node(realistic: LabCluster) -> None:
+    (realistic.shared / "protected").mkdir(exist_ok=True)
+    (realistic.shared / "protected").chmod(0o777)
+    write = ["touch", "/shared/protected/x"]
+    for _twice in range(2):
+        realistic.faults.protect("node02", "/shared/protected")
+        assert realistic.node("node02", write, check=False).returncode != 0
+    realistic.node("node03", write)
+    assert realistic.node("node02", ["ls", "/shared/protected"]).stdout == "x\n"
+    for _twice in range(2):
+        realistic.faults.unprotect("node02", "/shared/protected")
+        realistic.node("node02", write)
+
+
+def test_a_frozen_slurmctld_answers_again(mended: LabCluster) -> None:
+    mended.faults.freeze("slurmctld")
+    assert mended.head(["timeout", "3", "squeue"], check=False).returncode != 0
+    mended.faults.thaw("slurmctld")
+    mended.head(["squeue"])
+
+
 def test_slurmctld_crashes_and_starts(mended: LabCluster) -> None:
     job = mended.head(["sbatch", "--parsable", "--hold", "--chdir=/", "--wrap", "true"]).stdout.strip()
     mended.faults.stop("slurmctld")  # a crash may lose what was not yet saved: here the job must survive

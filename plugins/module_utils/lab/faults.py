@@ -56,6 +56,25 @@ class Faults:
         if path in self._hidden(node):
             self._inside(node, ["umount", path])
 
+    def protect(self, node: str, path: str) -> None:
+        """Make a directory of a node read-only for what is opened from now on, as after an error of its file system."""
+        if not path.startswith("/"):
+            raise RankzeroError(f"protect: {path!r} is not allowed; give an absolute path as the node sees it")
+        if not self._protected(node, path):
+            self._inside(node, ["mount", "--bind", path, path])
+            self._inside(node, ["mount", "-o", "remount,bind,ro", path])
+
+    def unprotect(self, node: str, path: str) -> None:
+        """Undo `protect`. Does nothing if the directory is not read-only. Its users may still be in it."""
+        if self._protected(node, path):
+            self._inside(node, ["umount", "--lazy", path])
+
+    def _protected(self, node: str, path: str) -> bool:
+        with open(f"/proc/{self._pid(node)}/mountinfo", encoding="utf-8") as stream:
+            mounts = [line.split(" ") for line in stream]
+        # The last mount over a directory is the one in effect; field 5 has the options of the mount itself.
+        return "ro" in next((mount[5].split(",") for mount in reversed(mounts) if mount[4] == path), [])
+
     def _hidden(self, node: str) -> list[str]:
         with open(f"/proc/{self._pid(node)}/mountinfo", encoding="utf-8") as stream:
             return [line.split(" ")[4] for line in stream if _HIDDEN in processes.mounted_sources(line)]
@@ -91,6 +110,16 @@ class Faults:
         """Stop and start a daemon. `node`: the node whose slurmd is meant."""
         self.stop(daemon, node)
         self.start(daemon, node)
+
+    def freeze(self, daemon: str, node: str = "") -> None:
+        """SIGSTOP a daemon: it keeps its connections and answers nothing, as in an endless lock or on a full disk."""
+        agent, service = self._service(daemon, node)
+        agent.signal(service, signal.SIGSTOP)
+
+    def thaw(self, daemon: str, node: str = "") -> None:
+        """Let a frozen daemon go on. Does nothing if it is not frozen."""
+        agent, service = self._service(daemon, node)
+        agent.signal(service, signal.SIGCONT)
 
     def _end(self, daemon: str, node: str, number: int) -> None:
         agent, service = self._service(daemon, node)
@@ -200,7 +229,12 @@ class Faults:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="fault", description="Break one thing of the lab, and mend it.")
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb, words in (("hide", "cover a directory of a node"), ("unhide", "show it again")):
+    for verb, words in (
+        ("hide", "cover a directory of a node"),
+        ("unhide", "show it again"),
+        ("protect", "make a directory of a node read-only"),
+        ("unprotect", "let it be written again"),
+    ):
         sub = verbs.add_parser(verb, help=words)
         sub.add_argument("node")
         sub.add_argument("path")
@@ -209,6 +243,8 @@ def _parser() -> argparse.ArgumentParser:
         ("stop", "end a daemon properly"),
         ("start", "start a daemon and wait for it"),
         ("restart", "stop and start a daemon"),
+        ("freeze", "SIGSTOP a daemon"),
+        ("thaw", "let a frozen daemon go on"),
     ):
         sub = verbs.add_parser(verb, help=words)
         sub.add_argument("daemon", choices=sorted({*HEAD_DAEMONS, *NODE_DAEMONS}))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from typing import Any
 
 from ansible.plugins.callback import CallbackBase
@@ -36,6 +37,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]  # ansible-core ships 
             "host": result._host.get_name(),
             "action": result._task.action,
             "outcome": outcome,
+            "at": time.time(),
             # What Ansible itself would show: censored and without its internals.
             "result": json.loads(self._dump_results(result._result, indent=0)),
         }
