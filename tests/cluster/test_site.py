@@ -114,6 +114,14 @@ def test_an_ordinary_user_launches_waits_and_reads_every_log(site: Site, feature
     assert launch["job_id"] in user(site, "squeue", "--noheader", "--states=all")
 
 
+def test_a_login_on_a_node_prints_and_takes_its_time(site_lab: LabCluster) -> None:
+    said = profile.LOGIN.split("'")[1]
+    assert said in site_lab.node("node01", ["bash", "--login", "-c", "echo there"]).stdout
+    assert "sleep" in profile.LOGIN
+    # Only a login pays for it.
+    assert site_lab.node("node01", ["sh", "-c", "echo there"]).stdout == "there\n"
+
+
 def test_what_a_site_refuses_and_stops_is_said_clearly(site: Site, features: dict[str, bool | str]) -> None:
     needs(features, "cgroups", "affinity", "job_submit")
     common = {"time": "00:05:00", "memory": "300M"}

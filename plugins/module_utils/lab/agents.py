@@ -232,6 +232,7 @@ def _node(lab: Lab, host: Host, name: str) -> JsonObject:
         ["write", f"{root}/etc/hosts", hosts_file(lab)],
         ["write", f"{root}/etc/nsswitch.conf", _NSSWITCH],
         ["write", f"{root}/etc/resolv.conf", ""],
+        *([["write", f"{root}/etc/profile.d/site.sh", profile.LOGIN]] if lab.site else []),
         ["hostname", name],
         ["pivot", root],
         ["mkdir", "/run/munge", 0o755, "munge"],

@@ -26,6 +26,9 @@ ACCOUNT, OTHER_ACCOUNT = "research", "teaching"
 # Where distributions install Slurm's plugins.
 _PLUGINS = ("/usr/lib/*/slurm*", "/usr/lib/slurm*", "/usr/lib64/slurm*")
 
+# What login shells of nodes read: profiles of sites print, and take their time.
+LOGIN = "echo 'Welcome to this site. Read the news before you compute.'\nsleep 1\n"
+
 _LUA = """\
 -- Written by rankzero.slurm. Sites do such things: jobs are charged to an account, and comments are the site's.
 function slurm_job_submit(job, partitions, uid)
