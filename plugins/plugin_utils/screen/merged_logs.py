@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import time_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import (
     divided,
@@ -25,9 +26,15 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts im
 MERGED = "merged.log"
 # Longer lines are split: a binary dump may contain no line ends at all.
 LONGEST = 65536
+# Bytes of a log that are read at a time. All logs together hold MOST_HELD of blocks and of lines, or SMALLEST each.
+BLOCK, MOST_HELD, SMALLEST = 256 * 1024, 32 * 1024 * 1024, 2048
 # How much of each existing log is shown when following begins.
 LAST_LINES = 5
 LAST_BYTES = 16 * 1024
+# Following: of what is new in all logs since the last look, so many bytes and lines are shown, those at the ends.
+MOST_NEW, MOST_LINES = 8 * 1024 * 1024, 10_000
+# Bytes of a line without an end that are kept for the next look. Less is shown of a line.
+TORN = 4096
 
 
 def titled(path: str, line: bytes) -> tuple[str, bytes]:
@@ -58,15 +65,38 @@ def newest_logs(logs_dir: str) -> list[str]:
     return sorted(files, key=order)
 
 
-def _timed(path: str, place: int) -> Iterator[tuple[float, int, int, bytes]]:
+def _lines(path: str, share: int) -> Iterator[bytes]:
+    """The lines of a log. It is open only while a block of it is read: there may be more logs than open files.
+
+    `share`: bytes that may be held of a block, and of a line.
+    """
+    block, longest = min(BLOCK, share), min(LONGEST, share)
+    held, begin, at = b"", 0, 0
+    while True:
+        end = held.find(b"\n", begin, begin + longest) + 1 or begin + longest
+        if end <= len(held):
+            yield held[begin:end]
+            begin = end
+            continue
+        with open(path, "rb") as stream:
+            stream.seek(at)
+            data = stream.read(block)
+        at += len(data)
+        held, begin = held[begin:] + data, 0
+        if not data:
+            break
+    if held:
+        yield held
+
+
+def _timed(path: str, place: int, share: int) -> Iterator[tuple[float, int, int, bytes]]:
     """(time, index of the file, line number, line) of every line. Times never decrease, and are 0 at first."""
     moment = 0.0
-    with open(path, "rb") as stream:
-        for number, line in enumerate(iter(lambda: stream.readline(LONGEST), b"")):
-            stated = time_of(titled(path, line)[1][:200].decode("utf-8", "replace"))
-            if stated is not None:
-                moment = max(moment, stated)
-            yield moment, place, number, line
+    for number, line in enumerate(_lines(path, share)):
+        stated = time_of(titled(path, line)[1][:200].decode("utf-8", "replace"))
+        if stated is not None:
+            moment = max(moment, stated)
+        yield moment, place, number, line
 
 
 def merge(logs_dir: str) -> str:
@@ -74,8 +104,9 @@ def merge(logs_dir: str) -> str:
     paths = newest_logs(logs_dir)
     ranks = [f"rank {max(of)}" for path in paths if (of := ranks_of(path))]
     width = max(map(len, [*ranks, *(_title(path) for path in paths if not ranks_of(path))]), default=0)
+    share = max(SMALLEST, MOST_HELD // max(1, len(paths)))
     with Place.of_launch(logs_dir).opened() as folder, folder.fresh(MERGED) as stream:
-        for _moment, place, _number, line in heapq.merge(*(_timed(path, at) for at, path in enumerate(paths))):
+        for _moment, place, _number, line in heapq.merge(*(_timed(path, at, share) for at, path in enumerate(paths))):
             title, text = titled(paths[place], line)
             stream.write(title.ljust(width).encode() + b" | " + text.rstrip(b"\r\n") + b"\n")
     return os.path.join(os.path.dirname(logs_dir), MERGED)
@@ -104,25 +135,47 @@ class Tail:
     def news(self, restarted: Mapping[str, bool]) -> list[str]:
         """The complete lines that arrived in the files of `restarted`, merged by their timestamps.
 
-        `restarted`: path below the folder -> whether the file was fetched again from its beginning.
+        `restarted`: path below the folder -> whether the file was fetched again from its beginning. Of much that is
+        new, the last lines are given, and for each log a line that says how much is left out.
         """
         timed = []
         for place, (name, again) in enumerate(sorted(restarted.items())):
             path = os.path.join(self._dir, *name.split("/"))
             if again:
                 self._seen.pop(path, None)
-            with open(path, "rb") as stream:
-                stream.seek(self._seen.get(path, 0))
-                data = self._torn.pop(path, b"") + stream.read()
-                self._seen[path] = stream.tell()
-            *lines, torn = data.split(b"\n")
-            if torn:
-                self._torn[path] = torn[-LONGEST:]
+                self._torn.pop(path, None)
+            lines, skipped = self._new(path, MOST_NEW // len(restarted), max(1, MOST_LINES // len(restarted)))
             moment = 0.0
+            if skipped:
+                note = f"{amount(skipped)} are not shown: the log grew fast. They are in {path}"
+                timed.append((moment, place, -1, f"{titled(path, b'')[0]} | {printable(note, 400)}"))
             for number, line in enumerate(lines):
                 moment = max(moment, time_of(titled(path, line)[1][:200].decode("utf-8", "replace")) or 0.0)
                 timed.append((moment, place, number, self._shown(path, line)))
         return [line for *_order, line in sorted(timed)]
+
+    def _new(self, path: str, most: int, count: int) -> tuple[list[bytes], int]:
+        """The last complete new lines of a log, at most `count` in `most` bytes, and how many bytes are left out."""
+        torn = self._torn.pop(path, b"")
+        with open(path, "rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            seen = min(self._seen.get(path, 0), size)
+            start = stream.seek(max(seen, size - most))
+            data = stream.read(size - start)
+        self._seen[path] = start + len(data)
+        skipped = start - seen
+        if skipped:
+            # What is left of the first line is not shown as one, unless there is nothing else.
+            first = data.find(b"\n") + 1 or max(0, len(data) - TORN)
+            torn, data, skipped = b"", data[first:], skipped + len(torn) + first
+        # Split from its end: a block of short lines would be millions.
+        parts = (torn + data).rsplit(b"\n", count + 1)
+        if len(parts) > count + 1:
+            skipped += len(parts.pop(0))
+        *lines, torn = parts
+        if torn:
+            self._torn[path] = torn[:TORN]
+        return lines, skipped
 
     def rest(self) -> list[str]:
         """Final lines without a line end."""

@@ -5,9 +5,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tracemalloc
 from pathlib import Path
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.merged_logs import LAST_LINES, LONGEST, Tail, merge
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import merged_logs
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.merged_logs import (
+    LAST_LINES,
+    LONGEST,
+    MOST_NEW,
+    Tail,
+    merge,
+)
 
 
 def write(logs: Path, name: str, content: bytes) -> None:
@@ -85,3 +98,83 @@ def test_new_lines_as_they_come(tmp_path: Path) -> None:
     # Truncated on the cluster, so fetched anew.
     (logs / "0" / "rank-0001.log").write_bytes(b"anew\n")
     assert tail.news({"0/rank-0001.log": True}) == ["rank 1 | anew"]
+
+
+def test_more_logs_than_a_process_may_open(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    for rank in range(200):
+        lines = [b"2026-01-01 10:%02d:%02d rank %d\n" % (minute, rank % 60, rank) for minute in range(20)]
+        write(logs, f"0/rank-{rank:04d}.log", b"".join(lines))
+    few = f"""
+import resource
+from {merge.__module__} import merge
+resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+merge({str(logs)!r})
+"""
+    subprocess.run([sys.executable, "-c", few], check=True, env={"PYTHONPATH": os.pathsep.join(sys.path)})
+    merged = (tmp_path / "merged.log").read_bytes().splitlines()
+    assert len(set(merged)) == len(merged) == 200 * 20
+    times = [line.split(b"| ")[1][:19] for line in merged]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("content", [b"1234567\n" * 10_000, b"x" * 150_000, b"\n" * 5000, b"ab" * 1500 + b"\nend"])
+def test_blocks_of_any_size_give_the_same_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    write(tmp_path / "logs", "0/rank-0000.log", content)
+    for held in (merged_logs.MOST_HELD, merged_logs.SMALLEST):
+        monkeypatch.setattr(merged_logs, "MOST_HELD", held)
+        merged = Path(merge(str(tmp_path / "logs"))).read_bytes()
+        lines = [line.removeprefix(b"rank 0 | ") for line in merged.splitlines()]
+        longest = min(LONGEST, held)
+        assert b"".join(lines) == content.replace(b"\n", b"") and max(map(len, lines)) <= longest
+        assert len(lines) == sum(max(1, -(-len(line) // longest)) for line in content.splitlines())
+
+
+def test_of_a_log_that_grew_fast_the_end_is_shown_and_the_rest_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = tmp_path / "logs"
+    write(logs, "0/rank-0000.log", b"old\nbegin")
+    write(logs, "0/rank-0001.log", b"old\n")
+    tail = Tail(str(logs))
+    tail.begin()
+    with (logs / "0" / "rank-0000.log").open("r+b") as stream:
+        stream.seek(5_000_000_000)
+        stream.write(b"\nthe end\nto")
+    write(logs, "0/rank-0001.log", b"slow\n")
+    tracemalloc.start()
+    shown = tail.news({"0/rank-0000.log": False, "0/rank-0001.log": False})
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 4 * MOST_NEW
+    assert shown[1:] == ["rank 0 | the end", "rank 1 | slow"]
+    assert shown[0].startswith("rank 0 | 5.0 GB are not shown") and shown[0].endswith("0/rank-0000.log")
+    write(logs, "0/rank-0000.log", b"rn\n")
+    assert tail.news({"0/rank-0000.log": False}) == ["rank 0 | torn"]
+
+
+def test_of_many_short_lines_the_last_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merged_logs, "MOST_LINES", 3)
+    logs = tmp_path / "logs"
+    write(logs, "0/rank-0000.log", b"old\n")
+    tail = Tail(str(logs))
+    tail.begin()
+    write(logs, "0/rank-0000.log", b"".join(b"%d\n" % number for number in range(1000)) + b"torn")
+    note, *shown = tail.news({"0/rank-0000.log": False})
+    assert shown == ["rank 0 | 997", "rank 0 | 998", "rank 0 | 999"] and "4 kB are not shown" in note
+    assert tail.rest() == ["rank 0 | torn"]
+
+
+def test_a_line_of_gigabytes_ends_with_its_last_characters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merged_logs, "MOST_NEW", 100_000)
+    logs = tmp_path / "logs"
+    write(logs, "0/rank-0000.log", b"old\n")
+    tail = Tail(str(logs))
+    tail.begin()
+    write(logs, "0/rank-0000.log", b"x" * 1_000_000)
+    (note,) = tail.news({"0/rank-0000.log": False})
+    assert "996 kB are not shown" in note
+    (rest,) = tail.rest()
+    assert rest.startswith("rank 0 | xxx")
