@@ -32,7 +32,7 @@ class ActionModule(LaunchAction):
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _launch(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "explain", "missing")
+        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "explain", "missing", "logs_dest")
         job = self.job_of(arguments)
         prepared = self.prepared(job, arguments["relaunch"])
         state = arguments.get("state", "present")

@@ -30,7 +30,7 @@ class ActionModule(LaunchManyAction):
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _pipeline(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "missing")
+        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "missing", "logs_dest")
         state = arguments.get("state") or "present"
         if state not in STATES:
             raise RankzeroError(f"state: must be one of {', '.join(STATES)}; not {state!r}")

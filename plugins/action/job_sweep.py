@@ -23,7 +23,7 @@ class ActionModule(LaunchManyAction):
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _sweep(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "elements", "missing")
+        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "elements", "missing", "logs_dest")
         job = self.job_of(arguments)
         sweep = self.prepared_sweep(job, arguments["relaunch"])
         given = {

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The option of everything that launches: what to do about inputs that are not on the cluster."""
+"""Options of what launches: what to do about inputs that are not on the cluster, and where results will be fetched."""
 
 from __future__ import annotations
 
@@ -24,4 +24,14 @@ options:
     type: str
     choices: [build, fail, report]
     default: build
+"""
+
+    RESULTS = r"""
+options:
+  logs_dest:
+    description:
+      - Folder on the controller into which a later task fetches logs or results. Nothing is fetched by this module.
+      - If nothing may be written there because git tracks the folder, or a link leads elsewhere, the task fails before
+        anything is submitted.
+    type: path
 """

@@ -23,6 +23,7 @@ description:
     and the task fails. See O(missing). The playbook C(rankzero.slurm.pipeline) builds everything.
 extends_documentation_fragment:
   - rankzero.slurm.missing
+  - rankzero.slurm.missing.results
   - rankzero.slurm.attributes
 attributes:
   check_mode:

@@ -22,6 +22,7 @@ description:
 extends_documentation_fragment:
   - rankzero.slurm.job_spec
   - rankzero.slurm.missing
+  - rankzero.slurm.missing.results
   - rankzero.slurm.attributes
 attributes:
   check_mode:

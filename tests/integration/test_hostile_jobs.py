@@ -15,6 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.repository import BIN
 
 JOB = "name: {name}\ncommand: [train.py]\ncode: {{src: ../code}}\n"
@@ -141,3 +143,61 @@ def test_what_is_brought_without_a_job_comes_from_allowed_folders_too(tmp_path: 
         assert said.startswith(f"rankzero.slurm.{name}]")
         assert "is outside of the folders from which this controller may send files" in said, said
     assert "a-private-key" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("brought", ["a file", "a link"])
+@pytest.mark.parametrize("playbook", ["train", "sweep", "pipeline"])
+def test_results_that_cannot_be_kept_are_refused_before_a_cluster_is_asked(
+    tmp_path: Path, playbook: str, brought: str
+) -> None:
+    """No Slurm is here: who asks the cluster says so."""
+    top = tmp_path / "repo"
+    (top / "code").mkdir(parents=True)
+    (top / "code/train.py").write_text("print('x')\n")
+    words, sweep = "[train.py]", ""
+    if playbook == "sweep":
+        words, sweep = "[train.py, '{lr}']", "sweep: {method: grid, parameters: {lr: [1, 2]}}\n"
+    job = JOB.format(name="gpt").replace("[train.py]", words).replace("../code", "code")
+    (top / "job.yml").write_text(job + sweep)
+    (top / "runs/gpt").mkdir(parents=True)
+    if brought == "a file":
+        (top / "runs/gpt/0123456789abcdef").write_text("x\n")
+    else:
+        (top / "runs/gpt/0123456789abcdef").symlink_to("../../code")
+    git(top, "init", "-q")
+    git(top, "add", "-f", ".")
+    command = [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", f"rankzero.slurm.{playbook}"]
+    command += ["-e", "job=job.yml"]
+    command += ["-e", f"ansible_python_interpreter={sys.executable}"]
+
+    def said(*more: str) -> str:
+        done = subprocess.run([*command, *more], cwd=top, capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr
+
+    refused = said()
+    assert "dest: runs is for what is fetched from the cluster, and git tracks it" in refused, refused
+    assert "sbatch" not in refused
+    # Another folder is fine, and so is a cancel, which fetches nothing.
+    for more in ("launch_logs_dest=elsewhere", "state=absent"):
+        if (playbook, more) != ("train", "state=absent"):
+            assert "git tracks it" not in said("-e", more)
+
+
+def test_a_play_of_ones_own_names_where_results_will_go(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('x')\n")
+    (tmp_path / "job.yml").write_text("name: gpt\ncommand: [train.py]\n")
+    (tmp_path / "runs").symlink_to(".git")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", "-f", ".")
+    sweep = {"name": "s", "command": ["train.py", "{lr}"], "sweep": {"method": "grid", "parameters": {"lr": [1]}}}
+    jobs = {"job": "job.yml", "job_sweep": sweep, "job_pipeline": "job.yml"}
+    tasks = [
+        {f"rankzero.slurm.{name}": {"job": job, "logs_dest": "runs"}, "ignore_errors": True}
+        for name, job in jobs.items()
+    ]
+    (tmp_path / "play.json").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    command = [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "play.json"]
+    command += ["-e", f"ansible_python_interpreter={sys.executable}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    refused = [said for said in done.stdout.split("TASK [")[1:] if "dest: runs is for what is fetched" in said]
+    assert len(refused) == len(jobs), done.stdout

@@ -163,6 +163,7 @@ MISSING: Options = {"missing": {"type": "str", "choices": ["build", "fail", "rep
 LAUNCH_ARGUMENTS: Options = {
     **JOB_ARGUMENTS,
     **MISSING,
+    "logs_dest": {"type": "path"},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
     "relaunch": {"type": "str", "choices": ["on_failure", "always", "never"], "default": "on_failure"},
 }

@@ -39,6 +39,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Jo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import CompiledTemplates
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import patterns_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import VARIABLE, Snapshots
@@ -68,6 +69,7 @@ class LaunchAction(Action):
         given = self._task_vars.get(VARIABLE)
         self._kept = plain(self._templar.template(given)) if given else None
         self._snapshots = Snapshots()
+        self._logs_dest: str | None = None
         CompiledTemplates.lasting = True
         return result
 
@@ -84,6 +86,7 @@ class LaunchAction(Action):
         relaunch = arguments.get("relaunch") or "on_failure"
         if relaunch not in RELAUNCH:
             raise RankzeroError(f"relaunch: must be one of {', '.join(RELAUNCH)}; not {relaunch!r}")
+        self._logs_dest = arguments.get("logs_dest") if arguments.get("state") != "absent" else None
         return {**arguments, "relaunch": relaunch}
 
     def job_of(self, arguments: Parameters) -> Job:
@@ -108,6 +111,8 @@ class LaunchAction(Action):
         """Plan and render. Only the roots need a query to the cluster. `facts`: additional values for launch.json.
         `elements` and `after`: as in prepare.
         """
+        if self._logs_dest:
+            Place.of(self._logs_dest, job.spec.name).refuse_unwritable()
         state_root, store_root, *caches = self.roots(job)
         if self._kept and not self._snapshots.path:
             self._snapshots = Snapshots(self._kept)

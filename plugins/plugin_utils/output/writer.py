@@ -187,6 +187,12 @@ class Place:
     def _failed(self, name: str, what: str, error: OSError) -> RankzeroError:
         return RankzeroError(f"dest: {os.path.join(self.path, name)} cannot be {what}: {error.strerror or error}")
 
+    def refuse_unwritable(self) -> None:
+        """Raise RankzeroError if nothing would be written here: git tracks it, or a link on the way leads elsewhere."""
+        self.refuse_tracked()
+        with contextlib.suppress(OSError), self.opened(create=False):
+            pass
+
     def refuse_tracked(self) -> None:
         """Raise RankzeroError if git tracks the folder for results or anything in it: they are not results of the
         cluster, and may have come with a change of somebody else.
