@@ -29,6 +29,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 import json_documents  # noqa: E402  # beside this file
 import reference_pages  # noqa: E402
+import role_options  # noqa: E402
 import rooms  # noqa: E402
 import tested  # noqa: E402
 
@@ -274,6 +275,8 @@ def formats() -> str:
 
 
 FILES = {
+    # First: the pages describe the playbooks by them.
+    **role_options.files(),
     "docs/watching.md": formats,
     "docs/containers.md": containers,
     "plugins/runtime/container/containers.txt": registry.facts,

@@ -24,7 +24,7 @@ from typing import Any
 import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs import variables
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs import role_options, variables
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "python"))
@@ -83,6 +83,13 @@ def _brief(words: Any) -> str:
         if len(shown := " ".join(sentences[:count])) > 60:
             return shown
     return " ".join(sentences)
+
+
+def brief(option: Mapping[str, Any]) -> str:
+    """What an option means, in a sentence or two, with the values that it may have."""
+    said = _brief(option["description"])
+    choices = [f"`{choice}`" for choice in option.get("choices") or []]
+    return said if all(choice in said for choice in choices) else f"{said} One of {', '.join(choices)}."
 
 
 def _read(path: str) -> str:
@@ -146,10 +153,10 @@ def _meaning(playbook: str, name: str) -> str:
             for option, template in arguments.items():
                 documented = _module_options(module).get(option)
                 if documented and re.search(rf"\{{\{{\s*{name}\b", str(template)):
-                    return _brief(documented["description"])
+                    return brief(documented)
     option = _role_options().get(PASSED_ON.get(name, name))
     if option and not (name in MEANINGS and name not in PASSED_ON):
-        return _brief(option["description"])
+        return brief(option)
     if name not in MEANINGS:
         raise SystemExit(f"scripts/reference_pages.py: say in MEANINGS what {name} of playbook {playbook} is")
     return MEANINGS[name]
@@ -170,6 +177,8 @@ def _commented(line: str) -> str:
 
 def playbooks() -> str:
     """docs/playbooks.md."""
+    importlib.reload(role_options)  # may just have been written
+    importlib.reload(variables)
     lines = ["# Playbooks", "", NOTICE.format("playbooks/ and plugins/plugin_utils/jobs/variables.py"), ""]
     lines += [
         "Run a playbook by its full name: `ansible-playbook rankzero.slurm.NAME -e VARIABLE=VALUE`. A variable that a",

@@ -17,7 +17,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import hub
 
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.hub_cache"
-    OPTIONS = HUB_CACHE
+    # The path is one of the cluster: nothing is expanded here.
+    OPTIONS = {**HUB_CACHE, "path": {**HUB_CACHE["path"], "type": "str"}}
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         if options["remote_src"] and options["src"] is None:

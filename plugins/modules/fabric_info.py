@@ -165,11 +165,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.fabric_report 
 )
 
 ARGUMENT_SPEC = {
+    # options of fabric_info: written by make reference
     "fabric": {"type": "str", "default": "auto"},
     "fabrics": {"type": "raw", "default": {}},
     "gpu_types": {"type": "list", "elements": "str", "default": []},
     "cluster": {"type": "dict", "default": {}},
     "measured": {"type": "raw", "default": {}},
+    # end of options
 }
 
 

@@ -231,7 +231,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 def main() -> None:
     run_module(
-        {**HUB_CACHE, "path": {"type": "path", "default": "~/.cache/huggingface"}, **REQUEST},
+        {**HUB_CACHE, **REQUEST},
         logic,
         publishes=True,
         supports_check_mode=True,

@@ -158,7 +158,7 @@ options:
       - V(24.11) and V(26.05) come with Debian 13 and with Debian unstable. Head and nodes then have a root file system
         of that Debian, with its Python, munge and MariaDB. It needs O(way=realistic).
       - Such a root is built once with C(mmdebstrap) from the Debian archive of this machine's C(apt), and kept below
-        C(/var/lib/rankzero-lab/.roots) for all labs. Slurm does not have to be installed on this machine.
+        C(/var/lib/rankzero-lab/.roots) for all labs. Slurm need not be installed on this machine.
       - The head still has the host's C(/root), C(/home), C(/tmp), C(/opt) and other directories that are not part of
         a distribution. The nodes have O(binds) and the shared directory.
     type: str
@@ -312,23 +312,23 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import roots
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab.cluster import STATES, apply
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import ACCOUNTING, PROFILES, from_options
-from ansible_collections.rankzero.slurm.plugins.module_utils.lab.release import CHOICES, HOST
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.cluster import apply
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import from_options
 
 ARGUMENTS = {
-    "state": {"type": "str", "choices": list(STATES), "default": "present"},
+    # options of lab_cluster: written by make reference
+    "state": {"type": "str", "choices": ["present", "stopped", "restarted", "absent"], "default": "present"},
     "name": {"type": "str", "default": "lab"},
     "directory": {"type": "path"},
     "way": {"type": "str", "choices": ["auto", "realistic", "simple"], "default": "auto"},
     "nodes": {"type": "int", "default": 8},
-    "profile": {"type": "str", "choices": list(PROFILES), "default": "friendly"},
+    "profile": {"type": "str", "choices": ["friendly", "site"], "default": "friendly"},
     "cpus": {"type": "int", "default": 0},
     "memory": {"type": "int", "default": 64000},
     "gpus": {"type": "int", "default": 8},
     "gpu_type": {"type": "str", "default": ""},
     "gres": {"type": "list", "elements": "str", "default": []},
-    "accounting": {"type": "str", "choices": list(ACCOUNTING), "default": "slurmdbd"},
+    "accounting": {"type": "str", "choices": ["slurmdbd", "none"], "default": "slurmdbd"},
     "job_comments": {"type": "bool", "default": False},
     "internet": {"type": "bool", "default": True},
     "partitions": {
@@ -345,8 +345,9 @@ ARGUMENTS = {
     },
     "slurm_conf": {"type": "list", "elements": "str", "default": []},
     "binds": {"type": "list", "elements": "str", "default": []},
-    "slurm": {"type": "str", "choices": list(CHOICES), "default": HOST},
+    "slurm": {"type": "str", "choices": ["host", "24.11", "26.05"], "default": "host"},
     "prune": {"type": "bool", "default": False},
+    # end of options
 }
 
 

@@ -27,6 +27,7 @@ KINDS = {
     "A failure family": "::test_the_registry_holds_every_file",
     "An artifact format": "[jsonl]",
     "A Slurm option": "[resources.licenses]",
+    "A role option": "[reconcile_max_launches]",
 }
 #: What an addition may consist of.
 NEW_FILES, LINES_ELSEWHERE = 1, 6

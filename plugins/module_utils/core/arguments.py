@@ -34,16 +34,19 @@ STORES: Options = {
 ROOTS: Options = {"code_roots": {"type": "list", "elements": "str"}}
 
 CODE_SNAPSHOT: Options = {
+    # options of code_snapshot: written by make reference
     "src": {"type": "str", "default": "."},
     "exclude": {"type": "list", "elements": "str", "default": []},
     "dirty": {"type": "str", "choices": ["allow", "refuse"], "default": "allow"},
     "key": {"type": "str", "no_log": False},
     "store_root": {"type": "str", "default": "~/.rankzero/store"},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    # end of options
     **STORES,
     **ROOTS,
 }
 DATASET: Options = {
+    # options of dataset: written by make reference
     "name": {"type": "str", "required": True},
     "source": {
         "type": "str",
@@ -68,14 +71,16 @@ DATASET: Options = {
     "verify": {"type": "bool", "default": False},
     "update": {"type": "bool", "default": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    # end of options
     **STORES,
     **ROOTS,
 }
 HUB_CACHE: Options = {
+    # options of hub_cache: written by make reference
     "repo": {"type": "str", "required": True},
     "repo_type": {"type": "str", "choices": ["model", "dataset", "space"], "default": "model"},
     "revision": {"type": "str", "default": "main"},
-    "path": {"type": "str", "default": "~/.cache/huggingface"},
+    "path": {"type": "path", "default": "~/.cache/huggingface"},
     "src": {"type": "str"},
     "remote_src": {"type": "bool", "default": False},
     "include": {"type": "list", "elements": "str", "default": []},
@@ -87,10 +92,12 @@ HUB_CACHE: Options = {
     "verify": {"type": "bool", "default": False},
     "update": {"type": "bool", "default": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    # end of options
     **TRUSTED_STORES,
     **ROOTS,
 }
 IMAGE: Options = {
+    # options of image: written by make reference
     "name": {"type": "str", "default": "image"},
     "containerfile": {"type": "str"},
     "context": {"type": "str"},
@@ -111,10 +118,12 @@ IMAGE: Options = {
     "store_root": {"type": "str", "default": "~/.rankzero/store"},
     "key": {"type": "str", "no_log": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    # end of options
     **STORES,
     **ROOTS,
 }
 UV_CACHE: Options = {
+    # options of uv_cache: written by make reference
     "project": {"type": "str", "default": "."},
     "extras": {"type": "list", "elements": "str", "default": []},
     "python": {"type": "str"},
@@ -128,10 +137,12 @@ UV_CACHE: Options = {
     "uv": {"type": "str"},
     "key": {"type": "str", "no_log": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    # end of options
     **STORES,
     **ROOTS,
 }
 UV_ENVIRONMENT: Options = {
+    # options of uv_environment: written by make reference
     "project": {"type": "str", "default": "."},
     "extras": {"type": "list", "elements": "str", "default": []},
     "python": {"type": "str"},
@@ -147,6 +158,7 @@ UV_ENVIRONMENT: Options = {
     "uv": {"type": "str"},
     "key": {"type": "str", "no_log": False},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    # end of options
     **STORES,
     **ROOTS,
 }
@@ -190,14 +202,8 @@ JOB_SCRIPT: Options = {
     "x_script": {"type": "str"},
 }
 
-_COURSE_LIMITS: Options = {
-    "nodes": {"type": "int"},
-    "cpus": {"type": "int"},
-    "gpus": {"type": "int"},
-    "jobs": {"type": "int"},
-    "cpu_minutes": {"type": "int"},
-}
 COURSE_CLASS: Options = {
+    # options of course_class: written by make reference
     "name": {"type": "str", "required": True},
     "students": {"type": "list", "elements": "str", "default": []},
     "root": {"type": "path", "required": True},
@@ -206,8 +212,30 @@ COURSE_CLASS: Options = {
     "group": {"type": "str", "default": ""},
     "accounting": {"type": "str", "choices": ["auto", "required", "off"], "default": "auto"},
     "parent": {"type": "str", "default": "root"},
-    "limits": {"type": "dict", "options": {**_COURSE_LIMITS, "time": {"type": "str"}}, "default": {}},
-    "class_limits": {"type": "dict", "options": _COURSE_LIMITS, "default": {}},
+    "limits": {
+        "type": "dict",
+        "default": {},
+        "options": {
+            "nodes": {"type": "int"},
+            "cpus": {"type": "int"},
+            "gpus": {"type": "int"},
+            "jobs": {"type": "int"},
+            "time": {"type": "str"},
+            "cpu_minutes": {"type": "int"},
+        },
+    },
+    "class_limits": {
+        "type": "dict",
+        "default": {},
+        "options": {
+            "nodes": {"type": "int"},
+            "cpus": {"type": "int"},
+            "gpus": {"type": "int"},
+            "jobs": {"type": "int"},
+            "cpu_minutes": {"type": "int"},
+        },
+    },
     "exercise": {"type": "str", "default": ""},
     "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    # end of options
 }

@@ -28,7 +28,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.course.students imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import whoami
 
-ARGUMENTS: dict[str, Any] = {
+ACTION_ARGUMENTS: dict[str, Any] = {
+    # options of course_checkoff: written by make reference
     "root": {"type": "path", "required": True},
     "students": {"type": "list", "elements": "str", "default": []},
     "job": {"type": "str", "default": "ddp-lab"},
@@ -40,13 +41,12 @@ ARGUMENTS: dict[str, Any] = {
     "code": {"type": "list", "elements": "str", "default": []},
     "pick": {"type": "str", "choices": ["latest", "best"], "default": "latest"},
     "clock_slack": {"type": "float", "default": 10.0},
-}
-# Options of the action on the controller, which writes the result; the module does not use them.
-ACTION_ARGUMENTS: dict[str, Any] = {
-    **ARGUMENTS,
     "dest": {"type": "path"},
     "evidence": {"type": "bool", "default": False},
+    # end of options
 }
+# Without the options of the action on the controller, which writes the result.
+ARGUMENTS = {name: option for name, option in ACTION_ARGUMENTS.items() if name not in ("dest", "evidence")}
 
 
 @dataclass

@@ -14,17 +14,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_ARGUMENTS, MISSING
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import MISSING
 
 # The options of module `reconcile` and of its action.
 ARGUMENTS: dict[str, Any] = {
+    # options of reconcile: written by make reference
     "jobs": {"type": "path", "required": True},
-    "cluster": JOB_ARGUMENTS["cluster"],
+    "cluster": {"type": "dict", "default": {}},
     "set": {"type": "str"},
     "removed": {"type": "str", "choices": ["keep", "cancel"], "default": "keep"},
     "changed": {"type": "str", "choices": ["wait", "replace", "keep"], "default": "wait"},
     "relaunch": {"type": "str", "choices": ["never", "on_failure"], "default": "never"},
     "max_failures": {"type": "int", "default": 3},
+    # end of options
     **MISSING,
 }
 

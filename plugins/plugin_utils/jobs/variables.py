@@ -14,6 +14,7 @@ from collections.abc import Collection, Mapping
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS, short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.role_options import ROLE_OPTIONS
 
 #: Names of variables that a user's inventory, play or command line defines for itself.
 DECLARED = "launch_variables"
@@ -21,26 +22,13 @@ DECLARED = "launch_variables"
 CHECKED = "rankzero_variables_checked"
 #: Given by the Python API, whose caller gets one launch: a group with several clusters is no choice.
 ONE_CLUSTER = "rankzero_one_cluster"
-# The settings of role launch may be in one file for all playbooks (-e @site.yml).
-SETTINGS = (
-    "launch_overrides",
-    "launch_relaunch",
-    "launch_explain",
-    "launch_wait",
-    "launch_wait_timeout",
-    "launch_logs_dest",
-)
 #: The types of the options of role launch. The playbook train checks them with its other variables, in the place of a
 #: task that Ansible would insert.
 TYPES: Mapping[str, Mapping[str, str]] = {
-    "launch_cluster": {"type": "dict"},
-    "launch_overrides": {"type": "dict"},
-    "launch_relaunch": {"type": "str"},
-    "launch_explain": {"type": "bool"},
-    "launch_wait": {"type": "bool"},
-    "launch_wait_timeout": {"type": "int"},
-    "launch_logs_dest": {"type": "path"},
+    name: {"type": kind} for name, kind in ROLE_OPTIONS["launch"].items() if kind != "raw"
 }
+# The settings of role launch may be in one file for all playbooks (-e @site.yml).
+SETTINGS = tuple(name for name in TYPES if name != "launch_cluster")
 #: Their names for people.
 KINDS = {"dict": "map, such as {state_root: ~/.rankzero/state}", "bool": "true or false", "int": "whole number"}
 EVERYWHERE = ("cluster", "slurm_cluster", "launch_cluster", *SETTINGS, DECLARED)
@@ -53,34 +41,9 @@ COMMAND_LINE: Mapping[str, tuple[str, str]] = {
     "relaunch": ("rerun", "launch_relaunch"),
     "explain": ("explain", "launch_explain"),
 }
-COURSE = (
-    "course_name",
-    "course_students",
-    "course_root",
-    "course_mode",
-    "course_store",
-    "course_group",
-    "course_accounting",
-    "course_parent",
-    "course_limits",
-    "course_class_limits",
-    "course_exercise",
-)
+COURSE = tuple(name for name in ROLE_OPTIONS["course"] if name != "course_state")
 # One file holds the folder and the tasks of a class, so each of the two playbooks accepts the other's variables too.
-CHECKOFF = (
-    "course_checked",
-    "course_job",
-    "course_nodes",
-    "course_ranks_per_node",
-    "course_artifact",
-    "course_saved",
-    "course_epoch_time",
-    "course_code",
-    "course_pick",
-    "course_clock_slack",
-    "course_dest",
-    "course_evidence",
-)
+CHECKOFF = tuple(name for name in ROLE_OPTIONS["course.checkoff"] if name not in COURSE)
 FABRIC = (
     "group",
     "nodes",
@@ -98,33 +61,7 @@ FABRIC = (
     "overwrite",
     "exclude",
 )
-LAB = (
-    "state",
-    "name",
-    "directory",
-    "way",
-    "nodes",
-    "profile",
-    "cpus",
-    "memory",
-    "gpus",
-    "gpu_type",
-    "gres",
-    "accounting",
-    "job_comments",
-    "internet",
-    "partitions",
-    "slurm_conf",
-    "binds",
-    "slurm",
-    "prune",
-    "install",
-    "packages",
-    "root_packages",
-    "site_packages",
-)
-LAB_CLUSTER = tuple(f"lab_cluster_{name}" for name in LAB)
-RECONCILE = ("jobs", "cluster", "set", "removed", "changed", "relaunch", "max_failures", "wait", "wait_timeout")
+LAB_CLUSTER = tuple(ROLE_OPTIONS["lab_cluster"])
 
 #: Playbook -> its own variables, in addition to EVERYWHERE and `ansible_...`.
 PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
@@ -145,7 +82,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "sync": ("launches", "wandb", "api_key_file"),
     "usage": ("by", "launch_name", "since", "up_to", "csv"),
     "prune": ("older_than", "max_size", "owners", "kinds"),
-    "reconcile": ("jobs", "removed", "changed", "relaunch", *(f"reconcile_{name}" for name in RECONCILE)),
+    "reconcile": ("jobs", "removed", "changed", "relaunch", *ROLE_OPTIONS["reconcile"]),
     "fabric": (*(f"fabric_{name}" for name in FABRIC), "rerun", "explain"),
     "lab": ("lab", "state", *LAB_CLUSTER),
     "course": ("lab", *LAB_CLUSTER, *COURSE, "course_state", *CHECKOFF),
