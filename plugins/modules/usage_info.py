@@ -18,7 +18,15 @@ description:
     of a launch, at most one MiB is read.
 extends_documentation_fragment:
   - rankzero.slurm.store.state
-  - rankzero.slurm.attributes.looks
+  - rankzero.slurm.attributes
+attributes:
+  check_mode:
+    details:
+      - In check mode no file is written.
+  diff_mode:
+    support: partial
+    details:
+      - Shows the rows of O(dest) that change.
 options:
   by:
     description:
@@ -38,6 +46,11 @@ options:
   until:
     description: Only launches of this month and earlier ones.
     type: str
+  dest:
+    description:
+      - A file on the controller for the rows as CSV. It is replaced only if its content differs. No link that may have
+        come with the code is followed.
+    type: path
 seealso:
   - module: rankzero.slurm.report_page
   - module: rankzero.slurm.job_info
@@ -96,7 +109,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import ARGUMENTS, usage
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import ACTION_ARGUMENTS, usage
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
@@ -105,7 +118,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 
 def main() -> None:
-    run_module(ARGUMENTS, logic, supports_check_mode=True)
+    run_module(ACTION_ARGUMENTS, logic, supports_check_mode=True)
 
 
 if __name__ == "__main__":

@@ -201,3 +201,28 @@ def test_a_play_of_ones_own_names_where_results_will_go(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     refused = [said for said in done.stdout.split("TASK [")[1:] if "dest: runs is for what is fetched" in said]
     assert len(refused) == len(jobs), done.stdout
+
+
+def test_sums_are_written_through_no_link_that_came_with_the_code(tmp_path: Path) -> None:
+    top = tmp_path / "repo"
+    top.mkdir()
+    (top / "tables").symlink_to(".git")
+    git(top, "init", "-q")
+    git(top, "add", ".")
+    before = (top / ".git/config").read_bytes()
+    command = [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "rankzero.slurm.usage"]
+    command += ["-e", f"ansible_python_interpreter={sys.executable}"]
+    command += ["-e", json.dumps({"launch_cluster": {"state_root": str(tmp_path / "state")}})]
+
+    def summed(path: str, *more: str) -> subprocess.CompletedProcess[str]:
+        argv = [*command, "-e", f"csv={path}", *more]
+        return subprocess.run(argv, cwd=top, capture_output=True, text=True, check=False)
+
+    done = summed("tables/config")
+    assert done.returncode != 0 and "tables is a link" in done.stdout + done.stderr, done.stdout
+    assert (top / ".git/config").read_bytes() == before
+    assert summed("usage.csv", "--check").returncode == 0 and not (top / "usage.csv").exists()
+    assert "changed=1" in summed("usage.csv").stdout and (top / "usage.csv").read_text().startswith(
+        "user,account,month,"
+    )
+    assert "changed=0" in summed("usage.csv").stdout

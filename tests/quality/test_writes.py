@@ -1,15 +1,21 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On the controller one file writes into the user's folders: plugin_utils/output/writer.py, which follows no link."""
+"""On the controller one file writes into the user's folders: plugin_utils/output/writer.py, which follows no link.
+
+Tasks of playbooks and roles write there only through actions of the collection, which use that file.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+import yaml
 
-from tests.repository import bullet_list, files, syntax_tree
+from tests.repository import bullet_list, files, load_yaml, syntax_tree
 
 WRITER = "plugins/plugin_utils/output/writer.py"
 CONTROLLER = [
@@ -116,3 +122,76 @@ def test_a_write_is_seen(line: str) -> None:
 @pytest.mark.parametrize("line", ["open(p)", "open(p, 'rb')", "os.open(p, os.O_RDONLY)", "os.path.join(a, b)"])
 def test_a_read_is_no_write(line: str) -> None:
     assert not writers("x.py", ast.parse(f"def f():\n    {line}\n"))
+
+
+OURS = "rankzero.slurm."
+#: Ansible's modules that write nothing, with or without `ansible.builtin.`.
+WRITES_NOTHING = {
+    "add_host", "assert", "debug", "fail", "import_playbook", "import_role", "import_tasks", "include_role",
+    "include_tasks", "meta", "set_fact", "stat",
+}  # fmt: skip
+#: Names without a collection that mean a module, and `action`, which names one in another place.
+SHORT = {
+    "action", "apt", "assemble", "blockinfile", "command", "copy", "fetch", "file", "get_url", "git", "lineinfile",
+    "raw", "replace", "script", "shell", "slurp", "synchronize", "template", "unarchive", "uri",
+}  # fmt: skip
+#: Other tasks: `file: task` -> why that writes nothing into a folder of the user's on the controller.
+OTHER_TASKS = {
+    "examples/cpu_ddp_lab/trainer.yml: Write the corpus": "a folder on the login node",
+    "playbooks/plan.yml: Look for a cluster that answers": "asks Slurm, on the login node",
+    "roles/lab_cluster/tasks/packages.yml: List the installed packages": "asks dpkg, on the lab's host",
+    "roles/lab_cluster/tasks/packages.yml: Install what is missing": "packages of the lab's host",
+    "roles/tokenizer/tasks/train.yml: Train it from the corpus": "a folder on the login node",
+}
+#: What makes another machine, or the controller, do a task.
+ELSEWHERE = {"delegate_to", "local_action", "connection"}
+#: Words of a play or a task beside the name of its module.
+PLAYS = {"hosts", "roles", "tasks", "pre_tasks", "post_tasks", "handlers", "block", "rescue", "always"}
+
+
+def tasks(node: Any) -> Iterator[dict[str, Any]]:
+    """Every task and play of a parsed file, those in blocks included."""
+    for each in node if isinstance(node, list) else ():
+        if isinstance(each, dict):
+            yield each
+            for word in PLAYS & set(each):
+                yield from tasks(each[word])
+
+
+def beside_our_actions(path: str, content: Any) -> set[str]:
+    """The tasks of a file that are done by other modules than ours, or somewhere else, as `file: task`."""
+    found = set()
+    for task in tasks(content):
+        modules = [word for word in task if "." in word or word in SHORT]
+        strange = [
+            word
+            for word in modules
+            if not word.startswith(OURS) and word.removeprefix("ansible.builtin.") not in WRITES_NOTHING
+        ]
+        sent = ELSEWHERE & set(task) - ({"connection"} if "hosts" in task else set())
+        if strange or sent:
+            found.add(f"{path}: {task.get('name')}")
+    return found
+
+
+def test_tasks_write_on_the_controller_only_through_actions_of_ours() -> None:
+    shipped = [path for folder in ("playbooks/", "roles/", "examples/") for path in files(folder, ".yml")]
+    found = {name for path in shipped for name in beside_our_actions(path, load_yaml(path))}
+    assert found == set(OTHER_TASKS), bullet_list(sorted(found ^ set(OTHER_TASKS)))
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "{name: x, ansible.builtin.copy: {content: a, dest: b}}",
+        "{name: x, copy: {content: a, dest: b}}",
+        "{name: x, action: copy content=a dest=b}",
+        "{name: x, block: [{name: x, ansible.builtin.template: {src: a, dest: b}}]}",
+        "{name: x, hosts: all, tasks: [{name: x, ansible.builtin.fetch: {src: a, dest: b}}]}",
+        "{name: x, rankzero.slurm.job_logs: {run_dir: a}, delegate_to: localhost}",
+        "{name: x, local_action: command true}",
+        "{name: x, community.general.archive: {path: a}}",
+    ],
+)
+def test_a_task_that_may_write_is_seen(task: str) -> None:
+    assert beside_our_actions("y.yml", yaml.safe_load(f"[{task}]")) == {"y.yml: x"}

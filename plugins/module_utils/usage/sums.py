@@ -48,6 +48,8 @@ ARGUMENTS: dict[str, Any] = {
     "until": {"type": "str"},
     **STATE_ARGUMENTS,
 }
+# Options of the controller's action.
+ACTION_ARGUMENTS: dict[str, Any] = {**ARGUMENTS, "dest": {"type": "path"}}
 # The index of the ledgers of ended launches, next to that of their reports (run/search/history.py).
 FILE = "usage"
 READING = Reading(USUAL.limits, FEW_BYTES)

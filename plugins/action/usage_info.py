@@ -1,0 +1,33 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Controller part of `usage_info`: write the rows as CSV here."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import ACTION_ARGUMENTS, ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.output import place
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
+
+
+class ActionModule(Action):
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(ACTION_ARGUMENTS)
+        given = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}
+        answer = call_module(self, "rankzero.slurm.usage_info", given, task_vars, ACTION_ARGUMENTS)
+        if answer.get("failed") or not options["dest"]:
+            return answer
+        try:
+            differences = place({os.path.abspath(options["dest"]): answer["csv"]}, pretend=self._task.check_mode)
+        except RankzeroError as error:
+            return {**answer, "failed": True, "msg": error.message}
+        return {**answer, "changed": bool(differences), "diff": differences}
