@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.explain import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import NOT_CODE, Prepared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import commands_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import borrowed, head, launched
@@ -84,11 +84,17 @@ def _rows(host: str, result: dict[str, Any], prepared: Prepared, *, told: bool) 
     count = len(prepared.snapshot.files)
     facts["code"] = f"{count} file{'' if count == 1 else 's'}"
     lines = [line for line in prepared.lines if line.startswith("warning: ")] if state == "submitted" else []
-    rows = [Row(host, NOTE, text=line.strip()) for line in ([] if told else _changed(result))]
+    news = [] if told else [*_not_code(prepared), *_changed(result)]
+    rows = [Row(host, NOTE, text=line.strip()) for line in news]
     rows += [Row(host, WARNING, text=line.removeprefix("warning: ")) for line in lines]
     notes = [] if state in ("missing", "absent") else [*_left_out(result), *_why(result)]
     rows += [Row(host, NOTE, text=line.strip()) for line in notes]
     return [head(host, prepared.plan), *rows, *launched(host, result, facts)]
+
+
+def _not_code(prepared: Prepared) -> list[str]:
+    """What this command itself writes into the project."""
+    return [f"  {line}" for line in prepared.lines if line.startswith(NOT_CODE)]
 
 
 def _changed(result: dict[str, Any]) -> list[str]:
@@ -132,5 +138,5 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     why = _why(result)
     plan += [f"  {source['kind']} {source['key'][:12]} from the store {source['store']}" for source in borrowed(result)]
     if state in ("missing", "absent", "unchanged"):
-        return [first, *why, f"  {sentences[state]}"]
+        return [first, *_not_code(prepared), *why, f"  {sentences[state]}"]
     return [*plan, *seen, *_left_out(result), *why, f"  {sentences[state]}"]

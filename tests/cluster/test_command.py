@@ -18,7 +18,7 @@ import rankzero
 from rankzero import errors
 from tests.cluster.launching import RESULT, UNTIL_GO, Site
 from tests.json_documents import checked
-from tests.repository import ROOT
+from tests.repository import BIN, ROOT
 
 SECONDS = 240
 
@@ -39,9 +39,12 @@ class Person:
         (site.folder / "inventory" / "hosts.json").write_text(json.dumps(content), encoding="utf-8")
 
     def types(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return self.starts(sys.executable, "-m", "rankzero", *words)
+
+    def starts(self, *words: str) -> subprocess.CompletedProcess[str]:
         environment = {name: value for name, value in os.environ.items() if name != "CI"}
         return subprocess.run(
-            [sys.executable, "-m", "rankzero", *words],
+            words,
             cwd=self.site.folder,
             env={**environment, "PYTHONPATH": str(ROOT / "python")},
             stdin=subprocess.DEVNULL,
@@ -107,6 +110,25 @@ def test_walk_with_the_command(person: Person) -> None:
     assert person.types("pull", good, "nothing").returncode == errors.REFUSED
 
     assert person.types("cancel", "nobody").returncode == errors.REFUSED
+
+
+def test_what_a_command_writes_into_the_project_is_not_code(person: Person) -> None:
+    site = person.site
+    job = site.write(site.job(RESULT, artifact={"require": {"loss": {"lt": 2}}}, code={"src": str(site.folder)}))
+    command = f"'{sys.executable}' -m rankzero run {job}"
+    playbook = f"'{BIN / 'ansible-playbook'}' -i inventory rankzero.slurm.train -e job={job}"
+    for line in (f"{command} > train.log 2>&1", f"{command} 2>&1 | tee tee.log", f"{playbook} | tee play.log"):
+        done = person.starts("bash", "-c", f"set -o pipefail; {line}")
+        name = line.split()[-1 if "tee " in line else -2]
+        assert done.returncode == errors.OK, (site.folder / name).read_text() + done.stderr
+        assert f"not code: {name}" in (site.folder / name).read_text()
+    reported = person.types("report", job, "-o", "report.html")
+    assert reported.returncode == errors.OK and (site.folder / "report.html").is_file(), reported.stderr
+    (last,) = person.asks("run", job, "-d")
+    assert last["launch_state"] == "unchanged" and last["generation"] == 1
+    assert [path.name for path in (site.host_path(last["run_dir"]).parent.parent).iterdir() if path.is_dir()] == [
+        last["key"]
+    ]
 
 
 def test_walk_with_python(person: Person, monkeypatch: pytest.MonkeyPatch) -> None:

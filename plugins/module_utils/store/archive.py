@@ -48,7 +48,7 @@ def unpack(archive: str, target: str, expected: str, base: str | None = None, ke
         if tree != expected:
             raise RankzeroError(
                 f"digest: the archive contains the tree {tree[:16]}, but {expected[:16]} was announced. "
-                "A file changed while it was packed, or the transfer was damaged: run again."
+                "The transfer was damaged: run again."
             )
         # In a second pass: by now most data is written, and one wait for the disk serves many files.
         for entry in written:

@@ -48,6 +48,7 @@ def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> ModuleResu
                 if "backup" in result:
                     opened.write(os.path.basename(result["backup"]), before, like=name)
                 opened.write(name, text)
+            folder.record(name)
     except OSError as error:
         raise RankzeroError(f"dest: {dest} cannot be written: {error.strerror or error}") from error
     return result

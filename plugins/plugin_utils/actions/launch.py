@@ -37,13 +37,13 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import CompiledTemplates
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.site_environment import Adopted, adopted, look
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import patterns_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import VARIABLE, Snapshots
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, adopted, look
 
 RELAUNCH = ("on_failure", "always", "never")
 #: Values of the option `missing`.
@@ -126,6 +126,10 @@ class LaunchAction(Action):
             after=after,
             snapshots=self._snapshots,
         )
+        if prepared.snapshot.written:
+            from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import record
+
+            record(os.path.join(prepared.snapshot.src, path) for path in prepared.snapshot.written)
         if any(option.endswith(A_MONTH) for option in job.settings.budget):
             limits = prepared.arguments["limits"]
             prepared.arguments["limits"] = {**limits, "used": self._used_in_month(state_root)}

@@ -22,6 +22,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import built_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, Upstream
@@ -44,10 +45,10 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound impor
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import request_of
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.site_environment import Adopted
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, Snapshot
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import Snapshots
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted
 
 RUNTIME = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "runtime")
 #: File name suffixes of the runtime. Its files are in rooms, or next to them if a user's program may call them.
@@ -60,6 +61,8 @@ RUNTIME_FILES = tuple(
         if name.endswith(RUNTIME_SUFFIXES)
     )
 )
+#: The beginning of the line that names what the command itself is writing into the project.
+NOT_CODE = "not code"
 #: Up to this number of files, the code is compared with an earlier launch's file by file.
 MOST_COMPARED = 1000
 
@@ -302,7 +305,11 @@ def _sources(snapshot: Snapshot, built: EnvironmentSource | None, job: Job) -> l
     what = mode if mode in ON_NODES else "environment"
     file = job.spec.environment.file or "pyproject.toml"
     code = f"code {snapshot.digest[:12]} ({len(snapshot.files)} files, {state})"
-    return [code + (f"; {what} {built.key[:12]} from {os.path.relpath(job.project)}/{file}" if built else "")]
+    code += f"; {what} {built.key[:12]} from {os.path.relpath(job.project)}/{file}" if built else ""
+    return [
+        code,
+        *([f"{NOT_CODE}: {short_list(snapshot.written)}, which this command writes"] * bool(snapshot.written)),
+    ]
 
 
 def with_absolute_paths(data: JsonObject, job: Job) -> JsonObject:

@@ -17,12 +17,12 @@ import functools
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import git
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import git, outputs
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FRESH = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -182,7 +182,24 @@ class Place:
                 folder.write(name, text)
         except OSError as error:
             raise self._failed(name, "written", error) from error
-        return os.path.join(self.path, name)
+        path = os.path.join(self.path, name)
+        if not outputs.FETCHED.match(path):
+            self.record(name)
+        return path
+
+    def record(self, name: str) -> None:
+        """Record that a file in it is one of ours, and so never code (sources/outputs.py), if that is possible."""
+        with (
+            contextlib.suppress(OSError, RankzeroError),
+            self.opened(create=False) as folder,
+            folder.inner(outputs.FOLDER) as ours,
+        ):
+            if name in (ours.read(outputs.RECORD) or "").splitlines() or len(name.splitlines()) != 1:
+                return
+            # Git leaves the folder out by itself, as those of other tools.
+            ours.write(".gitignore", "*\n")
+            with ours.growing(outputs.RECORD) as stream:
+                stream.write(os.fsencode(f"{name}\n"))
 
     def _failed(self, name: str, what: str, error: OSError) -> RankzeroError:
         return RankzeroError(f"dest: {os.path.join(self.path, name)} cannot be {what}: {error.strerror or error}")
@@ -207,6 +224,13 @@ class Place:
                 "which may be a link of somebody else. Look at it, remove it from git (git rm -r --cached "
                 f"{shown}) and name it in .gitignore, or choose another folder."
             )
+
+
+def record(paths: Iterable[str]) -> None:
+    """Record that files which others write for a command, such as the shell, are never code."""
+    for path in paths:
+        folder, name = Place.of_file(path)
+        folder.record(name)
 
 
 def _start(path: str) -> tuple[str | None, tuple[str, ...]]:

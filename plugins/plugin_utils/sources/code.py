@@ -16,7 +16,7 @@ import hashlib
 import os
 import re
 import tarfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry, digest, read_entry, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.wildcards import Wildcards
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.checkout import Beneath, Listing, listing
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.outputs import being_written, outputs
 
 # Files left by tools and written by our runs, which are never part of a program. Tracked files are exempt, because
 # somebody decided to track them.
@@ -48,6 +49,7 @@ DEBRIS = (
     "*.swp",
     "*.retry",
     ".ansible/",
+    ".rankzero/",
     "/runs/",
 )
 
@@ -66,6 +68,8 @@ class Snapshot:
     # The paths that belong to launching and are not part of the code, and those of them that differ from the commit.
     left_out: tuple[str, ...] = ()
     left_out_changed: tuple[str, ...] = ()
+    # The paths that the command itself was writing, such as the file that its output is redirected to.
+    written: tuple[str, ...] = ()
 
     @property
     def dirty(self) -> bool:
@@ -127,6 +131,9 @@ class Folder:
     known: Listing
     entries: list[Entry]
     changed: list[str]
+    # What the command itself was writing, and what earlier ones have written.
+    written: frozenset[str] = frozenset()
+    outputs: frozenset[str] = frozenset()
 
 
 def take(src: str, chosen: Chosen = PROGRAM) -> Snapshot:
@@ -149,6 +156,8 @@ def read(src: str, exclude: Iterable[str] = ()) -> Folder:
         known = Listing((), tuple(_plain_files(root, lambda path: unwanted(path) or debris(path))))
     kept = [path for path in known.tracked if not unwanted(path)]
     kept += [path for path in known.untracked if not unwanted(path) and not debris(path)]
+    written = being_written(root, kept)
+    kept = [path for path in kept if path not in written]
     entries = sorted(_read(root, kept), key=lambda entry: os.fsencode(entry.path))
     if not entries:
         raise RankzeroError(
@@ -156,13 +165,17 @@ def read(src: str, exclude: Iterable[str] = ()) -> Folder:
             "Check that code.src names the program's folder and that code.exclude leaves something."
         )
     new = set(known.untracked)
-    changed = sorted(path for path in known.changed if not unwanted(path) and not (path in new and debris(path)))
-    return Folder(root, known, entries, changed)
+    changed = sorted(
+        path
+        for path in known.changed
+        if path not in written and not unwanted(path) and not (path in new and debris(path))
+    )
+    return Folder(root, known, entries, changed, written, outputs(root, new))
 
 
 def snapshot_of(folder: Folder, chosen: Chosen) -> Snapshot:
     """The snapshot of those files of a folder that are the code of a launch."""
-    launching = _launching(folder.root, [entry.path for entry in folder.entries], chosen)
+    launching = _launching(folder, chosen)
     program = [entry for entry in folder.entries if entry.path not in launching]
     if not program:  # without any other file, these are what is launched
         launching, program = set(), folder.entries
@@ -177,24 +190,27 @@ def snapshot_of(folder: Folder, chosen: Chosen) -> Snapshot:
         changed=changed,
         diff_digest=_diff_digest(changed, program) if commit is not None and changed else None,
         left_out=tuple(entry.path for entry in folder.entries if entry.path in launching),
-        left_out_changed=tuple(path for path in folder.changed if path in launching),
+        left_out_changed=tuple(path for path in folder.changed if path in launching - folder.outputs),
+        written=tuple(sorted(folder.written)),
     )
 
 
-def _launching(root: str, paths: Sequence[str], chosen: Chosen) -> set[str]:
+def _launching(folder: Folder, chosen: Chosen) -> set[str]:
     """The paths that belong to launching. What recognises them is imported only if it is needed."""
+    paths = [entry.path for entry in folder.entries]
     wanted = matcher(chosen.include, "code.include")
     if all(map(wanted, paths)):
         return set()
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.launching import launch_files
 
-    return {path for path in launch_files(root, paths, chosen.words) if not wanted(path)}
+    written = folder.outputs.intersection(paths)
+    return {path for path in launch_files(folder.root, paths, chosen.words, written) if not wanted(path)}
 
 
 def pack(snapshot: Snapshot, target: BinaryIO) -> None:
-    """Write the snapshot's files as a tar.gz; the same tree always gives the same bytes. Raises OSError.
+    """Write the snapshot's files as a tar.gz; the same tree always gives the same bytes.
 
-    A file that changed since `take` is packed as it is now; the cluster then finds another digest and refuses it.
+    Raises OSError; RankzeroError with the name of a file that has changed since `take`.
     """
     with (
         gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=target, mtime=0) as compressed,
@@ -208,9 +224,30 @@ def pack(snapshot: Snapshot, target: BinaryIO) -> None:
                 archive.addfile(info)
                 continue
             info.mode = 0o755 if entry.kind == "x" else 0o644
+            info.size = entry.size
             with open(os.path.join(snapshot.src, entry.path), "rb") as stream:
-                info.size = os.fstat(stream.fileno()).st_size
-                archive.addfile(info, stream)
+                read = _Read(stream)
+                unchanged = os.fstat(stream.fileno()).st_size == entry.size
+                if unchanged:
+                    archive.addfile(info, read)
+            if not unchanged or read.total.hexdigest() != entry.sha256:
+                raise RankzeroError(
+                    f"code.src: {os.path.join(snapshot.src, entry.path)} changed while it was packed. Run again. If a "
+                    "program writes it all the time, add it to code.exclude."
+                )
+
+
+class _Read:
+    """A file that is read once, and the digest of what was read."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.total = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        block = self._stream.read(size)
+        self.total.update(block)
+        return block
 
 
 def matcher(patterns: Iterable[str], option: str = "code.exclude") -> Callable[[str], bool]:

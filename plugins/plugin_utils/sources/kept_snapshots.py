@@ -101,6 +101,6 @@ def _read(document: Mapping[str, Any]) -> Snapshot:
         **{
             **document,
             "files": tuple(Entry(**entry) for entry in document["files"]),
-            **{name: tuple(document[name]) for name in ("changed", "left_out", "left_out_changed")},
+            **{name: tuple(document[name]) for name in ("changed", "left_out", "left_out_changed", "written")},
         }
     )

@@ -18,14 +18,15 @@ from dataclasses import fields
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import MOST_BYTES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import small_text
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.outputs import FETCHED
 
 # At the top of the folder. Ansible knows it by this name only.
 CONFIGURATION = "ansible.cfg"
 # Next to an inventory.
 VARIABLES = ("group_vars", "host_vars")
-# Logs that a launch has fetched: NAME/KEY/GENERATION in any folder.
-FETCHED = re.compile(r"(?:.*/)?[^/]+/[0-9a-f]{16}/[1-9][0-9]*/")
 _ENDINGS = (".yml", ".yaml", ".json", ".ini")
+# The variable of the playbooks that a file for `-e @FILE` sets, such as a student's.
+_SETTINGS = "launch_cluster"
 # Inventories in INI format often have no ending.
 _NAMES = ("hosts", "inventory")
 _SPEC_KEYS = frozenset(field.name for field in fields(LaunchSpec)) | {"$schema"}
@@ -36,9 +37,12 @@ _INVENTORY = re.compile(
 _SEPARATORS = re.compile(r"[\s=:,;'\"(){}\[\]]+")
 
 
-def launch_files(src: str, paths: Collection[str], words: Sequence[str] = ()) -> frozenset[str]:
-    """Return those of the code's `paths` below `src` that belong to launching. `words`: the program's command and
-    variables; files that they name are the program's.
+def launch_files(
+    src: str, paths: Collection[str], words: Sequence[str] = (), written: Collection[str] = ()
+) -> frozenset[str]:
+    """Return those of the code's `paths` below `src` that belong to launching.
+
+    `words`: the program's command and variables; files that they name are the program's. `written`: outputs.outputs.
     """
     texts = _texts(src, paths)
     keys = {path: _keys(text) for path, text in texts.items()}
@@ -50,7 +54,8 @@ def launch_files(src: str, paths: Collection[str], words: Sequence[str] = ()) ->
         for folder in {os.path.dirname(path) for path in inventories}
         for name in VARIABLES
     )
-    belonging = specs | pipelines | inventories | ({CONFIGURATION} & set(paths))
+    settings = {path for path in texts if _SETTINGS in keys[path]}
+    belonging = specs | pipelines | inventories | settings | ({CONFIGURATION} & set(paths)) | set(written)
     belonging |= {path for path in paths if FETCHED.match(path) or (beside and path.startswith(beside))}
     named = _named(words)
     return frozenset(path for path in belonging if not named(path))

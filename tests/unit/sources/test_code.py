@@ -315,3 +315,12 @@ def test_pack_is_deterministic_and_complete(plain: Path, tmp_path: Path) -> None
         assert {member.mtime for member in archive} == {0}
         archive.extractall(out)
     assert digest(read_tree(str(out))) == take(str(moved)).digest
+
+
+@pytest.mark.parametrize("text", ["print(0)\n", "print(1)\n# and more\n", ""])
+def test_a_file_that_changed_meanwhile_is_named(plain: Path, text: str) -> None:
+    put(plain, "train.py", "print(1)\n")
+    snapshot = take(str(plain))
+    put(plain, "train.py", text)
+    with pytest.raises(RankzeroError, match=r"/train\.py changed while it was packed"):
+        pack(snapshot, io.BytesIO())

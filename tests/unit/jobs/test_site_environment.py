@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.site_environment import Adopted, adopted, look
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.site_environment import Adopted, adopted, look
 
 
 def looked(path: Path, wanted: str | None = None) -> Adopted:
