@@ -110,7 +110,7 @@ class Beneath:
         parent, name = os.path.split(relative)
         path = os.path.join(self.root, relative)
         with self.folder(parent) as folder:
-            if name not in os.listdir(folder):
+            if not _may_be_in(folder, name):
                 raise FileNotFoundError(2, "No such file or directory", path)
             descriptor = self._open_file(folder, name, path)
         try:
@@ -290,6 +290,18 @@ def _has_list(descriptor: int) -> bool:
     """Return whether an access control list may give the group's permissions on a file to others."""
     with contextlib.suppress(OSError):
         return any(name in _ACLS for name in os.listxattr(descriptor))
+    return False
+
+
+def _may_be_in(folder: int, name: str) -> bool:
+    """Whether a folder lists a name. Of a folder with more than MOST_NAMES, nobody waits for the whole list: the name
+    is opened, and need not be there.
+    """
+    with os.scandir(folder) as entries:
+        looked = 0
+        for looked, entry in enumerate(entries, 1):
+            if entry.name == name or looked > MOST_NAMES:
+                return True
     return False
 
 

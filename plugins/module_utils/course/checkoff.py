@@ -15,7 +15,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course import folders, judge, records
-from ansible_collections.rankzero.slurm.plugins.module_utils.course.claims import Claims, runs_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.course.claims import Claims, HandedIn, runs_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.judge import (
     FAILED,
     PASSED,
@@ -102,10 +102,9 @@ def check(slurm: Slurm, options: Parameters) -> ModuleResult:
         )
     _check_options(options)
     class_ = _asked(course, options["students"])
-    handed_in = {
-        student.id: runs_of(folders.home_of(root, student), options["job"], options["artifact"], options["saved"])
-        for student in class_
-    }
+    most_logs = max(options["nodes"]) * (options["ranks_per_node"] + 1)
+    looked_for = HandedIn(options["artifact"], options["saved"], most_logs)
+    handed_in = {student.id: runs_of(folders.home_of(root, student), options["job"], looked_for) for student in class_}
     asked = records.ask(slurm, [run.job_id for runs in handed_in.values() for run in runs if run.job_id])
     sheets = [_sheet(root, student, handed_in, asked, course, options) for student in class_]
     _same_results(sheets, options["artifact"])

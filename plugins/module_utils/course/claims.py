@@ -18,9 +18,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import K
 
 # The limit of a file that is read, and of the first lines of a log, in bytes.
 SMALL, HEAD, FIRST_LINES = 1 << 20, 1 << 16, 1 << 13
-# Of one student's folder: generations, names in the folders of their logs, and bytes of JSON and tables. The newest
-# generations are read first; what is beyond the limits counts as missing.
-MOST_KEYS, MOST_RUNS, MOST_LOGS, MOST_BYTES = 500, 200, 8192, 8 << 20
+# Of one student's folder: keys, generations that are read, and bytes of JSON and tables. The newest generations are
+# read first; what is beyond the limits counts as missing.
+MOST_KEYS, MOST_RUNS, MOST_BYTES = 500, 200, 8 << 20
 _JOB_ID = re.compile(r"[0-9]{1,10}")
 _SANITY = re.compile(
     r"^\[rankzero\] RANK=(\d{1,6}) LOCAL_RANK=(\d{1,6}) WORLD_SIZE=(\d{1,6}) NODE_RANK=(\d{1,6}) host=(\S{1,255}) "
@@ -81,30 +81,42 @@ class Claims:
         return number if isinstance(number, int) and 0 <= number < 10000 else 0
 
 
-def runs_of(home: str, job: str, artifact: str, saved: Sequence[str]) -> list[Claims]:
+def runs_of(home: str, job: str, handed_in: HandedIn) -> list[Claims]:
     """The generations of the launches named `job` in a student's folder, ordered by key and generation."""
     beneath, left = Beneath(home), Left()
+    place = f"state/runs/{job}"
+    keys = list(filter(KEY.fullmatch, beneath.folders(place)))[:MOST_KEYS]
     runs_found: list[tuple[float, str, int]] = []
-    for key in list(filter(KEY.fullmatch, beneath.folders(f"state/runs/{job}")))[:MOST_KEYS]:
-        generations = [name for name in beneath.folders(f"state/runs/{job}/{key}") if re.fullmatch(r"[0-9]{1,6}", name)]
+    for key in sorted(keys, key=lambda key: beneath.changed(f"{place}/{key}"), reverse=True):
+        generations = [name for name in beneath.folders(f"{place}/{key}") if re.fullmatch(r"[0-9]{1,6}", name)]
         for name in sorted(generations, key=int)[-MOST_RUNS:]:
-            runs_found.append((beneath.changed(f"state/runs/{job}/{key}/{name}"), key, int(name)))
+            runs_found.append((beneath.changed(f"{place}/{key}/{name}"), key, int(name)))
+        if len(runs_found) > 2 * MOST_RUNS:
+            break
     newest = sorted(runs_found, reverse=True)[:MOST_RUNS]
-    runs = [claims_of(beneath, left, (job, key, generation), artifact, saved) for _at, key, generation in newest]
+    runs = [claims_of(beneath, left, (job, key, generation), handed_in) for _at, key, generation in newest]
     return sorted(runs, key=lambda run: (run.key, run.generation))
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """What a run is looked at for: its artifact and other files in the working directory, and the number of its logs,
+    one for each rank and one for each node.
+    """
+
+    artifact: str
+    saved: Sequence[str]
+    logs: int
 
 
 @dataclass
 class Left:
-    """What may still be read of a student's folder: names of logs, and bytes that are kept."""
+    """What may still be read of a student's folder: bytes that are kept."""
 
-    logs: int = MOST_LOGS
     data: int = MOST_BYTES
 
 
-def claims_of(
-    beneath: Beneath, left: Left, launch: tuple[str, str, int], artifact: str, saved: Sequence[str]
-) -> Claims:
+def claims_of(beneath: Beneath, left: Left, launch: tuple[str, str, int], handed_in: HandedIn) -> Claims:
     """Read one run directory. What is missing or truncated is empty. `launch`: its name, key and generation."""
     job, key, generation = launch
     place = f"state/runs/{job}/{key}/{generation}"
@@ -122,9 +134,9 @@ def claims_of(
     claim = Claim.of(read("claim", 4096))
     started = _object(read("started.json"))
     known = Claims(beneath.root, job, key, generation, started=started)
-    sanity = _ranks(beneath, left, known, files)
+    sanity = _ranks(beneath, known, handed_in.logs, files)
     table = read(f"preflight/{known.attempt}/table")
-    for name in saved:
+    for name in handed_in.saved:
         read(f"work/{name}", 0)
     return Claims(
         path=f"{beneath.root}/{place}",
@@ -136,20 +148,23 @@ def claims_of(
         started=started,
         outcome=_object(read("outcome.json")),
         launch=_object(read("launch.json")),
-        result=_object(read(f"work/{artifact}")),
+        result=_object(read(f"work/{handed_in.artifact}")),
         preflight=table.splitlines(),
         sanity=sanity,
         files=files,
     )
 
 
-def _ranks(beneath: Beneath, left: Left, known: Claims, files: dict[str, File]) -> list[Sanity]:
-    """What the ranks reported in the first lines of their logs. A log with several names would count as several."""
+def _ranks(beneath: Beneath, known: Claims, most: int, files: dict[str, File]) -> list[Sanity]:
+    """What the ranks reported in the first lines of their logs, of which at most `most` are read.
+
+    A log with several names would count as several.
+    """
     place, logs, sanity = f"state/runs/{known.name}/{known.key}/{known.generation}", f"logs/{known.attempt}", []
     names = beneath.names(f"{place}/{logs}")
-    for name in [name for name in names if name.endswith((".log", ".out")) and not name.startswith((".", "step."))]:
-        left.logs -= 1
-        log = beneath.file(f"{place}/{logs}/{name}", FIRST_LINES) if left.logs >= 0 else None
+    of_ranks = [name for name in names if name.endswith((".log", ".out")) and not name.startswith((".", "step."))]
+    for name in of_ranks[:most]:
+        log = beneath.file(f"{place}/{logs}/{name}", FIRST_LINES)
         if log is None or log.links != 1:
             continue
         files[f"{logs}/{name}"] = replace(log, data=b"")

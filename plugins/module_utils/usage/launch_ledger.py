@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
@@ -35,10 +35,13 @@ MOST_ATTEMPTS = 32
 
 @dataclass(frozen=True)
 class Reading:
-    """From when on a step is a stall, and how many bytes of the logs of all attempts are read."""
+    """From when on a step is a stall, how many bytes of the logs of all attempts are read, and who is told why logs
+    cannot be read.
+    """
 
     limits: Limits = Limits(STALL_FACTOR, STALL_SECONDS)
     most: int = MOST_BYTES
+    told: Callable[[str], object] = lambda _why: None
 
 
 USUAL = Reading()
@@ -64,7 +67,7 @@ def ledger_with(
     known = [allocation for job_id in job_ids(launch) for allocation in (rows or {}).get(job_id, ())]
     return ledger(
         _ended(known or launch.allocations, (launch.finished_at if launch.completed else None) or now),
-        with_steps(run.file("logs"), attempt_spans(run, launch, now), reading.most, run.file("work")),
+        with_steps(run.file("logs"), attempt_spans(run, launch, now), reading, run.file("work")),
         limits=reading.limits,
         submitted=submitted(launch.journal),
         accounted=bool(known),
@@ -75,7 +78,7 @@ def ledger_of_result(result: Parameters, logs_dir: str) -> Ledger:
     """The ledger of a launch that has ended, on the controller. `result`: that of module job_wait; `logs_dir`: logs."""
     return ledger(
         _ended([Allocation(**row) for row in result["allocations"]], result["finished_at"] or 0.0),
-        with_steps(logs_dir, [AttemptSpan(**span) for span in result["spans"]], USUAL.most),
+        with_steps(logs_dir, [AttemptSpan(**span) for span in result["spans"]], USUAL),
         limits=USUAL.limits,
         submitted=submitted(result["journal"]),
     )
@@ -94,12 +97,15 @@ def submitted(journal: Sequence[Mapping[str, object]]) -> float | None:
     return min((float(moment) for moment in times if isinstance(moment, (int, float))), default=None)
 
 
-def with_steps(logs_dir: str, spans: Sequence[AttemptSpan], most: int, work: str | None = None) -> list[AttemptTimes]:
-    """The attempts with their steps, which are read for the newest MOST_ATTEMPTS of them, `most` bytes in all.
+def with_steps(
+    logs_dir: str, spans: Sequence[AttemptSpan], reading: Reading, work: str | None = None
+) -> list[AttemptTimes]:
+    """The attempts with their steps, which are read for the newest MOST_ATTEMPTS of them, `reading.most` bytes in all.
 
     `work`: where the program may have written metrics, for attempts whose logs do not tell the times of steps.
     """
     resumed: int | None = None
+    most = reading.most
     result: list[AttemptTimes] = []
     rows: list[tuple[int, float, bool]] | None = None
     for span in reversed(spans):
@@ -109,7 +115,7 @@ def with_steps(logs_dir: str, spans: Sequence[AttemptSpan], most: int, work: str
             about = Span(span.attempt, span.began, span.ended)
             steps = StepTimes()
             # The hours are known without them.
-            with one_alone(lambda _why: None):
+            with one_alone(reading.told):
                 steps = read_step_times(root, about, most // min(len(spans), MOST_ATTEMPTS))
                 if not steps.steps and work is not None:
                     rows = step_times(work, most) if rows is None else rows

@@ -10,7 +10,7 @@ import pwd
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
@@ -128,7 +128,8 @@ def used_by(
     rows = accounted(slurm, [job_id for launch in reports for job_id in job_ids(launch)], since)
     owner = _owner(root)
     now = clock()
-    fresh = {run.path: _used(run, launch, rows, owner, now) for run, launch in zip(good, reports)}
+    ledgers = {run.path: _ledger(run, launch, rows, now, slurm) for run, launch in zip(good, reports)}
+    fresh = {run.path: _used(run, launch, ledgers[run.path], owner) for run, launch in zip(good, reports)}
     if not answer.silent and not answer.queue_only:
         # Accounting lags behind the end of a job. It is not waited for if there is none.
         never = slurm.accounting == "disabled" or slurm.find("sacct") is None
@@ -146,16 +147,25 @@ def _owner(state_root: str) -> str:
         return str(number)
 
 
-def _used(
-    run: RunDirectory, launch: LaunchReport, rows: Mapping[str, Sequence[Allocation]] | None, owner: str, now: float
-) -> Used:
+def _ledger(
+    run: RunDirectory, launch: LaunchReport, rows: Mapping[str, Sequence[Allocation]] | None, now: float, slurm: Slurm
+) -> Ledger:
+    """The ledger of a launch. Logs that cannot be read are a warning: the hours are known without them."""
     since = submitted(launch.journal)
     # A job id may have been used by another job before.
     own = None if rows is None else {
         job_id: [held for held in allocations if since is None or held.began >= since - CLOCK_SLACK]
         for job_id, allocations in rows.items()
     }  # fmt: skip
-    ledger = ledger_with(run, launch, now, own, READING)
+    who = identity(run.path)
+
+    def unread(why: str) -> None:
+        slurm.note(f"{who.name}/{who.key}/{who.generation}: {why}; its hours count, its steps are not known")
+
+    return ledger_with(run, launch, now, own, replace(READING, told=unread))
+
+
+def _used(run: RunDirectory, launch: LaunchReport, ledger: Ledger, owner: str) -> Used:
     spec = (run.document("launch.json") or {}).get("spec")
     spec = spec if isinstance(spec, dict) else {}
     used = {"node_hours": ledger.node_seconds / 3600, "gpu_hours": (ledger.gpu_seconds or 0.0) / 3600}

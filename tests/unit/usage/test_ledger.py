@@ -16,7 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs im
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_spans import AttemptSpan
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import PARTS, AttemptTimes, Limits
-from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import with_steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import Reading, with_steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import Ledger, ledger
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import StepTimes, read_step_times
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.tables import csv_text
@@ -208,8 +208,8 @@ def test_a_program_whose_logs_have_no_times_may_tell_them_in_its_metrics(tmp_pat
     times = [(1, 10), (2, 20), (3, 30), (2, 210), (3, 220), (4, 230)]
     rows = [f'{{"step": {step}, "loss": 1, "_timestamp": {BEGAN + at}}}\n' for step, at in times]
     (work / "metrics.jsonl").write_text("".join(rows))
-    assert not any(attempt.times.steps for attempt in with_steps(str(logs), spans, 1 << 20))
-    attempts = with_steps(str(logs), spans, 1 << 20, str(work))
+    assert not any(attempt.times.steps for attempt in with_steps(str(logs), spans, Reading(most=1 << 20)))
+    attempts = with_steps(str(logs), spans, Reading(most=1 << 20), str(work))
     assert [attempt.times.steps[0][0] for attempt in attempts] == [1, 2] and attempts[0].resumed == 2
     parts = made(*attempts).parts
     assert (parts["start-up"], parts["lost"]) == (5 + 5, 100 - 20 + 10) and parts["not known"] == 0

@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import history
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage import launch_ledger
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.accounting import COLUMNS
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import StepTimes, read_step_times
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import ARGUMENTS, usage
 from tests.unit.page.runs import write_attempt
 from tests.unit.run.test_launches import make_run, outcome, started
@@ -128,3 +131,22 @@ def test_what_accounting_does_not_know_yet_is_asked_again(tmp_path: Path) -> Non
     assert {row["estimated"] for row in summed(slurm(0, sacct=NO_ACCOUNTING), other)["rows"]} == {count}
     nothing = slurm(0)
     assert summed(nothing, other)["rows"][0]["launches"] == count and nothing.programs == []
+
+
+def test_a_log_that_cannot_be_read_is_a_warning_and_its_hours_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launches(tmp_path, 2)
+
+    def unreadable(root: Beneath, *_rest: object) -> StepTimes:
+        if f"{1:016x}" in root.root:
+            raise OverflowError("int too large")
+        return read_step_times(root, *_rest)
+
+    monkeypatch.setattr(launch_ledger, "read_step_times", unreadable)
+    fake = slurm(2).slurm()
+    options = {name: option.get("default") for name, option in ARGUMENTS.items()}
+    (row,) = usage(fake, {**options, "state_root": str(tmp_path), "by": ["name"]})["rows"]
+    assert (row["launches"], row["node_hours"]) == (2, 4) and row["steps"] > 0
+    (note,) = [note for note in fake.notes if "its logs" in note]
+    assert note.startswith(f"gpt/{1:016x}/1: its logs cannot be read (OverflowError: int too large)")
