@@ -33,9 +33,10 @@ import role_options  # noqa: E402
 import rooms  # noqa: E402
 import tested  # noqa: E402
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of  # noqa: E402
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec  # noqa: E402
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import FORMATS  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN  # noqa: E402
@@ -105,7 +106,7 @@ def schema_of(table: type) -> dict[str, Any]:
         else:
             entry = {"description": meta["doc"], **meta["type"].schema}
             if meta["example"] is not None:
-                entry["examples"] = [meta["example"]]
+                entry.setdefault("examples", [meta["example"]])
         if meta.get("required"):
             required.append(attribute.name)
         else:

@@ -11,7 +11,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan import plan as
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import topology
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 
 
@@ -50,4 +51,6 @@ def plan(
 def context(spec: LaunchSpec, settings: ClusterSettings | None = None) -> Context:
     """What an aspect is asked with."""
     site = Site("/state", "/store", settings or ClusterSettings())
-    return Context(spec, site, topology(spec), f"{spec.name}.k.1", f"/state/runs/{spec.name}/k/1")
+    return Context(
+        spec, site, topology(spec, site.settings.launchers), f"{spec.name}.k.1", f"/state/runs/{spec.name}/k/1"
+    )

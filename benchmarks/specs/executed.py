@@ -111,9 +111,9 @@ class Ground:
         words = [os.fsdecode(word) for word in (self.seen / "argv").read_bytes().split(b"\0")[:-1]]
         options = [f"--{name}" if value is True else f"--{name}={value}" for name, value in made.step]
         problems = [] if words[1 : 1 + len(options)] == options else [f"srun: {words} is not {options}"]
-        ours = "rank/node.sh" if made.topology.launcher == "torchrun" else "rank/rank.sh"
+        ours, launcher = made.topology.starter.script, made.topology.words
         at = next(index for index, word in enumerate(words) if word.endswith(f"/{self.key}/{ours}"))
-        wanted = list(made.argv)
+        wanted = [*([str(len(launcher)), *launcher] if launcher else []), *made.argv]
         return problems + ([] if words[at + 1 :] == wanted else [f"argv: {words[at + 1 :]} is not {wanted}"])
 
     def _env(self, made: Plan) -> list[str]:

@@ -178,6 +178,7 @@ def test_planted_secrets_are_not_read(attack_lab: AttackLab, runtime: str, way: 
         "RANK": "0",
         "LOCAL_RANK": "1",
         "WORLD_SIZE": "1",
+        "LOCAL_WORLD_SIZE": "1",
         "GROUP_RANK": "0",
         "MASTER_ADDR": "a",
         "MASTER_PORT": "1",

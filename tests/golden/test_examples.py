@@ -48,6 +48,8 @@ SCRIPTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "megatron_bridge-generate": ("megatron_bridge", "generate", {"program_args": ["--prompt", "What is AI?"]}),
     "kempnerforge-multi": ("kempnerforge", "multi", {}),
     "kempnerforge-single": ("kempnerforge", "single", {}),
+    "site_parts-accelerate": ("site_parts", "accelerate", {}),
+    "site_parts-mpirun": ("site_parts", "mpirun", {}),
     "enroot_site": ("enroot_site", "pretrain", {}),
     "enroot_site-debug": ("enroot_site", "pretrain", {"debug": "true", "nodes": "1"}),
 }

@@ -21,7 +21,7 @@ CHECKS = re.compile(r"^The checks: `pytest (.+?)`\.$", re.M)
 SECTIONS = {match["kind"]: match["text"] for match in SECTION.finditer(read(PAGE))}
 #: Each kind, with a check that passes only where the addition is declared.
 KINDS = {
-    "A launcher": "[accelerate]",
+    "A launcher": "[numa]",
     "A container runtime": "[charliecloud]",
     "A fabric": "[omni_path]",
     "A failure family": "::test_the_registry_holds_every_file",

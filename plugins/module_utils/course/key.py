@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import Starter
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
 
@@ -32,6 +33,7 @@ def key_of(launch: JsonObject) -> str:
         parsed = parse(Merged(dict(launch["spec"]), {}, []))
         inputs = {INPUTS[ref["kind"]]: str(ref["key"]) for ref in launch["refs"] if ref["kind"] in INPUTS}
         inputs.update({f"after.{upstream['name']}": str(upstream["key"]) for upstream in launch.get("after", [])})
+        inputs.update(Starter(**launch["launcher"]).keyed() if launch.get("launcher") else {})
         if parsed.problems:
             raise Unknowable(f"is not a record of a launch: {parsed.problems[0]}", fair=False)
         if parsed.spec.environment.path:

@@ -52,9 +52,9 @@ def _on_the_node(plan: Plan, merged: Merged, names: set[str]) -> Iterator[Variab
     """Iterate over the variables that the rank wrapper and Slurm set, in the order in which they are set."""
     shape = plan.topology
     torchrun = "torch.distributed.run counts them"
-    srun = {"RANK": "SLURM_PROCID", "LOCAL_RANK": "SLURM_LOCALID", "NODE_RANK": "SLURM_NODEID"}
-    for name, origin in srun.items():
-        reason = f"the name torch expects, from {origin}" if shape.starter.per == "rank" else torchrun
+    for name in ("RANK", "LOCAL_RANK", "NODE_RANK"):
+        given = shape.starter.per == "rank" or shape.starter.own
+        reason = f"the name torch expects, from {shape.starter.sources[name]}" if given else torchrun
         yield Variable(name, ON_NODE, reason, "launcher", "rank wrapper")
     ranks = f"{shape.nodes} x {shape.ranks_per_node} ranks"
     yield Variable("WORLD_SIZE", str(shape.world_size), ranks, "launcher", "rank wrapper")

@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import starter
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,10 @@ class Site:
             ("image", "images", inputs.image),
         )
         return tuple(Ref(kind, key, f"{self.store_root}/{folder}/{key}") for kind, folder, key in kinds if key)
+
+    def keyed(self, spec: LaunchSpec) -> dict[str, str]:
+        """Return what the cluster declares of the launch that is part of the launch key, by name."""
+        return starter(spec.launcher.kind, self.settings.launchers).keyed()
 
     def environments_inside(self, packages: str, image: str) -> str:
         """Return the folder of the environments that jobs make of these packages (a key) inside this image.

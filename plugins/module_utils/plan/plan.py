@@ -103,7 +103,7 @@ def plan(
 ) -> Plan:
     """Plan a launch. Raises SpecError. `container_places`: what a sweep's container mounts for runs and checkpoints."""
     refs = site.refs(inputs)
-    key = launch_key(spec, inputs.keyed(spec))
+    key = launch_key(spec, inputs.keyed(spec) | site.keyed(spec))
     token = generation_token(key)
     runs_dir = f"{site.state_root}/runs/{spec.name}/{short_key(key)}"
     # The runtime is stored next to the runs, because a node that does not see the store must start as well.
@@ -126,7 +126,7 @@ def plan(
     context = Context(
         spec=spec,
         site=site,
-        topology=topology(spec),
+        topology=topology(spec, site.settings.launchers),
         job_name=f"{spec.name}.{short_key(key)}.{token}",
         run_dir=f"{runs_dir}/{token}",
         after=inputs.after,
@@ -222,6 +222,7 @@ def manifest(plan: Plan, merged: Merged, facts: Mapping[str, object]) -> JsonObj
         "spec": merged.data,
         "origins": merged.origins,
         "world_size": plan.topology.world_size,
+        **({"launcher": plan.topology.starter.record()} if plan.topology.starter.own else {}),
         "refs": plan.recorded(),
         # The folder's name is the digest of its files.
         "runtime": plan.runtime_dir,
@@ -256,6 +257,11 @@ def summary(plan: Plan) -> list[str]:
         + (plan.spec.shell or shlex.join(plan.spec.command)).replace("\n", " ")[:100]
         + (f" in {plan.container.image} by {plan.container.runtime}" if plan.container else ""),
     ]
+    if shape.starter.own:
+        words = shlex.join(shape.words)
+        lines.append(
+            f"launcher {shape.starter.kind} (launch_cluster.launchers), one task a {shape.starter.per}: {words}"
+        )
     if plan.spec.trackers:
         run = f"{plan.name}-{short_key(plan.key)}-<generation>"
         lines.append(f"trackers {', '.join(plan.spec.trackers)}: one run for all attempts, {run}")

@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders i
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import Setting
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import sweep
@@ -45,7 +45,7 @@ class Element:
 
 
 def specs(
-    spec: LaunchSpec, merged: Merged, fabrics: Mapping[str, tuple[Setting, ...]] | None = None
+    spec: LaunchSpec, merged: Merged, settings: ClusterSettings | None = None
 ) -> list[tuple[dict[str, str], Merged, LaunchSpec]]:
     """Return (values, layers, spec) of every element. Raises SpecError that names the elements with invalid values."""
     if spec.sweep is None:
@@ -54,7 +54,7 @@ def specs(
     for number, point in enumerate(sweep.points(spec.sweep)):
         layers = Merged(sweep.substituted(merged.data, point), merged.origins, [])
         try:
-            valid.append((point, layers, validated(layers, (), fabrics)))
+            valid.append((point, layers, validated(layers, (), settings)))
         except SpecError as error:
             problems += [f"element {number} ({sweep.point_text(point)}): {text}" for text in error.problems]
     if problems:

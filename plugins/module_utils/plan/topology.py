@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import Starter, starter
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import Launchers, Starter, starter
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Topology:
     """The nodes, tasks and ranks of a launch.
 
     `tasks_per_node` counts Slurm's tasks, `ranks_per_node` torch's ranks: equal under srun; one task per node under
-    torchrun. `rendezvous`: how torch.distributed.run's nodes meet: static, c10d or standalone; None under srun.
+    torchrun. `rendezvous`: how the launcher's nodes meet, such as static, c10d or standalone; None if they need not.
     """
 
     starter: Starter
@@ -32,6 +32,11 @@ class Topology:
         return self.starter.names
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The launcher's command, as runtime/rank/node.sh takes it."""
+        return self.starter.words(self.rendezvous)
+
+    @property
     def world_size(self) -> int:
         """The number of ranks."""
         return self.nodes * self.ranks_per_node
@@ -39,7 +44,12 @@ class Topology:
     @property
     def tasks(self) -> int:
         """The number of Slurm tasks. It is less than the number of ranks if the launcher starts the ranks of a node."""
-        return self.nodes * self.tasks_per_node
+        return self.step_nodes * self.tasks_per_node
+
+    @property
+    def step_nodes(self) -> int:
+        """The nodes on which Slurm starts tasks: one where the launcher itself starts the ranks of all nodes."""
+        return 1 if self.starter.per == "job" else self.nodes
 
     @property
     def cpus_per_node(self) -> int:
@@ -47,13 +57,22 @@ class Topology:
         return self.tasks_per_node * self.cpus_per_task
 
 
-def topology(spec: LaunchSpec) -> Topology:
-    """Return nodes, ranks and tasks of a spec. Default of `launcher.ranks_per_node`: one per GPU, else one per node."""
-    ranks = spec.launcher.ranks_per_node or spec.resources.gpus_per_node or 1
-    cpus = spec.resources.cpus_per_rank
-    row = starter(spec.launcher.kind)
+def ranks_per_node(spec: LaunchSpec) -> int:
+    """Return `launcher.ranks_per_node`. Default: one per GPU, else one per node."""
+    return spec.launcher.ranks_per_node or spec.resources.gpus_per_node or 1
+
+
+def world_size(spec: LaunchSpec) -> int:
+    """Return the number of ranks."""
+    return spec.resources.nodes * ranks_per_node(spec)
+
+
+def topology(spec: LaunchSpec, own: Launchers) -> Topology:
+    """Return nodes, ranks and tasks of a spec. `own`: the cluster's launchers."""
+    ranks, cpus = ranks_per_node(spec), spec.resources.cpus_per_rank
+    row = starter(spec.launcher.kind, own)
+    meets = row.meets(spec.launcher.rendezvous)
     if row.per == "rank":
-        return Topology(row, spec.resources.nodes, ranks, ranks, cpus)
+        return Topology(row, spec.resources.nodes, ranks, ranks, cpus, meets)
     # Exactly one task per node: with one task per GPU, the square of the ranks would start.
-    rendezvous = spec.launcher.rendezvous if row.rendezvous else row.meeting
-    return Topology(row, spec.resources.nodes, ranks, 1, cpus * ranks, rendezvous)
+    return Topology(row, spec.resources.nodes, ranks, 1, cpus * ranks, meets)

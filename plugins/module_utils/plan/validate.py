@@ -5,26 +5,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.registry import ASPECTS
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import Setting
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
 
 
 def validated(
-    merged: Merged, known_problems: Sequence[str] = (), fabrics: Mapping[str, tuple[Setting, ...]] | None = None
+    merged: Merged, known_problems: Sequence[str] = (), settings: ClusterSettings | None = None
 ) -> LaunchSpec:
     """Return the spec of merged layers.
 
-    Raises SpecError with all mistakes: the known ones, those in single values and those between values.
+    Raises SpecError with all mistakes: the known ones, those in single values and those between values. `settings`:
+    what the cluster declares, such as its fabrics and launchers.
     """
-    parsed = parse(merged)
+    parsed, declared = parse(merged), settings or ClusterSettings()
     problems = [*known_problems, *parsed.problems]
-    for paths, sentence in (finding for aspect in ASPECTS for finding in aspect.findings(parsed.spec, fabrics or {})):
+    for paths, sentence in (finding for aspect in ASPECTS for finding in aspect.findings(parsed.spec, declared)):
         if not any(_touches(path, parsed.bad_paths) for path in paths):
             origins = list(dict.fromkeys(origin for path in paths if (origin := merged.origin(path))))
             problems.append(sentence + (f" (set in {', '.join(origins)})" if origins else ""))

@@ -10,7 +10,8 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import KINDS
 
 _TRANSPORTS = ("docker", "oci", "oci-archive", "docker-archive", "dir")

@@ -1,37 +1,85 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The programs that start the ranks: one row for each value of `launcher.kind`.
+"""The programs that start the ranks: one record for each value of `launcher.kind`, ours and those of a cluster. Pure.
 
-The topology, the rules, the script and the reference page read this table. A new launcher needs a row here and a script
-in plugins/runtime/rank that starts its ranks through rank.sh. Pure.
+A record is data: the words of a command, in which {names} stand for what is known only on the node, and the variables
+in which its processes learn their rank. runtime/rank/node.sh puts the values in, word by word and without a shell, and
+runtime/rank/rank.sh makes each process a rank. A cluster adds records or replaces ours by name
+(`launch_cluster.launchers`): the topology, the rules, the script and the plan do not know whose a record is.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+
+#: What {name} in a word of a command stands for: the variable that has the value on the node.
+PLACES: Mapping[str, str] = {
+    "python": "RANKZERO_PYTHON",
+    "nodes": "RANKZERO_NODES",
+    "ranks_per_node": "RANKZERO_RANKS_PER_NODE",
+    "world_size": "RANKZERO_WORLD_SIZE",
+    "cpus_per_node": "RANKZERO_CPUS_PER_NODE",
+    "gpus_per_node": "RANKZERO_GPUS_PER_NODE",
+    "node": "SLURM_NODEID",
+    "hosts": "RANKZERO_NODELIST",
+    "master_addr": "RANKZERO_MASTER_ADDR",
+    "master_port": "RANKZERO_MASTER_PORT",
+    "id": "RANKZERO_RENDEZVOUS_ID",
+    "run_dir": "RANKZERO_RUN_DIR",
+}
+#: Words that stand for several: the start of a rank with its program, and what the chosen rendezvous needs.
+RANK, RENDEZVOUS = "{rank}", "{rendezvous}"
+_PLACE = re.compile(r"\{([a-z_]+)\}")
+#: The values of launcher.rendezvous.
+WAYS = ("static", "c10d")
+
+#: What a rank is told, and the variable from which rank.sh takes it where Slurm starts the ranks.
+BY_SLURM: Mapping[str, str] = {
+    "RANK": "SLURM_PROCID",
+    "LOCAL_RANK": "SLURM_LOCALID",
+    "NODE_RANK": "SLURM_NODEID",
+    "WORLD_SIZE": "RANKZERO_WORLD_SIZE",
+    "LOCAL_WORLD_SIZE": "RANKZERO_RANKS_PER_NODE",
+    "MASTER_ADDR": "RANKZERO_MASTER_ADDR",
+    "MASTER_PORT": "RANKZERO_MASTER_PORT",
+}
+#: The same where another program starts them: it must set these, unless its record says where else the value is.
+BY_TORCH: Mapping[str, str] = {**{name: name for name in BY_SLURM}, "NODE_RANK": "GROUP_RANK"}
 
 
 @dataclass(frozen=True)
 class Starter:
     """A program that starts the ranks.
 
-    `per`: Slurm starts one task for each `rank`, or one for each `node`, whose `script` then starts the ranks.
-    `packages`: Python packages that the job's environment must have for it; the preflight looks for them.
-    `rendezvous`: the values of launcher.rendezvous that it supports. `meeting`: its only rendezvous, if there is no
-    choice. `one_node`: it starts ranks on a single node only. `program`: its name for people, if that differs from
-    `kind`.
+    `per`: Slurm starts one task for each `rank`, for each `node`, or one for the whole `job`, on its first node.
+    `command`: the words that each task runs; {rank} becomes the start of a rank with its program, and a task without a
+    command is a rank itself. `rendezvous`: how its nodes can meet, and the words for which {rendezvous} stands then; a
+    single one is no choice. `ranks`: what a rank is told (BY_SLURM) -> the variable that its start sets, where that is
+    another one. `packages`: Python packages that the job's environment must have for it; the preflight looks for them.
+    `one_node`: it starts ranks on a single node only. `program`: its name for people, if that differs from `kind`.
+    `own`: the cluster has declared it.
     """
 
     kind: str
     doc: str
     per: str
-    script: str
+    command: tuple[str, ...] = ()
+    rendezvous: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ranks: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
-    rendezvous: tuple[str, ...] = ()
-    meeting: str | None = None
     one_node: bool = False
     program: str = ""
+    own: bool = False
 
     @property
     def shown(self) -> str:
@@ -45,40 +93,177 @@ class Starter:
         """
         return "srun" if self.per == "rank" else "torchrun"
 
+    @property
+    def sources(self) -> Mapping[str, str]:
+        """What a rank is told -> the variable from which rank.sh takes it."""
+        return {**(BY_SLURM if self.per == "rank" else BY_TORCH), **self.ranks}
+
+    @property
+    def script(self) -> str:
+        """The file of the job runtime that each of Slurm's tasks runs."""
+        return "rank/node.sh" if self.command else "rank/rank.sh"
+
+    def meets(self, wanted: str) -> str | None:
+        """How its nodes meet, of launcher.rendezvous; None if they need not."""
+        return wanted if wanted in self.rendezvous else next(iter(self.rendezvous), None)
+
+    def words(self, meeting: str | None) -> tuple[str, ...]:
+        """The command as node.sh takes it: {VARIABLE} in a word is the variable's value on the node."""
+        words: list[str] = []
+        for word in self.command:
+            words += self.rendezvous.get(meeting or "", ()) if word == RENDEZVOUS else (word,)
+        return tuple(
+            word if word == RANK else _PLACE.sub(lambda match: f"{{{PLACES.get(match[1], match[1])}}}", word)
+            for word in words
+        )
+
+    def record(self) -> JsonObject:
+        """The record as launch.json has it."""
+        return dataclasses.asdict(self)
+
+    def keyed(self) -> dict[str, str]:
+        """What the launch key says of it besides its name: of a cluster's own record, what determines the ranks."""
+        if not self.own:
+            return {}
+        text = json.dumps({**self.record(), "doc": "", "program": ""}, sort_keys=True)
+        return {"launcher": hashlib.sha256(text.encode()).hexdigest()}
+
+
+_TORCHRUN = (
+    *("{python}", "-m", "torch.distributed.run", "--nnodes={nodes}", "--nproc-per-node={ranks_per_node}"),
+    *(RENDEZVOUS, "--no-python", RANK),
+)
 
 STARTERS: tuple[Starter, ...] = (
     Starter(
         kind="srun",
         doc="Slurm itself, one task per rank",
         per="rank",
-        script="rank/rank.sh",
     ),
     Starter(
         kind="torchrun",
         doc="torch.distributed.run, one task per node",
         per="node",
-        script="rank/node.sh",
+        command=_TORCHRUN,
+        rendezvous={
+            "static": ("--node-rank={node}", "--master-addr={master_addr}", "--master-port={master_port}"),
+            # The node that has this address opens the store, and the others connect to it; the id keeps two jobs apart.
+            "c10d": ("--rdzv-backend=c10d", "--rdzv-endpoint={master_addr}:{master_port}", "--rdzv-id={id}"),
+        },
         packages=("torch",),
-        rendezvous=("static", "c10d"),
     ),
     Starter(
         kind="standalone",
         doc="torch.distributed.run on a single node, without rendezvous",
         per="node",
-        script="rank/node.sh",
+        command=_TORCHRUN,
+        rendezvous={"standalone": ("--standalone",)},
         packages=("torch",),
-        meeting="standalone",
         one_node=True,
         program="torchrun",
     ),
 )
 
 
-def starter(kind: str) -> Starter:
-    """Return the row of a kind that `launcher.kind` has validated."""
-    return next(row for row in STARTERS if row.kind == kind)
+Launchers = Mapping[str, Starter]
 
 
-def knowing(rendezvous: str) -> tuple[Starter, ...]:
-    """Return the rows that support a value of launcher.rendezvous."""
-    return tuple(row for row in STARTERS if rendezvous in row.rendezvous)
+def starters(own: Launchers) -> tuple[Starter, ...]:
+    """Return all records, ours first. `own`: the cluster's, each in the place of ours with its name."""
+    return (*(own.get(row.kind, row) for row in STARTERS), *(own[kind] for kind in own if kind not in _KINDS))
+
+
+def starter(kind: str, own: Launchers) -> Starter:
+    """Return the record of a kind. Raises Invalid if there is none."""
+    rows = {row.kind: row for row in starters(own)}
+    t.choice(*rows).parse(kind)
+    return rows[kind]
+
+
+def knowing(rendezvous: str, own: Launchers) -> tuple[Starter, ...]:
+    """Return the records that support a value of launcher.rendezvous."""
+    return tuple(row for row in starters(own) if rendezvous in row.rendezvous)
+
+
+_KINDS = tuple(row.kind for row in STARTERS)
+KIND = t.declared("launchers", *_KINDS)
+
+
+def _word(value: object) -> str:
+    word = t.to_text(value)
+    for name in _PLACE.findall(word):
+        if f"{{{name}}}" in (RANK, RENDEZVOUS):
+            if word != f"{{{name}}}":
+                raise t.Invalid(f"has {{{name}}} within {t.shown(word)}; it is a word of its own")
+        elif name not in PLACES:
+            known = ", ".join(f"{{{place}}}" for place in ("rank", "rendezvous", *PLACES))
+            raise t.Invalid(f"has the unknown {{{name}}}{t.suggestion(name, list(PLACES))}; known: {known}")
+    return word
+
+
+_WORDS = t.listed(t.Type("word", _word, {"type": list(t.SCALARS)}), filled=True)
+_VARIABLE = t.text(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable")
+_TOLD = t.mapped("|".join(BY_SLURM), f"one of {', '.join(BY_SLURM)}", _VARIABLE)
+#: The keys of a cluster's record, with the type of each.
+_KEYS: Mapping[str, t.Type] = {
+    "doc": t.text(lines=False),
+    "per": t.choice("rank", "node", "job"),
+    "command": _WORDS,
+    "rendezvous": t.mapped("|".join(WAYS), f"one of {', '.join(WAYS)}", _WORDS),
+    "ranks": _TOLD,
+    "packages": t.listed(t.text(r"[A-Za-z_][A-Za-z0-9_.]*", "the name of a Python package")),
+    "one_node": t.BOOLEAN,
+}
+_REQUIRED = ("per", "command")
+
+
+def _parse_record(value: object) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise t.Invalid(f"must be a map of {', '.join(_KEYS)} ({' and '.join(_REQUIRED)} are required)")
+    problems, fields = [], {}
+    for name, given in value.items():
+        if name not in _KEYS:
+            near = t.suggestion(str(name), list(_KEYS))
+            problems.append(f"has no key {t.shown(name)}{near}; known: {', '.join(_KEYS)}")
+            continue
+        try:
+            fields[str(name)] = _KEYS[name].parse(given)
+        except t.Invalid as error:
+            problems.append(f"{name} {error}")
+    problems += [f"{name} is required" for name in _REQUIRED if name not in value]
+    if not problems:
+        problems += _contradictions(fields["command"], fields.get("rendezvous", {}))
+    if problems:
+        raise t.Invalid(", and ".join(problems))
+    return fields
+
+
+def _contradictions(command: tuple[str, ...], rendezvous: Mapping[str, Iterable[str]]) -> list[str]:
+    """What is wrong between the words of a command and of its rendezvous."""
+    problems = []
+    if command.count(RANK) != 1:
+        problems.append(f"command must have the word {RANK} once: there the program of a rank begins")
+    if (RENDEZVOUS in command) != bool(rendezvous):
+        problems.append(f"the word {RENDEZVOUS} in command and the map rendezvous need each other")
+    if any(word in (RANK, RENDEZVOUS) for words in rendezvous.values() for word in words):
+        problems.append(f"rendezvous has {RANK} or {RENDEZVOUS}, which are words of command")
+    return problems
+
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {name: dict(kind.schema) for name, kind in _KEYS.items()},
+    "required": list(_REQUIRED),
+    "additionalProperties": False,
+}
+_RECORDS = t.mapped(t.DECLARED_NAME, t.DECLARED_WORDS, t.Type("launcher", _parse_record, _SCHEMA))
+
+
+def _parse_own(value: object) -> dict[str, Starter]:
+    return {
+        kind: Starter(kind, fields.pop("doc", "the cluster's own"), own=True, **fields)
+        for kind, fields in _RECORDS.parse(value).items()
+    }
+
+
+OWN_LAUNCHERS = t.Type("map of launchers", _parse_own, dict(_RECORDS.schema))

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 
 # The override that adds to `command` instead of replacing it. Its short name is also a keyword of Ansible's tasks, and
@@ -149,7 +150,8 @@ def _as_map(table: type[Any], value: Any) -> str:
     """How to write a value that is one of the choices of a section's field, such as `launcher: torchrun`."""
     for field in dataclasses.fields(table):
         kind = field.metadata.get("type")
-        if isinstance(value, str) and kind is not None and value in kind.schema.get("enum", ()):
+        names = () if kind is None else (*kind.schema.get("enum", ()), *kind.schema.get("examples", ()))
+        if isinstance(value, str) and value in names:
             return f"; write {{{field.name}: {value}}}"
     return ""
 

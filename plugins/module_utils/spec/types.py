@@ -150,6 +150,23 @@ def choice(*names: str) -> Type:
     return Type(f"one of `{'`, `'.join(names)}`", parse, {"enum": list(names)})
 
 
+#: The name of something that a cluster declares in its inventory.
+DECLARED_NAME, DECLARED_WORDS = r"[a-z][a-z0-9_-]{0,31}", "a name in small letters, digits, '-' and '_', at most 32"
+
+
+def declared(option: str, *names: str) -> Type:
+    """Return a type that accepts one of these names, or one that the cluster may declare in `launch_cluster.<option>`.
+
+    Whether it does is known only beside the cluster's settings, so a rule of the plan checks it.
+    """
+    whose = f"a name in launch_cluster.{option}"
+    return Type(
+        f"one of `{'`, `'.join(names)}`, or {whose}",
+        text(DECLARED_NAME, f"one of {', '.join(names)}, or {whose}").parse,
+        {"type": "string", "pattern": f"^{DECLARED_NAME}$", "examples": list(names)},
+    )
+
+
 _TIME = re.compile(
     r"(?:(?P<days>\d{1,9})-(?P<dh>\d{1,9})(?::(?P<dm>\d{1,9})(?::(?P<ds>\d{1,9}))?)?)"
     r"|(?P<a>\d{1,9})(?::(?P<b>\d{1,9})(?::(?P<c>\d{1,9}))?)?",

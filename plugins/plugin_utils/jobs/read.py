@@ -22,7 +22,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import refused
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     further_arguments,
@@ -164,7 +165,7 @@ def read_job(
     above, arguments = _override_layers({"overrides": overrides, "command line": command_line}, problems)
     merged = merge([Layer("launch_cluster", below), layer, *above])
     problems += with_arguments(merged, arguments)
-    spec = validated(merged, problems, settings.fabrics)
+    spec = validated(merged, problems, settings)
 
     def located(path: str, dotted: str) -> str:
         # Paths in a job file and defaults are relative to that file; all others to the working directory.

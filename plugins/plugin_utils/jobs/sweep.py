@@ -39,7 +39,7 @@ def prepare_sweep(
 ) -> PreparedSweep:
     """Prepare a sweep. `prepared(job, elements)` plans and renders its first launch, as for module `job`."""
     spec = job.spec
-    points = array.specs(spec, job.merged, job.settings.fabrics)
+    points = array.specs(spec, job.merged, job.settings)
     _point, merged, element = points[0]
     first = prepared(replace(job, spec=element, merged=merged), [element for _point, _merged, element in points])
     elements, notes = array.elements(spec, points, first.plan_of)

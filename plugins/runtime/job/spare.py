@@ -122,6 +122,8 @@ def next_words(job: Job, words: Sequence[str], logs: str, nodelist: str) -> list
     for word in words[1:]:
         if word == f"--nodelist={nodelist}":
             made.append(f"--nodelist={job.get('RANKZERO_NODELIST')}")
+        elif word == f"--nodelist={nodelist.partition(',')[0]}":
+            made.append(f"--nodelist={job.nodes[0]}")
         elif word.startswith(f"--output={logs}/"):
             made.append(f"--output={job.get('RANKZERO_LOGS')}/{word.rpartition('/')[2]}")
         else:

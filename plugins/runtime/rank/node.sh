@@ -3,17 +3,26 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# Starts torch.distributed.run on one node. Everything that differs between nodes is expanded here, on the node.
-# Usage: node.sh PROGRAM [ARG ...]
+# Starts a launcher, which starts ranks. Its words come from its record (module_utils/spec/launchers.py): in each,
+# {VARIABLE} is the variable's value on this node, and the word {rank} is the start of a rank with its program. Nothing
+# here is read by a shell twice. Usage: node.sh COUNT WORD ... PROGRAM [ARG ...]
 set -u
-set -- --no-python /bin/bash "$RANKZERO_RUNTIME/rank/rank.sh" "$@"
-case $RANKZERO_RENDEZVOUS in
-    standalone) set -- --standalone "$@" ;;
-    # The node that has this address opens the store, and the others connect to it; the id keeps two jobs apart.
-    c10d)
-        set -- --rdzv-backend=c10d --rdzv-endpoint="$RANKZERO_MASTER_ADDR:$RANKZERO_MASTER_PORT" \
-            --rdzv-id="${RANKZERO_ATTACHED:-$SLURM_JOB_ID}.$RANKZERO_ATTEMPT" "$@"
-        ;;
-    *) set -- --node-rank="$SLURM_NODEID" --master-addr="$RANKZERO_MASTER_ADDR" --master-port="$RANKZERO_MASTER_PORT" "$@" ;;
-esac
-exec "$RANKZERO_PYTHON" -m torch.distributed.run --nnodes="$RANKZERO_NODES" --nproc-per-node="$RANKZERO_RANKS_PER_NODE" "$@"
+rankzero_count=$1
+shift
+export RANKZERO_RENDEZVOUS_ID="${RANKZERO_ATTACHED:-$SLURM_JOB_ID}.$RANKZERO_ATTEMPT"
+rankzero_line=()
+for rankzero_rest in "${@:1:rankzero_count}"; do
+    if [ "$rankzero_rest" = '{rank}' ]; then
+        rankzero_line+=(/bin/bash "$RANKZERO_RUNTIME/rank/rank.sh" "${@:rankzero_count+1}")
+        continue
+    fi
+    rankzero_word=
+    while [[ $rankzero_rest =~ ^([^{]*)\{([A-Z][A-Z0-9_]*)\}(.*)$ || $rankzero_rest =~ ^([^{]*\{)()(.*)$ ]]; do
+        rankzero_word+=${BASH_REMATCH[1]} rankzero_name=${BASH_REMATCH[2]} rankzero_rest=${BASH_REMATCH[3]}
+        [ -n "$rankzero_name" ] || continue
+        [ -n "${!rankzero_name:-}" ] || { printf '[rankzero] the launcher needs %s, which is not set on this node\n' "$rankzero_name" >&2; exit 78; }
+        rankzero_word+=${!rankzero_name}
+    done
+    rankzero_line+=("$rankzero_word$rankzero_rest")
+done
+exec "${rankzero_line[@]}"

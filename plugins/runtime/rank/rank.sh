@@ -8,13 +8,35 @@
 # Its own variables begin with rankzero_: any other name may be a variable of the job.
 set -u
 
+# Where this process finds each name: in Slurm's variables, or in those that torch.distributed.run sets. A launcher that has
+# them elsewhere says so in its record (RANKZERO_RANK_NAMES), which comes last and counts.
 if [ "$RANKZERO_LAUNCHER" = srun ]; then
-    export RANK=$SLURM_PROCID LOCAL_RANK=$SLURM_LOCALID NODE_RANK=$SLURM_NODEID
-    export WORLD_SIZE=$RANKZERO_WORLD_SIZE LOCAL_WORLD_SIZE=$RANKZERO_RANKS_PER_NODE
-    export MASTER_ADDR=$RANKZERO_MASTER_ADDR MASTER_PORT=$RANKZERO_MASTER_PORT
+    rankzero_names="RANK=SLURM_PROCID LOCAL_RANK=SLURM_LOCALID NODE_RANK=SLURM_NODEID WORLD_SIZE=RANKZERO_WORLD_SIZE \
+LOCAL_WORLD_SIZE=RANKZERO_RANKS_PER_NODE MASTER_ADDR=RANKZERO_MASTER_ADDR MASTER_PORT=RANKZERO_MASTER_PORT"
 else
-    export NODE_RANK=$GROUP_RANK
+    rankzero_names=NODE_RANK=GROUP_RANK
 fi
+rankzero_names=" $rankzero_names ${RANKZERO_RANK_NAMES:-} "
+if [[ $rankzero_names = *=RANKZERO_NODE_RANK\ * && ",$RANKZERO_NODELIST," = *",${SLURMD_NODENAME:-},"* ]]; then
+    # The place of this node among the job's, for a launcher that does not number nodes.
+    rankzero_before=",$RANKZERO_NODELIST,"
+    rankzero_before=${rankzero_before%%",${SLURMD_NODENAME:-},"*}
+    rankzero_before=${rankzero_before//[!,]/}
+    RANKZERO_NODE_RANK=${#rankzero_before}
+fi
+for rankzero_told in RANK LOCAL_RANK NODE_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT; do
+    rankzero_from=$rankzero_told
+    if [[ $rankzero_names = *" $rankzero_told="* ]]; then
+        rankzero_from=${rankzero_names##* "$rankzero_told"=} rankzero_from=${rankzero_from%% *}
+    fi
+    if [ -z "${!rankzero_from:-}" ]; then
+        printf '[rankzero] this process is no rank: its launcher has not set %s, from which it takes %s; the record of the launcher (launch_cluster.launchers) says in ranks where %s is\n' \
+            "$rankzero_from" "$rankzero_told" "$rankzero_told" >&2
+        exit 78
+    fi
+    export "$rankzero_told=${!rankzero_from}"
+done
+unset rankzero_names rankzero_told rankzero_from rankzero_before
 
 # Slurm sets it for --gpus-per-node only. Set here and not in the script, where each srun would take it for an option.
 [ "${RANKZERO_GPUS_PER_NODE:-0}" = 0 ] || export SLURM_GPUS_PER_NODE="${SLURM_GPUS_PER_NODE:-$RANKZERO_GPUS_PER_NODE}"

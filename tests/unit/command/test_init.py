@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from rankzero.errors import RankzeroError
@@ -134,11 +135,13 @@ def expected_options(asked: dict[str, str], launcher: str) -> dict[str, str]:
     return {**added, **asked}
 
 
-def expected_start(launcher: str, container: bool) -> list[str]:
+def expected_start(launcher: str, rendezvous: str | None, container: bool) -> list[str]:
     """The words between the options of srun and the user's program."""
     enter = ["$RANKZERO_RUNTIME/container/enter.sh"] if container else []
-    one = {"srun": "rank.sh", "torchrun": "node.sh"}[launcher]
-    return ["/bin/bash", *enter, f"$RANKZERO_RUNTIME/rank/{one}", "$RANKZERO_PYTHON"]
+    (row,) = [row for row in STARTERS if row.kind == launcher]
+    command = row.words(rendezvous)
+    count = [str(len(command))] if command else []
+    return ["/bin/bash", *enter, f"$RANKZERO_RUNTIME/{row.script}", *count, *command, "$RANKZERO_PYTHON"]
 
 
 def rendered(job: Path) -> str:
@@ -188,7 +191,10 @@ def test_set_up_written_by_hand_imports_untouched_and_renders_its_own_step(name:
     assert all(mount.startswith(places) for mount in mounts["in"][len(mounts["by"]) :])
     assert given.pop("container-workdir", places[0]).startswith(places[0])
     assert given == expected_options(asked, launcher)
-    assert started == [*expected_start(launcher, "container-image" in asked), *program.split()]
+    assert started == [
+        *expected_start(launcher, exported.get("RANKZERO_RENDEZVOUS", "static"), "container-image" in asked),
+        *program.split(),
+    ]
     exports = dict(re.findall(r"^export (\w+)=(.*)$", script, re.M))
     assert {variable: exports.get(variable) for variable in exported} == exported
     header = set(re.findall(r"^#SBATCH --(.*)$", script, re.M))

@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from tests.plans import plan
 
@@ -19,25 +20,31 @@ APPTAINER = {"runtime": "apptainer", "image": "/images/torch.sif"}
 OCI = {"runtime": "oci", "image": "/images/torch"}
 
 
-def problems(container: dict[str, Any], **data: Any) -> list[str]:
+def problems(container: dict[str, Any], settings: ClusterSettings | None = None, **data: Any) -> list[str]:
     given = {"name": "job", "command": ["train.py"], "container": container, **data}
     try:
-        validated(merge([Layer("job", given)]))
+        validated(merge([Layer("job", given)]), (), settings)
     except SpecError as error:
         return [problem.replace(" (set in job)", "") for problem in error.problems]
     return []
 
 
-def planned(container: dict[str, Any], roots: tuple[str, str] = ("/state", "/store"), **data: Any) -> Plan:
+def planned(
+    container: dict[str, Any],
+    roots: tuple[str, str] = ("/state", "/store"),
+    settings: ClusterSettings | None = None,
+    **data: Any,
+) -> Plan:
     merged = merge([Layer("job", {"name": "job", "command": ["train.py"], "container": container, **data})])
     return plan(
-        validated(merged),
+        validated(merged, (), settings),
         merged,
         code_key="c0de",
         environment_key="e5e5",
         runtime_key="4444",
         state_root=roots[0],
         store_root=roots[1],
+        settings=settings,
     )
 
 

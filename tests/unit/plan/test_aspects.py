@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.registry import ASPECTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
 from tests.plans import context
@@ -45,7 +46,7 @@ def test_an_aspect_keeps_to_the_protocol_and_says_something(aspect: Aspect) -> N
         declared, given = inspect.signature(getattr(Aspect, name)), inspect.signature(getattr(type(aspect), name))
         assert list(given.parameters) == list(declared.parameters)
     spec = parse(merge([Layer("job", {"name": "job", "command": ["train.py"]})])).spec
-    assert list(aspect.findings(spec, {})) == []
+    assert list(aspect.findings(spec, ClusterSettings())) == []
     for name in METHODS[1:]:
         assert all(len(pair) == 2 and isinstance(pair[0], str) for pair in getattr(aspect, name)(context(spec)))
 

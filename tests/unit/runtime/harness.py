@@ -162,7 +162,7 @@ class Site:
         if secrets:
             given["secrets"] = {name: {"from_var": name} for name in secrets}
         merged = merge([Layer("test", given)])
-        read = validated(merged)
+        read = validated(merged, (), found.get("settings"))
         made = plan(
             read,
             merged,

@@ -18,6 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables impo
     generation,
     variables,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import (
     FABRICS,
     OWN_FABRICS,
@@ -38,7 +39,7 @@ def layers(gpu: str | None = "h100", env: dict[str, str] | None = None, fabric: 
 
 
 def chosen(merged: Merged, own: dict[str, tuple[Setting, ...]] | None = None) -> dict[str, str]:
-    spec = validated(merged, (), own)
+    spec = validated(merged, (), ClusterSettings(fabrics=own or {}))
     return {variable.name: variable.value for variable in variables(spec, merged, None, own)}
 
 
@@ -137,7 +138,9 @@ def test_a_workaround_says_of_which_versions_and_until_when() -> None:
     assert len(expired(known, date(2026, 2, 2))) == 2
     merged = layers(fabric="x")
     assert {
-        item.set_by for item in variables(validated(merged, (), own), merged, None, own) if item.source == "fabric x"
+        item.set_by
+        for item in variables(validated(merged, (), ClusterSettings(fabrics=own)), merged, None, own)
+        if item.source == "fabric x"
     } == {"launch_cluster.fabrics"}
     with pytest.raises(Invalid, match="has the expiry 'soon', not a date such as 2027-06-30"):
         OWN_FABRICS.parse({"x": {"A": {"value": "0", "expires": "soon"}}})

@@ -12,8 +12,9 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings, LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     override_layer,
@@ -102,12 +103,12 @@ def test_ten_mistakes_in_one_spec_give_ten_messages() -> None:
         r"resources.nods: unknown key; did you mean nodes\?; known here: nodes, .* \(set in job.yml\)",
         r'resources.time: must be quoted: YAML read it as 43200; write it like "04:00:00" \(set in job.yml:6\)',
         r"resources.memory: must be a size such as 64G, .*, not 'lots' \(set in job.yml\)",
-        r"launcher.kind: must be one of srun, torchrun, .*; not 'torchrn'; did you mean torchrun\? .*",
         r"env: key '1A' must be the name of an environment variable: letters, digits and _, .* \(set in job.yml\)",
         r"secrets: TOKEN must be one of \{from_env: NAME\}, .* \(set in job.yml\)",
         r"artifact: must be a map with some of the keys path, format, complete, require, .*; not 'result.json' .*",
         r"debug: must be true or false, not 'maybe' \(set in job.yml\)",
         r"command: is required .*",
+        r"launcher.kind: must be one of srun, torchrun, .*; not 'torchrn'; did you mean torchrun\?.*in job.yml\)",
     ]
     assert len(found) == len(expected)
     for message, pattern in zip(found, expected):

@@ -114,7 +114,7 @@ def test_misspelt_key_is_underlined_in_its_own_section(path: tuple[str, ...]) ->
     ("text", "path"),
     [
         ("resources: {nodes: many}", ["resources", "nodes"]),
-        ("launcher: {kind: tochrun}", ["launcher", "kind"]),
+        ("launcher: {rendezvous: etcd}", ["launcher", "rendezvous"]),
         ("artifact: {require: {loss: {less: 4}}}", ["artifact", "require", "loss"]),
         ("sweep: {parameters: {lr: [[1]]}}", ["sweep", "parameters", "lr", 0]),
         ("sweep: {parameters: {lr: {min: 1, max: 2, scales: log}}}", ["sweep", "parameters", "lr"]),

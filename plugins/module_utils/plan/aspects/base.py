@@ -5,18 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import Setting
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
-
-Fabrics = Mapping[str, tuple[Setting, ...]]
 
 
 @dataclass(frozen=True)
@@ -36,12 +34,12 @@ class Aspect(Protocol):
     """An aspect of a launch. The plan combines the results of all aspects, in their order.
 
     A method returns nothing if the aspect has nothing to add. `findings`: rules between the values of a spec
-    (`fabrics`: those of the cluster). `header`: lines of the job. `step`: options of the ranks' step. `probe`: options
+    (`settings`: those of the cluster). `header`: lines of the job. `step`: options of the ranks' step. `probe`: options
     of the preflight's step. `exports`: variables of the batch script.
     """
 
-    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterable[Finding]:
-        """Return the contradictions in `spec` and what cannot work. `fabrics`: the cluster's own fabrics."""
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterable[Finding]:
+        """Return the contradictions in `spec` and what cannot work. `settings`: what the cluster declares."""
         return ()
 
     def header(self, context: Context) -> Iterable[Option]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.checkpoint import (
     EARLY_SIGNAL,
@@ -23,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 class Checkpoint(Aspect):
     """Saving before the end, requeueing and restarts; also sampling of nodes, style of the logs, and messages."""
 
-    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield signals that come too early, folders outside the job's own, and options without effect."""
         asked, limit = spec.checkpoint, spec.resources.time
         early = asked.signal_before_end

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import container
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Options
 
@@ -16,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 class Container(Aspect):
     """The container of the ranks. The rules and options come from `plan.container`."""
 
-    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterable[Finding]:
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterable[Finding]:
         """Return contradictions between options of `container`, and options that the runtime does not have."""
         return container.findings(spec)
 

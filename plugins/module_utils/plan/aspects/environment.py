@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Fabrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import topology
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import ranks_per_node
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import conflicts, reserved
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
@@ -22,7 +23,7 @@ _EXPANDED = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
 class Environment(Aspect):
     """The Python environment of the ranks, and the variables and secrets of the spec."""
 
-    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield reserved names, variables that refer to themselves, excessive thread counts, and options of another
         mode.
         """
@@ -57,9 +58,9 @@ class Environment(Aspect):
 class Variables(Aspect):
     """Variables of the spec that contradict what the launch sets itself."""
 
-    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield variables that contradict the rules of a framework, and an unknown fabric."""
-        yield from conflicts(spec, fabrics)
+        yield from conflicts(spec, settings.fabrics)
 
 
 def _packages(spec: LaunchSpec) -> Iterator[Finding]:
@@ -97,17 +98,18 @@ def _packages(spec: LaunchSpec) -> Iterator[Finding]:
 
 def _threads(spec: LaunchSpec) -> Iterator[Finding]:
     """Check ranks x threads against the CPUs that the job requests."""
-    shape = topology(spec)
+    ranks = ranks_per_node(spec)
+    cpus = ranks * spec.resources.cpus_per_rank
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         # Nested levels are given as a list, of which the first counts.
         first = spec.env.get(name, "").split(",")[0].strip()
         threads = int(first) if first.isdecimal() and len(first) < 10 else 0
-        if threads * shape.ranks_per_node > shape.cpus_per_node:
+        if threads * ranks > cpus:
             yield (
                 [f"env.{name}", "resources.cpus_per_rank", "launcher.ranks_per_node"],
                 (
-                    f"env.{name}: {shape.ranks_per_node} ranks x {threads} threads = "
-                    f"{shape.ranks_per_node * threads} on {shape.cpus_per_node} CPUs of a node; set "
+                    f"env.{name}: {ranks} ranks x {threads} threads = "
+                    f"{ranks * threads} on {cpus} CPUs of a node; set "
                     f"resources.cpus_per_rank to {threads}, or leave the variable out"
                 ),
             )

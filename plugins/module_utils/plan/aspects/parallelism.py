@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import topology
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import ranks_per_node, world_size
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.parallelism import Parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
@@ -43,7 +44,7 @@ def model_parallel_size(parallelism: Parallelism) -> int:
 
 def data_parallel_size(spec: LaunchSpec) -> int | None:
     """Return DP = world size / (TP x PP x CP), or None if that is not an integer."""
-    world, model = topology(spec).world_size, model_parallel_size(spec.parallelism)
+    world, model = world_size(spec), model_parallel_size(spec.parallelism)
     return world // model if world % model == 0 else None
 
 
@@ -70,7 +71,7 @@ def group_size(parallelism: Parallelism) -> tuple[str, int]:
 
 def group_nodes(spec: LaunchSpec) -> int:
     """Return how many nodes such a group takes."""
-    return -(-group_size(spec.parallelism)[1] // topology(spec).ranks_per_node)
+    return -(-group_size(spec.parallelism)[1] // ranks_per_node(spec))
 
 
 def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
@@ -111,7 +112,7 @@ def _segment(spec: LaunchSpec) -> Iterator[Finding]:
         yield ["resources.segment", "resources.nodes", "resources.spares"], sentence
     if group > 1 and segment % group:
         name, size = group_size(spec.parallelism)
-        ranks = topology(spec).ranks_per_node
+        ranks = ranks_per_node(spec)
         sentence = (
             f"resources.segment: {segment} cuts groups of parallelism.{name}: {size} ranks at {ranks} a node are"
             f" {group} nodes; use a multiple of {group}"
@@ -156,9 +157,9 @@ def _divisors(number: int) -> list[int]:
 class Sizes(Aspect):
     """The sizes of the model's parallelism."""
 
-    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield sizes that do not divide evenly."""
-        wanted, world = spec.parallelism, topology(spec).world_size
+        wanted, world = spec.parallelism, world_size(spec)
         model, data = model_parallel_size(wanted), data_parallel_size(spec)
         sizes = ["parallelism.tensor", "parallelism.pipeline", "parallelism.context"]
         stage = world // wanted.pipeline

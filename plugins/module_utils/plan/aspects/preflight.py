@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.preflight import size_bytes
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
@@ -16,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 class Preflight(Aspect):
     """The checks of every node before the ranks start."""
 
-    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield spare nodes that could never be used, and a requeue that the spec forbids elsewhere."""
         preflight, resources, checkpoint = spec.preflight, spec.resources, spec.checkpoint
         if resources.spares and not preflight.enabled:

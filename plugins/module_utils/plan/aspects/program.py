@@ -8,7 +8,8 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Fabrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import sweep
@@ -19,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 class Program(Aspect):
     """The program of every rank."""
 
-    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield a mistake unless exactly one of `command` and `shell` is given."""
         if spec.command and spec.shell:
             yield ["command", "shell"], "command, shell: both are given; keep one"
@@ -32,7 +33,7 @@ class Program(Aspect):
 class Artifact(Aspect):
     """The result that proves the launch."""
 
-    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield paths outside the run directory, and options that the format does not have."""
         if spec.artifact is None:
             return
@@ -77,6 +78,6 @@ class Artifact(Aspect):
 class Sweep(Aspect):
     """The parameters of a sweep."""
 
-    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield methods, parameters and placeholders of the sweep that do not fit."""
         yield from sweep.findings(spec, short_names())

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, topology
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, ranks_per_node
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS, knowing, starter
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import knowing, starter, starters
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Invalid, Option
 
 # Options of srun that bind tasks. The preflight uses them too, so that it is placed like the ranks.
 _BINDING = (
@@ -53,9 +54,9 @@ def _cpu_bind(shape: Topology) -> tuple[str, str]:
 class Ranks(Aspect):
     """The number of ranks on a node and the program that starts them."""
 
-    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield a number of ranks that does not match the GPUs, and launchers that cannot do what the spec requires."""
-        gpus, ranks = spec.resources.gpus_per_node, topology(spec).ranks_per_node
+        gpus, ranks = spec.resources.gpus_per_node, ranks_per_node(spec)
         if gpus and ranks != gpus:
             yield (
                 ["launcher.ranks_per_node", "resources.gpus_per_node"],
@@ -64,18 +65,32 @@ class Ranks(Aspect):
                     f"GPUs; set it to {gpus} or auto, or resources.gpus_per_node to {ranks}"
                 ),
             )
-        row, rendezvous = starter(spec.launcher.kind), spec.launcher.rendezvous
+        try:
+            row, rendezvous = starter(spec.launcher.kind, settings.launchers), spec.launcher.rendezvous
+        except Invalid as error:
+            yield ["launcher.kind"], f"launcher.kind: {error}; a cluster declares others in launch_cluster.launchers"
+            return
         if row.one_node and spec.resources.nodes != 1:
-            instead = " or ".join(other.kind for other in STARTERS if other.per == row.per and not other.one_node)
+            others = [other for other in starters(settings.launchers) if other.per == row.per and not other.one_node]
+            instead = " or ".join(other.kind for other in others)
             yield (
                 ["launcher.kind", "resources.nodes"],
                 f"launcher.kind: {row.kind} runs on one node, not on {spec.resources.nodes}; use {instead}",
             )
         if rendezvous != "static" and rendezvous not in row.rendezvous:
-            kinds = " or ".join(other.kind for other in knowing(rendezvous))
+            kinds = " or ".join(other.kind for other in knowing(rendezvous, settings.launchers))
             yield (
                 ["launcher.rendezvous", "launcher.kind"],
                 f"launcher.rendezvous: {rendezvous} needs launcher.kind {kinds}, not {row.kind}",
+            )
+
+        if row.per == "job" and spec.container.runtime != "none":
+            yield (
+                ["launcher.kind", "container.runtime"],
+                (
+                    f"launcher.kind: {row.kind} starts the ranks of other nodes itself, so container.runtime "
+                    f"{spec.container.runtime} would hold those of the first node only; use a launcher with per: node"
+                ),
             )
 
     def step(self, context: Context) -> Iterator[Option]:
@@ -83,7 +98,7 @@ class Ranks(Aspect):
         --cpus-per-task.
         """
         shape = context.topology
-        yield from size(shape, shape.nodes, shape.tasks)
+        yield from size(shape, shape.step_nodes, shape.tasks)
         yield "kill-on-bad-exit", "1"
         if "wait" not in context.spec.launcher.srun:
             yield "wait", str(context.spec.launcher.wait)
@@ -110,5 +125,10 @@ class Ranks(Aspect):
         yield "no-kill", True
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
-        """Yield the seconds that the other ranks may continue after the first has ended."""
+        """Yield the seconds that the other ranks may continue after the first has ended, and where a rank's names are,
+        if neither Slurm's nor torch's variables have them.
+        """
         yield "RANKZERO_WAIT", str(context.spec.launcher.wait)
+        ranks = context.topology.starter.ranks
+        if ranks:
+            yield "RANKZERO_RANK_NAMES", " ".join(f"{name}={source}" for name, source in ranks.items())

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context, Fabrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.ranks import size
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import PLAIN
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
@@ -18,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 class Resources(Aspect):
     """The job's request to Slurm."""
 
-    def findings(self, spec: LaunchSpec, fabrics: Fabrics) -> Iterator[Finding]:
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield GPUs in `gres`, entries that are no resource or are duplicated, and a GPU type without a count."""
         seen: set[str] = set()
         for text in spec.resources.gres:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import Sbatch, option
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import KIND, STARTERS
 
 # Characters that Slurm accepts for accounts, partitions, QOS, features and host lists.
 SLURM_NAME = r"[A-Za-z0-9_.,:@/+=&|*!()\[\] -]+"
@@ -207,8 +207,10 @@ class Launcher:
     """Section `launcher`: how the ranks start."""
 
     kind: str = option(
-        t.choice(*(row.kind for row in STARTERS)),
-        "What starts the ranks. " + " ".join(f"`{row.kind}`: {row.doc}." for row in STARTERS),
+        KIND,
+        "What starts the ranks. "
+        + " ".join(f"`{row.kind}`: {row.doc}." for row in STARTERS)
+        + " A cluster may declare others in `launch_cluster.launchers`.",
         "srun",
         short="launcher",
         example="torchrun",

@@ -1,0 +1,65 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a site declares in its inventory, with the real programs that this machine can have: examples/site_parts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests import openmpi
+from tests.cluster.conftest import LabCluster
+from tests.cluster.examples import EXAMPLES, Example, read_json
+from tests.unpacked import Unavailable
+
+DECLARED = ("launchers",)
+
+
+def declared() -> dict[str, Any]:
+    """What the example's inventory adds to the collection."""
+    text = (EXAMPLES / "site_parts" / "inventory" / "cluster.yml").read_text(encoding="utf-8")
+    (host,) = yaml.safe_load(text)["slurm_login"]["hosts"].values()
+    return {name: host["launch_cluster"][name] for name in DECLARED}
+
+
+@pytest.fixture
+def example(lab: LabCluster, tmp_path: Path) -> Iterator[Example]:
+    made = Example(lab, "site_parts", tmp_path, **declared())
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def tools(lab: LabCluster) -> Iterator[Path]:
+    folder = lab.shared / "site_parts"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_a_real_mpirun_starts_the_ranks_of_all_nodes(example: Example, tools: Path, lab: LabCluster) -> None:
+    try:
+        lines = openmpi.install(tools, f"{lab.shared_inside}/site_parts")
+    except Unavailable as reason:
+        pytest.skip(f"no Open MPI here: {reason}")
+    root = ["export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"]
+    example.cluster["setup"] = {"commands": [*lines, *root]}
+    done = example.play("-e", "job=jobs/mpirun.yml")
+    assert done.returncode == 0, done.stdout
+    (run,) = example.runs("site-mpirun")
+    ranks = [read_json(run / "work" / f"rank-{rank}.json") for rank in range(4)]
+    assert [(rank["LOCAL_RANK"], rank["NODE_RANK"], rank["WORLD_SIZE"]) for rank in ranks] == [
+        ("0", "0", "4"), ("1", "0", "4"), ("0", "1", "4"), ("1", "1", "4"),
+    ]  # fmt: skip
+    assert len({rank["host"] for rank in ranks}) == 2 and len({rank["MASTER_PORT"] for rank in ranks}) == 1
+    assert {path.name for path in run.glob("logs/*/rank-*.log")} == {f"rank-{rank:04d}.log" for rank in range(4)}
+    record = json.loads((run / "launch.json").read_text(encoding="utf-8"))["launcher"]
+    assert (record["kind"], record["command"]) == ("mpirun", declared()["launchers"]["mpirun"]["command"])
