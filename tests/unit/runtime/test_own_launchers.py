@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import ClusterSettings
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import BY_SLURM, OWN_LAUNCHERS
 from tests.repository import ROOT
 from tests.unit.runtime.harness import Job, Site
