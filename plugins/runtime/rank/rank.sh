@@ -22,7 +22,7 @@ if [[ $rankzero_names = *=RANKZERO_NODE_RANK\ * && ",$RANKZERO_NODELIST," = *",$
     rankzero_before=",$RANKZERO_NODELIST,"
     rankzero_before=${rankzero_before%%",${SLURMD_NODENAME:-},"*}
     rankzero_before=${rankzero_before//[!,]/}
-    RANKZERO_NODE_RANK=${#rankzero_before}
+    export RANKZERO_NODE_RANK=${#rankzero_before}
 fi
 for rankzero_told in RANK LOCAL_RANK NODE_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT; do
     rankzero_from=$rankzero_told
