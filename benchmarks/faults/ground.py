@@ -89,7 +89,7 @@ class Ground:
         self.code = scratch / f"code-{self.token}"
         self.code.mkdir(parents=True)
         (self.code / "README").write_text("The programs of the fault matrix are given on the command line.\n")
-        self.become = tuple(profile.become_user()) if lab.site else ()
+        self.become = tuple(profile.become_user(lab)) if lab.realistic else ()
         self.resources = {"time": "00:05:00", "memory": "100M", **({"account": profile.ACCOUNT} if lab.site else {})}
         self.lock = threading.Lock()
         self._lay_out()

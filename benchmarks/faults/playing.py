@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
 from benchmarks.faults.ground import PATIENCE, Case, Ground
 
 #: Launch, and wait.
@@ -42,12 +43,12 @@ def files(
     folder.mkdir()
     usual = yaml.safe_load(Path(ground.lab.path("inventory.yml")).read_text(encoding="utf-8"))
     (head,) = usual["slurm_login"]["hosts"].values()
+    user = profile.become_variables() if ground.become else {}
     cluster = {"state_root": f"{ground.inside}/state", "store_root": f"{ground.inside}/store"}
     # Braces in a program are meant for the shell, not for Jinja.
     more = each or {}
-    hosts = {
-        case.name: {**head, "job": case.job, "launch_cluster": cluster, **more.get(case.name, {})} for case in cases
-    }
+    common = {**head, **user, "launch_cluster": cluster}
+    hosts = {case.name: {**common, "job": case.job, **more.get(case.name, {})} for case in cases}
     play = {"hosts": "all", "gather_facts": False, "strategy": "free" if more else "linear", "tasks": list(tasks)}
     playbook, inventory = folder / "play.yml", folder / "inventory.json"
     playbook.write_text(json.dumps([play]), encoding="utf-8")

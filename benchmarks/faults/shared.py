@@ -62,7 +62,7 @@ class Breaker:
 
     @contextlib.contextmanager
     def _broken(self, injection: Injection, node: str) -> Iterator[None]:
-        kind, switches = injection.kind, self.switches()
+        kind, switches, shared = injection.kind, self.switches(), self.lab.shared_inside
         if kind == instants.FLAP:
             self._flap(switches, node, injection.gone)
             return (yield)
@@ -72,10 +72,10 @@ class Breaker:
             instants.FROZEN: (lambda: switches.freeze("slurmctld"), lambda: switches.thaw("slurmctld")),
             instants.SLURMD: (lambda: switches.freeze("slurmd", node), lambda: switches.thaw("slurmd", node)),
             instants.PARTITION: (lambda: links(switches.link_down, node), lambda: links(switches.link_up, node)),
-            instants.SHARED: (lambda: switches.hide(node, "/shared"), lambda: switches.unhide(node, "/shared")),
+            instants.SHARED: (lambda: switches.hide(node, shared), lambda: switches.unhide(node, shared)),
             instants.READ_ONLY: (
-                lambda: switches.protect(node, "/shared"),
-                lambda: switches.unprotect(node, "/shared"),
+                lambda: switches.protect(node, shared),
+                lambda: switches.unprotect(node, shared),
             ),
             instants.FULL: (self.fill, self.empty),
         }.get(kind) or (lambda: switches.crash(kind), lambda: self.start(kind))
@@ -120,8 +120,8 @@ class Breaker:
         for node in nodes:
             steps += [
                 lambda node=node: links(switches.link_up, node),
-                lambda node=node: switches.unhide(node, "/shared"),
-                lambda node=node: switches.unprotect(node, "/shared"),
+                lambda node=node: switches.unhide(node, self.lab.shared_inside),
+                lambda node=node: switches.unprotect(node, self.lab.shared_inside),
                 lambda node=node: switches.thaw("slurmd", node),
             ]
         steps += [lambda daemon=daemon: switches.start(daemon) for daemon in daemons]

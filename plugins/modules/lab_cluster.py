@@ -60,8 +60,9 @@ options:
     description:
       - The kind of site that the lab imitates. V(friendly) has no restrictions.
       - V(site) has the restrictions of real sites. Control groups limit jobs to their cores, memory and devices;
-        C(/tmp) is private to a job; C(/shared) is a network file system with caches, also on the head, and belongs to
-        an ordinary user (C(labuser), account C(research)); jobs without an account are rejected, comments are
+        C(/tmp) is private to a job; what is shared has a long path, is a network file system with caches, also on the
+        head, and belongs to the lab's ordinary user (C(labuser), account C(research)), whose home is another on each
+        host; jobs without an account are rejected, comments are
         rewritten, and requeues are off unless requested; users see only their own jobs; QOS have limits; one partition
         preempts the other.
       - V(site) needs the realistic way and the packages C(sshfs) and C(openssh-sftp-server). The result C(features)
@@ -286,7 +287,7 @@ profile:
   type: str
   sample: site
 user:
-  description: The ordinary user of a lab of profile V(site), empty for others.
+  description: The ordinary user of a lab of the realistic way, empty for others.
   returned: success
   type: str
   sample: labuser

@@ -41,12 +41,7 @@ SAVES = (
     "while :; do sleep 600 & wait; done"
 )
 #: What the inventory of the lab says of its host.
-BECOME = {
-    "ansible_become": True,
-    "ansible_become_method": "ansible.builtin.su",
-    "ansible_become_user": profile.USER,
-    "ansible_pipelining": True,
-}
+BECOME = profile.become_variables()
 
 
 @pytest.fixture
@@ -69,7 +64,7 @@ def needs(features: dict[str, bool | str], *names: str) -> None:
 
 
 def user(site: Site, *argv: str, check: bool = True) -> str:
-    return site.lab.head([*profile.become_user(), *argv], check=check).stdout
+    return site.lab.head([*profile.become_user(site.lab.lab), *argv], check=check).stdout
 
 
 def test_an_ordinary_user_launches_waits_and_reads_every_log(site: Site, features: dict[str, bool | str]) -> None:
@@ -112,14 +107,6 @@ def test_an_ordinary_user_launches_waits_and_reads_every_log(site: Site, feature
     sees = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "squeue", "--noheader", "--states=all"]
     assert site.lab.head(sees).stdout == ""
     assert launch["job_id"] in user(site, "squeue", "--noheader", "--states=all")
-
-
-def test_a_login_on_a_node_prints_and_takes_its_time(site_lab: LabCluster) -> None:
-    said = profile.LOGIN.split("'")[1]
-    assert said in site_lab.node("node01", ["bash", "--login", "-c", "echo there"]).stdout
-    assert "sleep" in profile.LOGIN
-    # Only a login pays for it.
-    assert site_lab.node("node01", ["sh", "-c", "echo there"]).stdout == "there\n"
 
 
 def test_what_a_site_refuses_and_stops_is_said_clearly(site: Site, features: dict[str, bool | str]) -> None:
@@ -174,7 +161,8 @@ def test_a_launch_inside_the_users_own_allocation_starts_ends_and_owns_its_check
     needs(features, "cgroups", "affinity", "job_submit", "network_share")
     options = ["--account", profile.ACCOUNT, "--nodes=2", "--ntasks=2", "--cpus-per-task=2", "--gres=gpu:h100:2"]
     begin = ["salloc", "--no-shell", *options, "--mem=800M", "--time=00:20:00"]
-    allocation = site.lab.head([*profile.become_user(), *begin]).stderr.split("job allocation ")[1].split()[0]
+    begun_allocation = site.lab.head([*profile.become_user(site.lab.lab), *begin]).stderr
+    allocation = begun_allocation.split("job allocation ")[1].split()[0]
     folder = f"{site.state_root}.checkpoints"
     resources = {"nodes": 2, "time": "00:10:00", "gpus_per_node": 2, "gpu_type": "h100", "memory": "300M"}
     asked = {
@@ -381,6 +369,7 @@ def test_what_a_killed_lab_left_is_cleared(site_lab: LabCluster) -> None:
     known = json.loads((site_lab.dir / "lab.json").read_text())
     assert known["ready"]
     options = ["--account", profile.ACCOUNT, "--nodes=2", "--mem=100M", "--time=1"]
-    said = site_lab.head([*profile.become_user(), "srun", *options, "sh", "-c", "echo ok > /shared/$SLURMD_NODENAME"])
+    says = f"echo ok > {site_lab.shared_inside}/$SLURMD_NODENAME"
+    said = site_lab.head([*profile.become_user(site_lab.lab), "srun", *options, "sh", "-c", says])
     assert said.returncode == 0
     assert sorted(path.name for path in site_lab.shared.glob("node0*")) == site_lab.nodes

@@ -78,7 +78,7 @@ class Ground:
         return faults.Faults.of(self.lab.directory)
 
     def head(self, argv: list[str], timeout: float = 60, text: str | None = None) -> subprocess.CompletedProcess[str]:
-        become = list(profile.become_user()) if self.site else []
+        become = list(profile.become_user(self.lab)) if self.lab.realistic else []
         return subprocess.run(
             [f"{self.lab.directory}/bin/head", *become, *argv],
             check=False, capture_output=True, text=True, timeout=timeout, input=text, cwd="/", errors="replace",
@@ -153,7 +153,9 @@ def scrubbed(text: str, python: str, extra: tuple[str, ...] = ()) -> str:
     """Replace this machine's paths and names, so that the log could be any user's."""
     for place in (*extra, str(Path(python).parent.parent)):
         text = text.replace(place, "/home/user/" + os.path.basename(place))
-    return text.replace("/shared/provoke/", "/shared/project/").replace(str(Path.home()) + "/", "/home/user/")
+    for shared in ("/shared", layout.SITE_SHARED):
+        text = text.replace(f"{shared}/provoke/", "/shared/project/")
+    return text.replace(str(Path.home()) + "/", "/home/user/")
 
 
 def shortened(text: str) -> str:

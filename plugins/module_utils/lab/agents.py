@@ -135,6 +135,7 @@ def _head(lab: Lab, host: Host, python: str) -> JsonObject:
         ["hostname", "head"],
         ["pivot", root],
         # After the pivot, user names are looked up in the new root.
+        *_home(lab),
         ["mkdir", "/run/munge", 0o755, "munge"],
         ["mkdir", "/run/mysqld", 0o755, "mysql" if lab.accounting == "slurmdbd" else ""],
     ]
@@ -161,8 +162,9 @@ def _head(lab: Lab, host: Host, python: str) -> JsonObject:
 
 
 def _host_root(lab: Lab, root: str) -> list[list[Any]]:
-    # The head has its own /run and /sys, and /shared is the lab's, even if the host has a /shared.
-    return [["root_skeleton", root, lab.marker, ["run", "sys", "shared", "lost+found"]]]
+    # The head has its own /run and /sys. What is shared is the lab's, even if the host has a directory of that name.
+    own = [path.split("/")[1] for path in (lab.shared_inside, *([profile.home(lab)] if lab.site else []))]
+    return [["root_skeleton", root, lab.marker, ["run", "sys", *own, "lost+found"]]]
 
 
 def _own_root(lab: Lab, root: str) -> list[list[Any]]:
@@ -235,6 +237,7 @@ def _node(lab: Lab, host: Host, name: str) -> JsonObject:
         *([["write", f"{root}/etc/profile.d/site.sh", profile.LOGIN]] if lab.site else []),
         ["hostname", name],
         ["pivot", root],
+        *_home(lab),
         ["mkdir", "/run/munge", 0o755, "munge"],
     ]
     services = {
@@ -249,14 +252,19 @@ def _node(lab: Lab, host: Host, name: str) -> JsonObject:
 def _shared(lab: Lab, host: Host, root: str) -> list[Any]:
     """/shared: bound from the lab's directory, or only a mount point when it is mounted over the network."""
     if profile.on(host.features, "network_share"):
-        return ["mkdir", f"{root}/shared"]
-    return ["bind", lab.shared, f"{root}/shared"]
+        return ["mkdir", f"{root}{lab.shared_inside}"]
+    return ["bind", lab.shared, f"{root}{lab.shared_inside}"]
 
 
 def _users(lab: Lab, root: str) -> list[list[Any]]:
-    if not lab.site or lab.root:  # a separate root already has them
+    if lab.root:  # a separate root already has them
         return []
     return [["bind_over", lab.path("etc", name), f"{root}/etc/{name}"] for name in ("group", "passwd")]
+
+
+def _home(lab: Lab) -> list[list[Any]]:
+    """The home of a site's user, on the disk of each host."""
+    return [["mkdir", profile.home(lab), 0o755, profile.USER]] if lab.site else []
 
 
 def _cgroups(lab: Lab, root: str) -> list[list[Any]]:

@@ -80,7 +80,11 @@ def write_directory(lab: Lab, host: Host) -> None:
     os.chmod(lab.directory, 0o755)
     _directory(lab.shared, 0o1777 if lab.realistic else 0o755)
     if lab.site:
-        _site_directory(lab)
+        # Nobody else can write there over the network.
+        _own(lab.shared, 0o755, (profile.UID, profile.UID))
+    elif lab.realistic:
+        _directory(lab.path("shared", "home"), 0o755)
+        _directory(lab.path("shared", "home", profile.USER), 0o755, (profile.UID, profile.UID))
     _directory(lab.path("state"), 0o755, owner)
     _directory(host.socket_directory, 0o755)
     for name in ["head", *lab.node_names]:
@@ -108,24 +112,15 @@ def write_directory(lab: Lab, host: Host) -> None:
 
 
 def _user_files(lab: Lab) -> dict[str, str]:
-    """/etc/passwd and /etc/group where they differ from the host's: another release, or the lab's own user."""
+    """/etc/passwd and /etc/group of the head and the nodes, with the lab's own user."""
+    if not lab.realistic:
+        return {}
     if lab.root:
         users = roots.account_files(lab)
     else:
         with open("/etc/passwd", encoding="utf-8") as passwd, open("/etc/group", encoding="utf-8") as group:
             users = {"passwd": passwd.read(), "group": group.read()}
-    if lab.site:
-        users = profile.user_files(users["passwd"], users["group"])
-    return users if lab.root or lab.site else {}
-
-
-def _site_directory(lab: Lab) -> None:
-    """Create the home of the lab's user, who owns all of /shared: nobody else can write there over the network."""
-    home = lab.shared + profile.HOME[len(lab.shared_inside) :]
-    os.makedirs(home, exist_ok=True)
-    for path in (lab.shared, os.path.dirname(home), home):
-        os.chmod(path, 0o755)
-        os.chown(path, profile.UID, profile.UID)
+    return profile.user_files(lab, users["passwd"], users["group"])
 
 
 def _directory(path: str, mode: int, owner: tuple[int, int] | None = None) -> None:

@@ -77,7 +77,7 @@ class Report:
             "cluster_name": self.lab.cluster_name,
             "slurm": self.lab.slurm,
             "profile": self.lab.profile,
-            "user": profile.USER if self.lab.site else "",
+            "user": profile.USER if self.lab.realistic else "",
             "features": self.features,
             "diff": {
                 "before": f"state: {self.was}\n{self.before}",

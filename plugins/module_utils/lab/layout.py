@@ -28,6 +28,10 @@ WAYS = ("realistic", "simple")
 ACCOUNTING = ("slurmdbd", "none")
 PROFILES = ("friendly", "site")
 MOST_NODES = 80  # one machine runs them all; addresses and ports are planned for this many
+# What is shared, as the head and the nodes see it. On a site it is as long as such paths are: what is too long for a
+# socket or an argument shows.
+SHARED = "/shared"
+SITE_SHARED = "/lustre/fsw/portfolios/research/projects/research_foundation_models/users"
 SOCKET_LIMIT = 100  # a unix socket's path must fit into 108 bytes; the rest is room for variants of the file name
 
 
@@ -136,7 +140,9 @@ class Lab:
     @property
     def shared_inside(self) -> str:
         """The shared directory as the head and the nodes see it."""
-        return "/shared" if self.realistic else self.shared
+        if not self.realistic:
+            return self.shared
+        return SITE_SHARED if self.site else SHARED
 
     @property
     def marker(self) -> str:
@@ -210,10 +216,12 @@ def check(lab: Lab, uid: int) -> None:
             problems.append(_problem("gres", gres, "write NAME:COUNT, such as lscratch:500; GPUs are option gpus"))
     problems.extend(_partition_problems(lab.partitions))
     problems.extend(_line_problems("slurm_conf", lab.slurm_conf))
+    share = SITE_SHARED if lab.site else SHARED
     for bind in lab.binds:
-        if not bind.startswith("/") or bind == "/" or bind == "/shared" or bind.startswith("/shared/"):
+        below, above = f"{bind}/".startswith(f"{share}/"), share.startswith(f"{bind.rstrip('/')}/")
+        if not bind.startswith("/") or below or above:
             problems.append(
-                _problem("binds", bind, "an absolute path of a host directory, not / and not below /shared")
+                _problem("binds", bind, f"an absolute path of a host directory, neither above nor below {share}")
             )
     if problems:
         raise RankzeroError("lab_cluster: " + "; ".join(problems), problems=problems)

@@ -18,10 +18,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import 
 
 Features = Mapping[str, "bool | str"]
 
-# The ordinary user of a site lab. The user exists only on its head and nodes, and owns everything on /shared. The
-# number is one of those that a directory service gives.
+# The ordinary user of every lab with nodes of their own, who exists only on its head and nodes and owns all that a
+# site shares. The number is one of those that a directory service gives.
 USER, UID = "labuser", 260001
-HOME = f"/shared/home/{USER}"
 ACCOUNT, OTHER_ACCOUNT = "research", "teaching"
 # Where distributions install Slurm's plugins.
 _PLUGINS = ("/usr/lib/*/slurm*", "/usr/lib/slurm*", "/usr/lib64/slurm*")
@@ -141,17 +140,32 @@ def with_user(text: str, line: str) -> str:
     return "\n".join([*kept, line]) + "\n"
 
 
-def user_files(passwd: str, group: str) -> dict[str, str]:
-    """The lab's /etc/passwd and /etc/group, made from the machine's."""
+def user_files(lab: Lab, passwd: str, group: str) -> dict[str, str]:
+    """The lab's /etc/passwd and /etc/group, made from those of the machine or of its release."""
     return {
-        "passwd": with_user(passwd, f"{USER}:*:{UID}:{UID}:user of the lab:{HOME}:/bin/bash"),
+        "passwd": with_user(passwd, f"{USER}:*:{UID}:{UID}:user of the lab:{home(lab)}:/bin/bash"),
         "group": with_user(group, f"{USER}:*:{UID}:"),
     }
 
 
-def become_user() -> Sequence[str]:
+def home(lab: Lab) -> str:
+    """The home of the lab's user. On a site the head and every node have their own."""
+    return f"/users/{USER}" if lab.site else f"{lab.shared_inside}/home/{USER}"
+
+
+def become_user(lab: Lab) -> Sequence[str]:
     """The argv prefix that changes from root to the lab's user on the head or a node, as after a login."""
     return (
         "setpriv", f"--reuid={UID}", f"--regid={UID}", "--init-groups",
-        "env", f"HOME={HOME}", f"USER={USER}", f"LOGNAME={USER}",
+        "env", f"HOME={home(lab)}", f"USER={USER}", f"LOGNAME={USER}",
     )  # fmt: skip
+
+
+def become_variables() -> dict[str, str | bool]:
+    """The variables of Ansible that make it work as the lab's user, as after a login."""
+    return {
+        "ansible_become": True,
+        "ansible_become_method": "ansible.builtin.su",
+        "ansible_become_user": USER,
+        "ansible_pipelining": True,
+    }

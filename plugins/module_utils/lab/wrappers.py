@@ -30,7 +30,7 @@ def render(lab: Lab, host: Host, python: str) -> dict[str, str]:
         + _enter(lab, host, "head"),
         "bin/sh": _HEADER.format(what="a shell on the head, with sh's own arguments; for ansible_shell_executable")
         # Ansible's become calls the shell again, inside the lab.
-        + (f'[ "$(id -u)" != {profile.UID} ] || exec /bin/sh "$@"\n' if lab.site else "")
+        + (f'[ "$(id -u)" != {profile.UID} ] || exec /bin/sh "$@"\n' if lab.realistic else "")
         + 'set -- /bin/sh "$@"\n'
         + _enter(lab, host, "head"),
         "bin/node": _HEADER.format(what="run a command on a node of the lab: node NAME COMMAND [ARGUMENT...]")
@@ -45,11 +45,11 @@ def render(lab: Lab, host: Host, python: str) -> dict[str, str]:
         scripts["lib/internet"] = _python(lab, python, "machine.internet", "sys.argv[1:]")
     if profile.on(host.features, "network_share"):
         scripts["lib/fileserver"] = _python(lab, python, "machine.sharing", "sys.argv[1:]")
-    if lab.site:
+    if lab.realistic:
         scripts["bin/user"] = (
             _HEADER.format(what="run a command on the head as the lab's user: user COMMAND [ARGUMENT...]")
             + 'if [ "$#" -eq 0 ]; then echo "usage: $0 COMMAND [ARGUMENT...]" >&2; exit 2; fi\n'
-            + f'exec {shlex.quote(lab.path("bin", "head"))} {shlex.join(profile.become_user())} "$@"\n'
+            + f'exec {shlex.quote(lab.path("bin", "head"))} {shlex.join(profile.become_user(lab))} "$@"\n'
         )
     return scripts
 
@@ -106,12 +106,11 @@ def _become(lab: Lab) -> str:
     """On a site lab, Ansible works as the lab's user, as it would after a login as that user."""
     if not lab.site:
         return ""
-    return (
-        "      ansible_become: true\n"
-        "      ansible_become_method: ansible.builtin.su\n"
-        f"      ansible_become_user: {profile.USER}\n"
-        "      ansible_pipelining: true\n"
-    )
+    return "".join(f"      {name}: {_yaml(value)}\n" for name, value in profile.become_variables().items())
+
+
+def _yaml(value: str | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def inventory(lab: Lab) -> str:

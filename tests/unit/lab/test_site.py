@@ -70,6 +70,13 @@ def test_bad_options_are_named() -> None:
     assert said.count("a priority is 1 to 65533") == 2, said
 
 
+def test_nothing_is_bound_over_the_share() -> None:
+    share = site().shared_inside
+    for bind in (share, f"{share}/x", "/lustre", "/lustre/"):
+        assert f"binds: {bind!r} is not allowed" in problems(site(binds=[bind]))
+    assert problems(site(binds=["/shared", "/lus", f"{share}2"])) == ""
+
+
 def test_priorities_preempt_in_any_profile() -> None:
     partitions = (Partition("low", grace_time=9), Partition("high", priority=4))
     text = slurmconf.render(Lab("a", "/a", partitions=partitions), Host("vm"))["slurm.conf"]
@@ -140,7 +147,7 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_labs_user_takes_the_place_of_a_namesake() -> None:
     host = "root:x:0:0::/root:/bin/sh\nlabuser:x:7:7::/:/bin/sh\nother:x:260001:1::/:/bin/sh\nlast:x:9:9::/:/bin/sh\n"
-    files = profile.user_files(host, "root:x:0:\nlabuser:x:7:\n")
+    files = profile.user_files(site(), host, "root:x:0:\nlabuser:x:7:\n")
     assert [line.split(":")[0] for line in files["passwd"].splitlines()] == ["root", "last", "labuser"]
     assert files["group"] == "root:x:0:\nlabuser:*:260001:\n"
 
