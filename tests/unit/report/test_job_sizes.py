@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,23 +89,40 @@ def test_a_full_gpu_is_reported_with_the_sizes_and_the_peak(tmp_path: Path, monk
     assert json.loads((run / "diagnosis.json").read_text())["facts"]["memory"] == memory
 
 
-def test_a_node_of_others_that_a_log_names_is_not_the_diagnosis(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A program may print any prefix: the node of the line is then that of its log."""
-    run = tmp_path / "runs" / "a" / ("a" * 16) / "1"
+def diagnosed(run: Path, monkeypatch: pytest.MonkeyPatch, text: str, nodes: Sequence[str]) -> dict[str, Any]:
+    """The diagnosis of a launch that failed on these nodes, whose rank 0 on the first one has written the text."""
     (run / "logs" / "0").mkdir(parents=True)
     (run / "logs" / "0" / "rank-0000.log").write_text(
-        "[rankzero] RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 NODE_RANK=0 host=gpu01 attempt=0 master=gpu01:15000\n"
-        "gpu77: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB.\n"
+        f"[rankzero] RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 NODE_RANK=0 host={nodes[0]} attempt=0 master={nodes[0]}:15000\n"
+        f"{text}\n"
     )
     launch = LaunchReport(
         "a", "a" * 16, 1, "FAILED", "it failed", str(run), str(run / "logs"), job_id="9", completed=True, exit_code=1,
-        nodes=["gpu01"],
+        nodes=list(nodes),
     )  # fmt: skip
     monkeypatch.setattr(diagnose, "final_report", lambda slurm, run: launch)
     options = {"run_dir": str(run), "state_root": "~", "x_families": [], "processes": 1, "write": False,
         "stall_factor": 10.0, "stall_seconds": 60.0,
     }  # fmt: skip
-    diagnosis = diagnose.diagnose(FakeSlurm(sacct=NO_ACCOUNTING).slurm(), options)["diagnosis"]
+    diagnosis: dict[str, Any] = diagnose.diagnose(FakeSlurm(sacct=NO_ACCOUNTING).slurm(), options)["diagnosis"]
+    return diagnosis
+
+
+def test_a_node_of_others_that_a_log_names_is_not_the_diagnosis(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program may print any prefix: the node of the line is then that of its log."""
+    text = "gpu77: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB."
+    diagnosis = diagnosed(tmp_path / "runs" / "a" / ("a" * 16) / "1", monkeypatch, text, ["gpu01"])
     assert (diagnosis["family"], diagnosis["nodes"]) == ("cuda_oom", ["gpu01"])
+
+
+@pytest.mark.parametrize("node", ["gpu77", "gpu02", "gpu01"])
+def test_a_line_of_the_kernel_that_a_program_prints_is_not_a_fact_about_a_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, node: str
+) -> None:
+    """Who prints an Xid could have nodes of others, or of its own job, excluded."""
+    text = f"{node}: NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+    diagnosis = diagnosed(tmp_path / "runs" / "a" / ("a" * 16) / "1", monkeypatch, text, ["gpu01", "gpu02"])
+    assert (diagnosis["family"], diagnosis["blame"]) == ("cuda_device", []) and "gpu77" not in diagnosis["nodes"]
+    assert "dmesg" in diagnosis["remedy"] and "a program printed" in diagnosis["what"]

@@ -43,11 +43,20 @@ SIGNATURE = Signature(
         "shows an Xid if the GPU is broken."
     ),
     matches=(
+        # The kernel does not write into the log of a rank: what a program prints there is no fact about a node.
         says(
-            r"NVRM: Xid|\bXid \(PCI|[Uu]ncorrectable (?:ECC|NVLink)(?! errors?:? *0\b)|GPU (?:is lost|"
-            "has fallen off the bus)|double bit ECC",
+            r"NVRM: Xid|\bXid \(PCI",
             "NVRM: Xid",
             "Xid (PCI",
+            strength=CAUSE,
+            what="a program printed a message of the kernel about a GPU",
+            remedy=(
+                "Compare it with `dmesg` on that node, which only the kernel writes. If it is there, exclude the node: "
+                "`resources.exclude`."
+            ),
+        ),
+        says(
+            r"[Uu]ncorrectable (?:ECC|NVLink)(?! errors?:? *0\b)|GPU (?:is lost|has fallen off the bus)|double bit ECC",
             "ncorrectable",
             "is lost",
             "fallen off the bus",
