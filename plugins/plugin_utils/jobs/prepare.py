@@ -203,7 +203,8 @@ def _environment_source(job: Job) -> EnvironmentSource | None:
 
 def _of_the_code(snapshot: Snapshot, snapshots: Snapshots) -> tuple[JsonObject, str]:
     """What launch.json says about the code, and the uncommitted changes."""
-    return {**snapshot.facts(), "repository": snapshots.origin(snapshot)}, snapshots.diff(snapshot)
+    origin, changes = snapshots.known(snapshot)
+    return {**snapshot.facts(), "repository": origin}, changes
 
 
 def _files(

@@ -3,65 +3,95 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What git knows about a folder: its files, its commit, and the differences from the commit.
 
-`git status` and `git diff` run programs that a repository may name (filters) to convert files, and look into
-submodules. So the comparison is done here: first by the size and times recorded in the index, as git does, then by
-content. If git stores a file converted, the file is compared with the result of Git LFS or of the end-of-line
-conversion. For any other filter, the record in the index decides.
+Git itself compares, in its view (git.py), where no filter is defined. So a file that Git LFS stores as a pointer, and
+whose record in the index is older than the file, is compared here. Submodules and nested repositories are opened each
+in a view of its own, because git would read their configuration.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
-import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.git import MARKER, Git, find, opened
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.git import MARKER, Git, WorkTree, find, opened
 
-SUBMODULE = b"160000"
-_LINK = b"120000"
-_RECORD = re.compile(
-    rb"(?P<tag>.) (?P<mode>[0-7]{6}) (?P<blob>[0-9a-f]{40,64}) (?P<stage>[0-3])\t(?P<path>[^\0]+)\0"
-    rb"  ctime: (?P<ctime>\d+):(?P<ctime_ns>\d+)\n"
-    rb"  mtime: (?P<mtime>\d+):(?P<mtime_ns>\d+)\n"
-    rb"  dev: \d+\tino: (?P<inode>\d+)\n"
-    rb"  uid: \d+\tgid: \d+\n"
-    rb"  size: (?P<size>\d+)\tflags: [0-9a-f]+\n"
-)
-# Pointers of Git LFS are smaller than this.
-_LARGEST_POINTER = 1024
-_BLOCK = 1 << 20
+_SUBMODULE = "160000"
+# Number of fields before the path in a row of `git status --porcelain=v2`, by the row's first character.
+_FIELDS = {"1": 8, "u": 10, "?": 1}
+_STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=all", "--ignore-submodules=dirty")
+_DIFF = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames", "--relative", "--ignore-submodules=dirty")
+# The files of a diff are its arguments. Larger files are named only.
+_MOST_FILES, _LARGEST = 1000, "1m"
+# An object that `git diff` does not read: it takes the present file.
+_ANY_OBJECT = {"sha1": "1" * 40, "sha256": "1" * 64}
+_EMPTY_TREE = {
+    "sha1": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    "sha256": "6ef19b41225c5369f1c104d45d8d85efa9b057b53b14b4b9b939dd74decc5321",
+}
 
 
 @dataclass(frozen=True)
-class Listing:
-    """Paths relative to the folder: `tracked`, `untracked` (and not ignored), `changed` since the commit."""
+class Checkout:
+    """A folder in a work tree as it was when it was opened, with the repositories below it.
 
+    `tracked`, `untracked` (and not ignored) and `changed` (since the commit) are paths relative to the folder `root`.
+    `inner`: the repositories below it, by their path with a slash.
+    """
+
+    root: str
+    tree: WorkTree
+    settings: Mapping[str, str]
+    commit: str | None
+    branch: str | None
     tracked: tuple[str, ...]
     untracked: tuple[str, ...]
-    commit: str | None = None
-    branch: str | None = None
-    changed: tuple[str, ...] = ()
+    changed: tuple[str, ...]
+    inner: Mapping[str, Checkout]
+
+    @property
+    def origin(self) -> str:
+        """The address of the remote `origin` in the repository's configuration; "" if there is none."""
+        return self.settings.get("remote.origin.url", "")
+
+    def diff(self, paths: Iterable[str], most: int, place: str = "") -> bytes:
+        """The differences of those paths from the commit, cut after `most` bytes. `place`: what is put before names."""
+        here: list[str] = []
+        below: dict[str, list[str]] = {}
+        for path in paths:
+            inner = next((inner for inner in self.inner if path.startswith(inner)), None)
+            below.setdefault(inner, []).append(path[len(inner) :]) if inner else here.append(path)
+        text = self._own_diff(here, most, place) if here else b""
+        for inner, names in sorted(below.items()):
+            text += self.inner[inner].diff(names, most, place + inner)
+        return text
+
+    def _own_diff(self, paths: list[str], most: int, place: str) -> bytes:
+        """The diff of this repository alone."""
+        kind = self.settings.get("extensions.objectformat", "sha1")
+        against = self.commit or _EMPTY_TREE[kind]
+        prefixes = (f"--src-prefix=a/{place}", f"--dst-prefix=b/{place}")
+        new = set(self.untracked).intersection(paths[:_MOST_FILES])
+        left_out = len(paths) - _MOST_FILES
+        try:
+            with opened(self.tree, self.settings) as git:
+                if new:
+                    above = _above(self.root, self.tree)
+                    rows = (f"100644 {_ANY_OBJECT[kind]}\t{above}{path}\0" for path in sorted(new))
+                    git.update_index(self.root, ["--add", "--replace", "-z", "--index-info"], "".join(rows))
+                large = ("-c", f"core.bigFileThreshold={_LARGEST}")
+                asked = [*large, "diff", *_DIFF, *prefixes, against, "--", *paths[:_MOST_FILES]]
+                text = git.beginning(self.root, asked, most)
+        except (OSError, RankzeroError) as error:
+            text = os.fsencode(f"(not shown: {error})\n")
+        return text + (f"(not shown: {left_out} more files)\n".encode() if left_out > 0 else b"")
 
 
-@dataclass(frozen=True)
-class _Indexed:
-    """One entry of the index; `seen` is the file's status when it was recorded."""
-
-    path: str
-    mode: bytes
-    blob: str
-    merged: bool
-    absent: bool
-    seen: tuple[int, ...]
-
-
-def listing(folder: str) -> Listing | None:
-    """What git knows about a folder and the repositories in it; None outside a work tree. Raises RankzeroError."""
+def checkout_of(folder: str) -> Checkout | None:
+    """Open the work tree that contains a folder; None outside of one. Raises RankzeroError."""
     tree = find(folder)
     if tree is None:
         return None
@@ -69,76 +99,55 @@ def listing(folder: str) -> Listing | None:
     if MARKER in os.path.relpath(root, tree.top).split(os.sep):
         raise RankzeroError(f"git: {folder} is a folder of git's own. Name the program's folder.")
     with opened(tree) as git:
-        commit, branch = head(git)
-        committed = committed_blobs(git, root) if commit else {}
-        indexed = _index(git, root)
-        others = git.ask(root, *git.user_ignores(), "ls-files", "-z", "--others", "--exclude-standard")
-        untracked = [os.fsdecode(name) for name in others.split(b"\0") if name]
-        changed = set(committed) - {entry.path for entry in indexed}
-        changed |= {entry.path for entry in indexed if committed.get(entry.path) != (entry.mode, entry.blob)}
-        files = [entry for entry in indexed if entry.mode != SUBMODULE]
-        changed |= _differing(git, root, files)
-    tracked = [entry.path for entry in files]
-    plain = [path for path in untracked if not path.endswith("/")]
-    changed.update(plain)
-    inner = {entry.path + "/": entry.blob for entry in indexed if entry.mode == SUBMODULE}
-    for path in sorted({*inner, *(path for path in untracked if path.endswith("/"))}):
+        files, submodules = _index(git, root)
+        state = _State(git, root)
+        changed = state.changed - _large_files(git, root, state.modified, files)
+    tracked = list(files)
+    untracked = [path for path in state.untracked if not path.endswith("/")]
+    changed.update(untracked)
+    inner = {}
+    for path in sorted({*submodules, *(path for path in state.untracked if path.endswith("/"))}):
         below = _below(root, path)
         if below is None:
             continue
-        if path in inner and below.commit != inner[path]:
+        inner[path] = below
+        if submodules.get(path, below.commit) != below.commit:
             changed.add(path.rstrip("/"))
         tracked += [path + name for name in below.tracked]
-        plain += [path + name for name in below.untracked]
+        untracked += [path + name for name in below.untracked]
         changed.update(path + name for name in below.changed)
-    tracked, plain, differing = (list(filter(_is_plain, paths)) for paths in (tracked, plain, sorted(changed)))
-    return Listing(tuple(tracked), tuple(plain), commit, branch, tuple(differing))
+    plain = [tuple(filter(_is_plain, paths)) for paths in (tracked, untracked, sorted(changed))]
+    return Checkout(root, tree, git.settings, state.commit, state.branch, plain[0], plain[1], plain[2], inner)
 
 
-def head(git: Git) -> tuple[str | None, str | None]:
-    """(commit, branch); None for a missing one (no commit yet, or a detached head)."""
-    commit = git.ask(git.tree.top, "rev-parse", "--verify", "--quiet", "HEAD", allowed=(0, 1, 128))
-    branch = git.ask(git.tree.top, "symbolic-ref", "--quiet", "--short", "HEAD", allowed=(0, 1, 128))
-    return os.fsdecode(commit.strip()) or None, os.fsdecode(branch.strip()) or None
+class _State:
+    """The answer of `git status` about a folder. `modified`: those changed paths whose content alone is another."""
 
+    def __init__(self, git: Git, root: str) -> None:
+        self.commit: str | None = None
+        self.branch: str | None = None
+        self.changed: set[str] = set()
+        self.modified: set[str] = set()
+        self.untracked: list[str] = []
+        above = _above(root, git.tree)
+        for row in _rows(git.ask(root, *git.user_ignores(), *_STATUS, "--no-renames", "--no-ahead-behind", "--", ".")):
+            if row.startswith("#"):
+                self._head(*row.split(" ", 2)[1:])
+                continue
+            *fields, path = row.split(" ", _FIELDS[row[0]])
+            path = path[len(above) :]
+            if row[0] == "?":
+                self.untracked.append(path)
+                continue
+            self.changed.add(path)
+            if fields[:2] == ["1", ".M"] and fields[4] == fields[5]:
+                self.modified.add(path)
 
-def committed_blobs(git: Git, folder: str) -> dict[str, tuple[bytes, str]]:
-    """The files of the commit below a folder: path -> (mode, object)."""
-    blobs = {}
-    for record in git.ask(folder, "ls-tree", "-r", "-z", "HEAD", ".").split(b"\0"):
-        if record:
-            facts, path = record.split(b"\t", 1)
-            mode, _kind, blob = facts.split(b" ")
-            blobs[os.fsdecode(path)] = (mode, blob.decode("ascii"))
-    return blobs
-
-
-def contents(git: Git, blobs: Iterable[str], largest: int) -> dict[str, bytes]:
-    """The contents of those objects that exist here and are not larger than `largest` bytes."""
-    names = list(dict.fromkeys(blobs))
-    asked = "".join(f"{name}\n" for name in names).encode("ascii")
-    sizes = git.ask(git.tree.top, "cat-file", "--batch-check=%(objectname) %(objecttype) %(objectsize)", stdin=asked)
-    small = [
-        line.split(b" ")[0]
-        for line in sizes.splitlines()
-        if line.split(b" ")[1:2] == [b"blob"] and int(line.split(b" ")[2]) <= largest
-    ]
-    contents: dict[str, bytes] = {}
-    if not small:
-        return contents
-    output = git.ask(git.tree.top, "cat-file", "--batch", stdin=b"".join(name + b"\n" for name in small))
-    at = 0
-    for name in small:
-        begin = output.index(b"\n", at) + 1
-        size = int(output[at : begin - 1].split(b" ")[2])
-        contents[name.decode("ascii")] = output[begin : begin + size]
-        at = begin + size + 1
-    return contents
-
-
-def address(git: Git) -> str:
-    """The address of the remote `origin` in the repository's configuration; "" if there is none."""
-    return git.settings.get("remote.origin.url", "")
+    def _head(self, name: str, value: str) -> None:
+        if name == "branch.oid" and value != "(initial)":
+            self.commit = value
+        elif name == "branch.head" and value != "(detached)":
+            self.branch = value
 
 
 class Beneath:
@@ -159,12 +168,12 @@ class Beneath:
         return self._folders[folder]
 
 
-def _below(root: str, path: str) -> Listing | None:
-    """The listing of a repository inside; None for an uninitialised submodule, or a path that leads elsewhere."""
+def _below(root: str, path: str) -> Checkout | None:
+    """The checkout of a repository inside; None for an uninitialised submodule, or a path that leads elsewhere."""
     place = os.path.join(root, path.rstrip("/"))
     if not Beneath(root)(path + MARKER[1:]):
         return None
-    return listing(place) if os.path.lexists(os.path.join(place, MARKER)) else None
+    return checkout_of(place) if os.path.lexists(os.path.join(place, MARKER)) else None
 
 
 def _is_plain(path: str) -> bool:
@@ -172,130 +181,57 @@ def _is_plain(path: str) -> bool:
     return not any(part in ("", ".", "..", MARKER) for part in path.split("/"))
 
 
-def _index(git: Git, folder: str) -> list[_Indexed]:
-    output = git.ask(folder, "ls-files", "-t", "--stage", "--debug", "-z")
-    entries = []
-    at = 0
-    for match in _RECORD.finditer(output):
-        if match.start() != at:
-            break
-        at = match.end()
-        recorded = ("size", "mtime", "mtime_ns", "ctime", "ctime_ns", "inode")
-        entry = _Indexed(
-            os.fsdecode(match["path"]),
-            match["mode"],
-            match["blob"].decode("ascii"),
-            merged=match["stage"] == b"0",
-            absent=match["tag"] == b"S",
-            seen=tuple(int(match[name]) for name in recorded),
-        )
-        entries.append(entry)
-    if at != len(output):
-        raise RankzeroError(f"git: the index of {git.tree.top} cannot be read. Check it with `git fsck`.")
-    # In a conflict, one path has several entries.
-    return list({entry.path: entry for entry in entries}.values())
+def _above(root: str, tree: WorkTree) -> str:
+    """What git puts before a path that is relative to the folder, with a slash; "" at the top of the work tree."""
+    return "" if root == tree.top else os.path.relpath(root, tree.top) + "/"
 
 
-def _differing(git: Git, root: str, indexed: Iterable[_Indexed]) -> set[str]:
-    """The paths of files that differ from the index."""
-    try:
-        written = os.stat(os.path.join(git.tree.own, "index")).st_mtime_ns
-    except OSError:
-        written = 0
-    with_modes = git.settings.get("core.filemode") != "false"
-    beneath = Beneath(root)
-    differing: set[str] = set()
-    doubtful: list[_Indexed] = []
-    for entry in indexed:
-        if entry.absent:
-            continue
-        status = _status(root, entry.path) if beneath(entry.path) else None
-        if not entry.merged or status is None or not _same_kind(entry.mode, status, with_modes):
-            differing.add(entry.path)
-        elif not _same_record(entry, status, written) and _blob(root, entry, status) != entry.blob:
-            doubtful.append(entry)
-    return differing | _unconverted(git, root, doubtful)
+def _rows(answer: bytes) -> Iterator[str]:
+    return (os.fsdecode(row) for row in answer.split(b"\0") if row)
 
 
-def _status(root: str, path: str) -> os.stat_result | None:
-    try:
-        return os.lstat(os.path.join(root, path))
-    except OSError:
-        return None
+def _index(git: Git, root: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The files of the index below a folder, path -> object, and its submodules, path with a slash -> commit.
+
+    What the index claims to be unchanged is compared all the same.
+    """
+    files, submodules, claimed, skipped = {}, {}, [], []
+    for row in _rows(git.ask(root, "ls-files", "-v", "--stage", "-z")):
+        facts, _tab, path = row.partition("\t")
+        tag, mode, blob, _stage = facts.split(" ")
+        if mode == _SUBMODULE:
+            submodules[path + "/"] = blob
+        else:
+            files[path] = blob
+        if tag.islower():
+            claimed.append(path + "\0")
+        if tag in "sS" and os.path.lexists(os.path.join(root, path)):
+            skipped.append(path + "\0")
+    for option, paths in (("--no-assume-unchanged", claimed), ("--no-skip-worktree", skipped)):
+        if paths:
+            git.update_index(root, [option, "-z", "--stdin"], "".join(paths))
+    return files, submodules
 
 
-def _same_kind(mode: bytes, status: os.stat_result, with_modes: bool) -> bool:
-    if stat.S_ISLNK(status.st_mode):
-        return mode == _LINK
-    executable = bool(status.st_mode & 0o100)
-    return stat.S_ISREG(status.st_mode) and mode != _LINK and (not with_modes or (mode == b"100755") == executable)
-
-
-def _same_record(entry: _Indexed, status: os.stat_result, written: int) -> bool:
-    """Whether the file is as recorded in the index. A file as new as the index may have changed again, so it is not."""
-    size, mtime, mtime_ns, ctime, ctime_ns, inode = entry.seen
-    times = (mtime * 10**9 + mtime_ns, ctime * 10**9 + ctime_ns)
-    return (
-        times == (status.st_mtime_ns, status.st_ctime_ns)
-        and max(times) < written
-        and size == status.st_size & 0xFFFFFFFF
-        and inode == status.st_ino & 0xFFFFFFFF
-    )
-
-
-def _blob(root: str, entry: _Indexed, status: os.stat_result) -> str:
-    """The object name that git would give to the file's present content; "" if it cannot be read."""
-    path = os.path.join(root, entry.path)
-    total = hashlib.new("sha1" if len(entry.blob) == 40 else "sha256", usedforsecurity=False)
-    try:
-        if stat.S_ISLNK(status.st_mode):
-            target = os.fsencode(os.readlink(path))
-            total.update(b"blob %d\0" % len(target) + target)
-            return total.hexdigest()
-        with open(path, "rb") as stream:
-            total.update(b"blob %d\0" % os.fstat(stream.fileno()).st_size)
-            for block in iter(lambda: stream.read(_BLOCK), b""):
-                total.update(block)
-    except OSError:
-        return ""
-    return total.hexdigest()
-
-
-def _unconverted(git: Git, root: str, doubtful: list[_Indexed]) -> set[str]:
-    """Those of the files that also differ from the converted form of what git has stored."""
-    if not doubtful:
+def _large_files(git: Git, root: str, paths: Collection[str], files: Mapping[str, str]) -> set[str]:
+    """Those of the modified files that Git LFS stores as a pointer, and that have the content that it names."""
+    asked = "".join(f"{path}\0" for path in sorted(paths) if Beneath(root)(path))
+    if not asked:
         return set()
-    attributes = _attributes(git, root, [entry.path for entry in doubtful])
-    pointers = [entry.blob for entry in doubtful if attributes[entry.path].get("filter") == "lfs"]
-    stored = contents(git, pointers, _LARGEST_POINTER) if pointers else {}
+    fields = list(_rows(git.ask(root, "check-attr", "-z", "--stdin", "filter", stdin=os.fsencode(asked))))
     return {
-        entry.path
-        for entry in doubtful
-        if not _converted(root, entry, attributes[entry.path], stored.get(entry.blob, b""))
+        path for path, value in zip(fields[0::3], fields[2::3]) if value == "lfs" and _pointer(root, path, files[path])
     }
 
 
-def _attributes(git: Git, root: str, paths: list[str]) -> dict[str, dict[str, str]]:
-    asked = b"".join(os.fsencode(path) + b"\0" for path in paths)
-    fields = git.ask(root, "check-attr", "-z", "--stdin", "filter", "text", "eol", stdin=asked).split(b"\0")
-    attributes: dict[str, dict[str, str]] = {path: {} for path in paths}
-    for path, name, value in zip(fields[0::3], fields[1::3], fields[2::3]):
-        attributes[os.fsdecode(path)][os.fsdecode(name)] = os.fsdecode(value)
-    return attributes
-
-
-def _converted(root: str, entry: _Indexed, attributes: Mapping[str, str], pointer: bytes) -> bool:
-    """Whether a file is the stored content as converted by Git LFS or an end-of-line rule."""
-    path = os.path.join(root, entry.path)
+def _pointer(root: str, path: str, blob: str) -> bool:
+    """Whether an object is the pointer to the present content of a file."""
+    full = os.path.join(root, path)
     try:
-        if pointer:
-            named = re.search(rb"^oid sha256:([0-9a-f]{64})$", pointer, re.MULTILINE)
-            return named is not None and named[1].decode("ascii") == file_sha256(path)
-        if attributes.get("text") in ("set", "auto") or attributes.get("eol") in ("crlf", "lf"):
-            with open(path, "rb") as stream:
-                text = stream.read().replace(b"\r\n", b"\n")
-            name = "sha1" if len(entry.blob) == 40 else "sha256"
-            return hashlib.new(name, b"blob %d\0" % len(text) + text, usedforsecurity=False).hexdigest() == entry.blob
+        size, digest = os.path.getsize(full), file_sha256(full)
     except OSError:
-        pass
-    return False
+        return False
+    text = f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {size}\n".encode("ascii")
+    total = hashlib.new("sha1" if len(blob) == 40 else "sha256", usedforsecurity=False)
+    total.update(b"blob %d\0" % len(text) + text)
+    return total.hexdigest() == blob

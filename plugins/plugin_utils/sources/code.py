@@ -17,13 +17,13 @@ import os
 import re
 import tarfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry, digest, read_entry, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.wildcards import Wildcards
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.checkout import Beneath, Listing, listing
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.checkout import Beneath, Checkout, checkout_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.outputs import being_written, outputs
 
 # Files left by tools and written by our runs, which are never part of a program. Tracked files are exempt, because
@@ -70,6 +70,8 @@ class Snapshot:
     left_out_changed: tuple[str, ...] = ()
     # The paths that the command itself was writing, such as the file that its output is redirected to.
     written: tuple[str, ...] = ()
+    # Where git's answers came from; None for a snapshot that another task has taken.
+    checkout: Checkout | None = field(default=None, compare=False, repr=False)
 
     @property
     def dirty(self) -> bool:
@@ -128,7 +130,7 @@ class Folder:
     """A folder as it was when a command read it. Launches with other commands may choose other files of it."""
 
     root: str
-    known: Listing
+    checkout: Checkout | None
     entries: list[Entry]
     changed: list[str]
     # What the command itself was writing, and what earlier ones have written.
@@ -151,11 +153,15 @@ def read(src: str, exclude: Iterable[str] = ()) -> Folder:
         raise RankzeroError(f"code.src: {src!r} is not a folder on the controller ({root}). Name the program's folder.")
     unwanted = matcher(exclude)
     debris = matcher(DEBRIS)
-    known = listing(root)
-    if known is None or not (known.tracked or known.untracked):  # git ignores the complete folder: as if without git
-        known = Listing((), tuple(_plain_files(root, lambda path: unwanted(path) or debris(path))))
-    kept = [path for path in known.tracked if not unwanted(path)]
-    kept += [path for path in known.untracked if not unwanted(path) and not debris(path)]
+    checkout = checkout_of(root)
+    if checkout and not (checkout.tracked or checkout.untracked):  # git ignores the complete folder
+        checkout = None
+    if checkout:
+        tracked, new, changed = checkout.tracked, set(checkout.untracked), checkout.changed
+    else:
+        tracked, new, changed = (), set(_plain_files(root, lambda path: unwanted(path) or debris(path))), ()
+    kept = [path for path in tracked if not unwanted(path)]
+    kept += [path for path in new if not unwanted(path) and not debris(path)]
     written = being_written(root, kept)
     kept = [path for path in kept if path not in written]
     entries = sorted(_read(root, kept), key=lambda entry: os.fsencode(entry.path))
@@ -164,13 +170,10 @@ def read(src: str, exclude: Iterable[str] = ()) -> Folder:
             f"code.src: the folder {root} contains no file to send. "
             "Check that code.src names the program's folder and that code.exclude leaves something."
         )
-    new = set(known.untracked)
-    changed = sorted(
-        path
-        for path in known.changed
-        if path not in written and not unwanted(path) and not (path in new and debris(path))
-    )
-    return Folder(root, known, entries, changed, written, outputs(root, new))
+    differing = [
+        path for path in changed if path not in written and not unwanted(path) and not (path in new and debris(path))
+    ]
+    return Folder(root, checkout, entries, differing, written, outputs(root, new))
 
 
 def snapshot_of(folder: Folder, chosen: Chosen) -> Snapshot:
@@ -180,18 +183,20 @@ def snapshot_of(folder: Folder, chosen: Chosen) -> Snapshot:
     if not program:  # without any other file, these are what is launched
         launching, program = set(), folder.entries
     changed = tuple(path for path in folder.changed if path not in launching)
-    commit = folder.known.commit
+    checkout = folder.checkout
+    commit = checkout.commit if checkout else None
     return Snapshot(
         src=folder.root,
         digest=digest(program),
         files=tuple(program),
         commit=commit,
-        branch=folder.known.branch,
+        branch=checkout.branch if checkout else None,
         changed=changed,
         diff_digest=_diff_digest(changed, program) if commit is not None and changed else None,
         left_out=tuple(entry.path for entry in folder.entries if entry.path in launching),
         left_out_changed=tuple(path for path in folder.changed if path in launching - folder.outputs),
         written=tuple(sorted(folder.written)),
+        checkout=checkout,
     )
 
 

@@ -6,8 +6,8 @@
 A repository is found only by its `.git`, so a bare repository among the files is just a folder of files. Git is then
 given a *view*: a private folder with links to the repository's objects, refs and index, and with our own
 configuration. So git does not see any filter, hook, fsmonitor, textconv, alias, remote, include or partial clone that
-the repository or the user has configured. Only queries that neither compare nor convert files of the work tree are
-run.
+the repository or the user has configured: attributes may name a filter, but no filter is defined. Nothing is written
+but in the view.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -33,6 +34,9 @@ _FORMATS = {"extensions.objectformat": ("sha1", "sha256"), "extensions.refstorag
 _SHARED = ("objects", "refs", "reftable", "packed-refs", "shallow")
 # Time limit of one query in seconds, so that a damaged repository cannot block a launch.
 _PATIENCE = 600
+
+# What is put at the end of a copied file. A driver of a diff looks for functions, which may take long.
+_OWN = {"info/attributes": b"\n* !diff\n"}
 
 _OWN_CONFIGURATION = """\
 [core]
@@ -80,16 +84,16 @@ def find(folder: str) -> WorkTree | None:
 
 
 @contextlib.contextmanager
-def opened(tree: WorkTree) -> Iterator[Git]:
-    """Open the repository of a work tree for queries."""
+def opened(tree: WorkTree, settings: Mapping[str, str] | None = None) -> Iterator[Git]:
+    """Open the repository of a work tree for queries. `settings`: its repository's, if they have been read."""
     with tempfile.TemporaryDirectory(prefix="rankzero-git-") as view:
-        yield Git(tree, view)
+        yield Git(tree, view, settings)
 
 
 class Git:
     """Queries about one work tree. `settings`: its repository's settings, by name in lower case."""
 
-    def __init__(self, tree: WorkTree, view: str) -> None:
+    def __init__(self, tree: WorkTree, view: str, settings: Mapping[str, str] | None = None) -> None:
         self.tree = tree
         self._view = view
         self._program = _program()
@@ -98,7 +102,7 @@ class Git:
         for name in ("HEAD", "info/exclude", "info/attributes"):
             text = read_small(os.path.join(tree.own if name == "HEAD" else tree.shared, name))
             with open(os.path.join(view, name), "wb") as stream:
-                stream.write(text or b"")
+                stream.write((text or b"") + _OWN.get(name, b""))
         for name in _SHARED:
             self._link(os.path.join(tree.shared, name), name)
         for name in os.listdir(tree.own):
@@ -107,7 +111,7 @@ class Git:
         for needed in ("objects", "refs"):
             os.makedirs(os.path.join(view, needed), exist_ok=True)
         self._configure(())
-        self.settings = self._settings()
+        self.settings = self._settings() if settings is None else settings
         self._configure(self.settings.items())
 
     def ask(self, folder: str, *arguments: str, allowed: Sequence[int] = (0,), stdin: bytes = b"") -> bytes:
@@ -115,6 +119,37 @@ class Git:
         return self._run(
             ["-C", folder, *arguments], allowed, stdin, {"HOME": self._view, "XDG_CONFIG_HOME": self._view}
         )
+
+    def beginning(self, folder: str, arguments: Sequence[str], most: int) -> bytes:
+        """The first `most` bytes of a query's output. Raises RankzeroError."""
+        environment = self._environment({"HOME": self._view, "XDG_CONFIG_HOME": self._view})
+        command = [self._program, "--no-pager", "-C", folder, *arguments]
+        with (
+            tempfile.TemporaryFile() as errors,
+            subprocess.Popen(command, cwd=self._view, env=environment, stdout=subprocess.PIPE, stderr=errors) as child,
+        ):
+            late = threading.Timer(_PATIENCE, child.kill)
+            late.start()
+            try:
+                output = child.stdout.read(most) if child.stdout else b""
+                if len(output) == most:
+                    child.kill()
+                elif child.wait():
+                    errors.seek(0)
+                    raise RankzeroError(f"git: {errors.read(1000).decode('utf-8', 'replace').strip()}")
+            finally:
+                late.cancel()
+        return output
+
+    def update_index(self, folder: str, arguments: Sequence[str], rows: str) -> None:
+        """Change the index of the view, which becomes a copy with the same time. Raises OSError, RankzeroError."""
+        path = os.path.join(self._view, "index")
+        if os.path.islink(path):
+            target = os.readlink(path)
+            os.unlink(path)
+            # Git compares a file that is as new as the index, so the time counts.
+            shutil.copy2(target, path)
+        self.ask(folder, "update-index", *arguments, stdin=os.fsencode(rows))
 
     def user_ignores(self) -> list[str]:
         """Options for a query that must respect the user's file of ignored names."""
@@ -136,12 +171,7 @@ class Git:
         *,
         users_own: bool = False,
     ) -> bytes:
-        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        environment.update(home, PATH=_path(), LC_ALL="C", GIT_DIR=self._view, GIT_WORK_TREE=self.tree.top)
-        environment.update(GIT_OPTIONAL_LOCKS="0", GIT_TERMINAL_PROMPT="0", GIT_LITERAL_PATHSPECS="1")
-        environment.update(GIT_NO_REPLACE_OBJECTS="1", GIT_NO_LAZY_FETCH="1", GIT_ALLOW_PROTOCOL="none")
-        if not users_own:
-            environment.update(GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL=os.devnull, GIT_ATTR_NOSYSTEM="1")
+        environment = self._environment(home, users_own=users_own)
         command = [self._program, "--no-pager", *arguments]
         try:
             done = subprocess.run(
@@ -162,6 +192,15 @@ class Git:
             reason = done.stderr.decode("utf-8", "replace").strip()
             raise RankzeroError(f"git: cannot read {self.tree.top}: {reason}")
         return done.stdout
+
+    def _environment(self, home: Mapping[str, str], *, users_own: bool = False) -> dict[str, str]:
+        environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+        environment.update(home, PATH=_path(), LC_ALL="C", GIT_DIR=self._view, GIT_WORK_TREE=self.tree.top)
+        environment.update(GIT_OPTIONAL_LOCKS="0", GIT_TERMINAL_PROMPT="0", GIT_LITERAL_PATHSPECS="1")
+        environment.update(GIT_NO_REPLACE_OBJECTS="1", GIT_NO_LAZY_FETCH="1", GIT_ALLOW_PROTOCOL="none")
+        if not users_own:
+            environment.update(GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL=os.devnull, GIT_ATTR_NOSYSTEM="1")
+        return environment
 
     def _link(self, target: str, name: str) -> None:
         with contextlib.suppress(OSError):

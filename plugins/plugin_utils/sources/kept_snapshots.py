@@ -13,7 +13,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -41,8 +41,7 @@ class Snapshots:
         self.path = path
         # Each folder is read once for all launches: git is asked about it by several commands.
         self._folders: dict[tuple[str, ...], Folder] = {}
-        self._origins: dict[str, str | None] = {}
-        self._diffs: dict[tuple[str, str, tuple[str, ...]], str] = {}
+        self._known: dict[tuple[str, str, tuple[str, ...]], tuple[str | None, str]] = {}
         if path:
             try:
                 with open(path, encoding="utf-8") as stream:
@@ -52,7 +51,9 @@ class Snapshots:
                     f"{VARIABLE}: {path} cannot be read ({error.strerror}); run the same command again"
                 ) from error
             for document in documents:
-                self.kept[tuple(document["of"])] = _read(document["snapshot"])
+                snapshot = _read(document["snapshot"])
+                self.kept[tuple(document["of"])] = snapshot
+                self._known[_state(snapshot)] = (document["origin"], document["diff"])
 
     def take(self, src: str, chosen: Chosen = PROGRAM) -> Snapshot:
         """The snapshot of a folder when this command first read it. Raises RankzeroError as code.take does."""
@@ -70,22 +71,20 @@ class Snapshots:
             self._folders[name] = read(src, exclude)
         return self._folders[name]
 
-    def origin(self, snapshot: Snapshot) -> str | None:
-        """The address of the repository of a snapshot's folder, as provenance.origin says it."""
-        if snapshot.src not in self._origins:
-            self._origins[snapshot.src] = provenance.origin(snapshot.src)
-        return self._origins[snapshot.src]
-
-    def diff(self, snapshot: Snapshot) -> str:
-        """The uncommitted changes of a snapshot, as provenance.diff says them."""
-        name = (snapshot.src, snapshot.digest, snapshot.changed)
-        if name not in self._diffs:
-            self._diffs[name] = provenance.diff(snapshot)
-        return self._diffs[name]
+    def known(self, snapshot: Snapshot) -> tuple[str | None, str]:
+        """The address of a snapshot's repository and its uncommitted changes, as provenance says them."""
+        state = _state(snapshot)
+        if state not in self._known:
+            self._known[state] = (provenance.origin(snapshot.checkout), provenance.diff(snapshot))
+        return self._known[state]
 
     def save(self, folder: str) -> str:
         """Write them to a new file in `folder`, which is removed when the command ends. Returns its path."""
-        documents = [{"of": list(name), "snapshot": asdict(snapshot)} for name, snapshot in self.kept.items()]
+        documents = []
+        for name, snapshot in self.kept.items():
+            origin, diff = self.known(snapshot)
+            document = asdict(replace(snapshot, checkout=None))
+            documents.append({"of": list(name), "snapshot": document, "origin": origin, "diff": diff})
         descriptor, path = tempfile.mkstemp(prefix="rankzero-snapshots-", suffix=".json", dir=folder)
         with open(descriptor, "w", encoding="utf-8") as stream:
             json.dump(documents, stream)
@@ -94,6 +93,10 @@ class Snapshots:
 
 def _name(root: str, chosen: Chosen) -> tuple[str, ...]:
     return (root, *chosen.exclude, "", *chosen.include, "", *chosen.words)
+
+
+def _state(snapshot: Snapshot) -> tuple[str, str, tuple[str, ...]]:
+    return snapshot.src, snapshot.digest, snapshot.changed
 
 
 def _read(document: Mapping[str, Any]) -> Snapshot:

@@ -152,3 +152,40 @@ def test_files_that_git_stores_converted_are_compared_without_a_filter(
         change(folder)
     assert take(str(folder)).changed == changed
     assert trap.sprung() == []
+
+
+@pytest.mark.parametrize("claim", ["--assume-unchanged", "--skip-worktree"])
+def test_what_the_index_claims_to_be_unchanged_is_compared(claim: str, trap: Trap) -> None:
+    folder = trap.repository(trap.top)
+    git(folder, "update-index", claim, "a.txt", "dir/c.txt")
+    assert set(take(str(folder)).changed) == set(FILES)
+    # A file of a sparse checkout that is not there is no change.
+    if claim == "--skip-worktree":
+        (folder / "a.txt").unlink()
+        assert set(take(str(folder)).changed) == set(FILES) - {"a.txt"}
+
+
+def _git_s_own_files(folder: Path) -> dict[str, tuple[int, bytes]]:
+    return {
+        str(path): (path.stat().st_mtime_ns, path.read_bytes())
+        for path in (folder / ".git").rglob("*")
+        if path.is_file()
+    }
+
+
+def test_nothing_is_written_into_a_repository(trap: Trap) -> None:
+    folder = trap.repository(trap.top)
+    git(folder, "update-index", "--assume-unchanged", "b.txt")
+    (folder / "a.txt").write_text("one\n")
+    os.utime(folder / "a.txt", (1, 1))
+    before = _git_s_own_files(folder)
+    assert "+changed" in provenance.diff(take(str(folder)))
+    (folder / "new.txt").write_text("new\n")
+    assert "+new" in provenance.diff(take(str(folder)))
+    assert _git_s_own_files(folder) == before
+
+
+def test_attributes_choose_no_driver_for_the_diff(trap: Trap) -> None:
+    folder = trap.repository(trap.top)
+    (folder / ".gitattributes").write_text("* diff=cpp\n*.txt binary\n")
+    assert "+changed" in provenance.diff(take(str(folder)))
