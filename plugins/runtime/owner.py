@@ -12,6 +12,8 @@ that no higher one is there. A dead owner is never removed to make room, so two 
 Standard library only; runs under the job's own Python or the node's.
 """
 
+from __future__ import annotations
+
 import argparse
 import contextlib
 import getpass
@@ -22,6 +24,11 @@ import stat
 import subprocess
 import sys
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
 PLACE = ".rankzero"
 PREFIX = "owner."
@@ -39,14 +46,14 @@ FINAL = ("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL
 SAME_JOB = ("cluster", "job_id", "run_dir")
 
 
-def own_job(environ):
+def own_job(environ: Mapping[str, str]) -> str:
     """The id by which Slurm knows this job alone: ARRAY_TASK for a task of an array."""
     if environ.get("SLURM_ARRAY_JOB_ID"):
         return "{SLURM_ARRAY_JOB_ID}_{SLURM_ARRAY_TASK_ID}".format(**environ)
     return environ["SLURM_JOB_ID"]
 
 
-def myself():
+def myself() -> dict[str, Any]:
     """This job and attempt, as an owner is written down. The moment tells two of one number apart."""
     return {
         "generation": int(os.environ["RANKZERO_GENERATION"]),
@@ -61,7 +68,7 @@ def myself():
     }
 
 
-def read(path):
+def read(path: str) -> dict[str, Any] | None:
     """The object in a regular file; None for anything else. Nothing here is waited for: it may be another user's."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -73,36 +80,36 @@ def read(path):
     return document if isinstance(document, dict) else None
 
 
-def numbers_in(place):
+def numbers_in(place: str) -> list[int]:
     """The numbers that are taken, the highest first."""
     # Listing makes a network file system look again.
     matches = (NUMBERED.fullmatch(name) for name in os.listdir(place))
     return sorted((int(match[1]) for match in matches if match), reverse=True)
 
 
-def newest(place):
+def newest(place: str) -> tuple[int, dict[str, Any] | None]:
     """(number, owner) of the highest number; (0, None) where nobody was here. An owner of {} cannot be read."""
     number = next(iter(numbers_in(place)), 0)
     return number, owner_of(place, number) if number else None
 
 
-def owner_of(place, number):
+def owner_of(place: str, number: int) -> dict[str, Any]:
     """What a number's file says, in the types that we write; {} where it says anything else."""
     owner = read(os.path.join(place, f"{PREFIX}{number}")) or {}
     plain = all(isinstance(owner.get(name), str) for name in ("cluster", "job_id", "job_name", "run_dir", "user"))
     return owner if plain and isinstance(owner.get("attempt"), int) and JOB.fullmatch(owner["job_id"]) else {}
 
 
-def same(owner, mine, names):
+def same(owner: dict[str, Any], mine: dict[str, Any], names: Sequence[str]) -> bool:
     return all(owner.get(name) == mine[name] for name in names)
 
 
-def line(text):
+def line(text: object) -> str:
     """Somebody else's words as a part of one of our lines."""
     return "".join(character if character.isprintable() else " " for character in str(text)[:500])
 
 
-def described(owner):
+def described(owner: dict[str, Any]) -> str:
     text = "job {} of {} ({}, attempt {}; {})".format(
         owner.get("job_id"),
         owner.get("user"),
@@ -113,11 +120,11 @@ def described(owner):
     return line(text)
 
 
-def is_step(job_id):
+def is_step(job_id: object) -> bool:
     return "." in str(job_id)
 
 
-def squeue_answer(job_id):
+def squeue_answer(job_id: object) -> tuple[str | None, str, str] | tuple[None, str, str]:
     """(state or None, job name, complaint) of a job by squeue. No state and no complaint: Slurm has forgotten it."""
     command = ["squeue", "--noheader", "--all", "--states=all", f"--jobs={job_id}", "--format=%T|%j"]
     if is_step(job_id):
@@ -134,14 +141,13 @@ def squeue_answer(job_id):
     return state or None, name, ""
 
 
-def life(owner, mine):
+def life(owner: dict[str, Any], mine: dict[str, Any]) -> tuple[bool | None, str]:
     """(alive, why) of an owner: True lives, False is dead, None may be either, and a wait may tell."""
     if not owner:
         return None, "its owner's file cannot be read"
     outcome = read(os.path.join(str(owner.get("run_dir")), "outcome.json"))
-    written = (
-        outcome and outcome.get("job_id") == owner.get("job_id") and outcome.get("attempt") == owner.get("attempt")
-    )
+    outcome = outcome or {}
+    written = outcome.get("job_id") == owner.get("job_id") and outcome.get("attempt") == owner.get("attempt")
     # After these the same job may come back for its next attempt; a step does not.
     if written and (outcome.get("ended_by") not in ("signal", "requeue") or is_step(owner.get("job_id"))):
         return False, line("it has ended: {}".format(outcome.get("message")))
@@ -165,7 +171,7 @@ def life(owner, mine):
     return (None if state == "COMPLETING" else True), f"it is {state}"
 
 
-def first_obstacle(place, mine):
+def first_obstacle(place: str, mine: dict[str, Any]) -> tuple[int, dict[str, Any], bool | None, str] | None:
     """(number, owner, alive, why) of the newest owner that may live, else of the newest that is dead.
 
     All that are there count: where others may write, a number on top of a living owner's says nothing of that one.
@@ -176,7 +182,7 @@ def first_obstacle(place, mine):
     return next((candidate for candidate in judged if candidate[2] is not False), judged[0] if judged else None)
 
 
-def take(folder):
+def take(folder: str) -> int:
     place, mine = os.path.join(folder, PLACE), myself()
     os.makedirs(folder, exist_ok=True)
     with contextlib.suppress(FileExistsError):
@@ -196,7 +202,7 @@ def take(folder):
         os.unlink(temporary)
 
 
-def contend(folder, place, temporary, mine):
+def contend(folder: str, place: str, temporary: str, mine: dict[str, Any]) -> int:
     began, failed_since, refused = time.monotonic(), None, 0
     while True:
         number, owner = newest(place)
@@ -231,7 +237,7 @@ def contend(folder, place, temporary, mine):
         try:
             os.link(temporary, wanted)
         except OSError as error:
-            complaint = error.strerror
+            complaint = error.strerror or ""
         now, owner = newest(place)
         if now == number + 1 and owner == mine:
             for other in numbers_in(place):
@@ -252,17 +258,17 @@ def contend(folder, place, temporary, mine):
             time.sleep(LOOK_SECONDS)
 
 
-def held(folder):
+def held(folder: str) -> int:
     owner, mine = newest(os.path.join(folder, PLACE))[1], myself()
     return 0 if owner and same(owner, mine, (*SAME_JOB, "attempt")) else 1
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("command", choices=["take", "held"])
     parser.add_argument("folder")
     arguments = parser.parse_args()
-    sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         return {"take": take, "held": held}[arguments.command](arguments.folder)
     except OSError as error:

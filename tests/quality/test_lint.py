@@ -15,16 +15,6 @@ from urllib.parse import unquote
 
 from tests.repository import BIN, CACHE, COLLECTION, ROOT, bullet_list, files, read, run, tracked_files
 
-#: The conductor's own parts of plugins/runtime: whole rooms, and files of others.
-TYPED_ROOMS = ("end", "job", "start")
-TYPED_MODULES = (
-    "artifact.verdict", "container.build_steps", "container.outside", "core.held_steps", "core.log",
-    "core.processes", "core.slurm", "core.state", "core.traps", "core.workdir", "node.copy_steps",
-    "node.install_steps", "node.node_steps", "node.sealed_steps", "preflight.preflight_steps", "rank.step",
-    "rank.task_ends",
-)  # fmt: skip
-
-
 #: mypy's message for a module of ours without such a name.
 NO_SUCH_NAME = re.compile(r'error: (?:Module (?:"[^"]+" )?has no attribute|Name "[^"]+" is not defined)')
 TARGET = re.compile(r'<(?:a|link|script|img)\b[^>]*? (href|src)="([^"]+)"')
@@ -43,12 +33,15 @@ def test_mypy_strict() -> None:
     run("mypy", *(argument for name in names for argument in ("-p", name)))
 
 
-def test_mypy_strict_on_the_conductor() -> None:
-    """The rooms of the runtime find each other by their own names. The programs that it starts have no types."""
-    options = ["--follow-imports=silent", "--allow-untyped-calls", "--cache-dir", CACHE / "mypy-runtime"]
-    typed = [option for room in TYPED_ROOMS for option in ("-p", room)]
-    typed += [option for module in TYPED_MODULES for option in ("-m", module)]
-    run("mypy", *options, *typed, env={"MYPYPATH": str(ROOT / "plugins" / "runtime")})
+def test_mypy_strict_on_the_runtime() -> None:
+    """The conductor and the programs that it starts on the nodes. Their rooms find each other by their own names."""
+    top = ROOT / "plugins" / "runtime"
+    rooms = sorted({path.split("/")[2] for path in files("plugins/runtime/", ".py") if path.count("/") > 2})
+    modules = [Path(path).stem for path in files("plugins/runtime/", ".py") if path.count("/") == 2]
+    typed = [option for room in rooms for option in ("-p", room)] + [
+        option for name in modules for option in ("-m", name)
+    ]
+    run("mypy", "--follow-imports=silent", "--cache-dir", CACHE / "mypy-runtime", *typed, env={"MYPYPATH": str(top)})
 
 
 def test_tests_and_programs_use_names_that_exist() -> None:

@@ -9,6 +9,8 @@ Exits 0 and prints the verdict where outcome.json says success; 1 where it says 
 launch, or is not there; 74 where it cannot be read. Standard library only.
 """
 
+from __future__ import annotations
+
 import argparse
 import errno
 import json
@@ -17,13 +19,17 @@ import stat
 import sys
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 LIMIT = 16 << 20  # bytes; an outcome has some thousand
 UNREADABLE = 74  # EX_IOERR of sysexits.h
 TRIES, PAUSE_SECONDS = 5, 1.0
 PASSING = (errno.ESTALE, errno.EIO, errno.ETIMEDOUT, errno.EINTR)
 
 
-def read(path):
+def read(path: str) -> dict[str, Any]:
     """The object in a regular file. Raises FileNotFoundError, and ValueError or OSError where there is none to read."""
     # A network file system remembers for a while that a file was missing: opening its folder asks anew.
     os.listdir(os.path.dirname(path))
@@ -40,7 +46,7 @@ def read(path):
     return document
 
 
-def patiently(path):
+def patiently(path: str) -> dict[str, Any]:
     """`read`, again where a server has only just failed."""
     for attempt in range(TRIES):
         try:
@@ -52,12 +58,12 @@ def patiently(path):
     raise AssertionError("not reached")
 
 
-def own(outcome, key, generation):
+def own(outcome: dict[str, Any], key: str, generation: str) -> bool:
     """Whether an outcome is that of this launch."""
     return outcome.get("key") == key and str(outcome.get("generation")) == generation
 
 
-def proof(outcome, key, generation):
+def proof(outcome: dict[str, Any], key: str, generation: str) -> str:
     """The line that says by which job a launch is proven; empty where it is not."""
     if outcome.get("success") is not True or not own(outcome, key, generation):
         return ""
@@ -66,13 +72,13 @@ def proof(outcome, key, generation):
     return f"proven already by job {job}{number}: {str(outcome.get('message'))[:500]}".replace("\n", " ")
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("run_dir")
     parser.add_argument("--key", required=True)
     parser.add_argument("--generation", required=True)
     arguments = parser.parse_args()
-    sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     path = os.path.join(arguments.run_dir, "outcome.json")
     try:
         outcome = patiently(path)

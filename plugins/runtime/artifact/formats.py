@@ -13,6 +13,8 @@ whole. Each reader raises ValueError with the rest of a sentence that begins wit
 Standard library only; PyYAML is used where it is found.
 """
 
+from __future__ import annotations
+
 import csv
 import io
 import json
@@ -23,6 +25,11 @@ import struct
 
 from core import files
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
 # What is read whole has at most so many bytes: objects take a multiple of it of the job's memory.
 MOST_BYTES = 8 << 20
 # A header of more than this is none.
@@ -31,11 +38,11 @@ HEADER_BYTES = 100_000_000
 DIGITS = 40
 
 
-def refuse_constant(name):
+def refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def finite(text):
+def finite(text: str) -> float:
     """A JSON number. One too large for a float would become infinite, and prove as little as NaN."""
     number = float(text)
     if not math.isfinite(number):
@@ -43,14 +50,14 @@ def finite(text):
     return number
 
 
-def whole(text):
+def whole(text: str) -> int:
     """A whole number of JSON. The time to read one grows with the square of its digits."""
     if len(text) > DIGITS:
         raise ValueError(f"a number of {len(text)} digits is too large")
     return int(text)
 
 
-def of_json(content):
+def of_json(content: bytes) -> dict[str, Any]:
     try:
         # NaN and Infinity are Python's own extension: a NaN loss would pass as a number and prove nothing.
         document = json.loads(
@@ -63,7 +70,7 @@ def of_json(content):
     return document
 
 
-def scalar(text):
+def scalar(text: str) -> str | float | bool | None:
     """A plain value as YAML 1.2 reads it."""
     if re.fullmatch(r"[-+]?[0-9]+", text) and len(text) <= DIGITS:
         return int(text)
@@ -72,7 +79,7 @@ def scalar(text):
     return {"true": True, "false": False, "null": None, "~": None, "": None}.get(text.lower(), text)
 
 
-def of_yaml(content):
+def of_yaml(content: bytes) -> dict[str, Any]:
     text = content.decode("utf-8")
     # A map that was cut off is often a map as well: the last line at least is whole.
     if not text.endswith("\n"):
@@ -90,9 +97,9 @@ def of_yaml(content):
     return checked_numbers(document)
 
 
-def plain_yaml(text):
+def plain_yaml(text: str) -> dict[str, Any]:
     """Nested maps of scalars. Lists and flow collections are kept as text: nothing is required of them."""
-    result = {}
+    result: dict[str, Any] = {}
     levels = [(-1, result)]
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith("#") or line in ("---", "..."):
@@ -118,9 +125,9 @@ def plain_yaml(text):
     return result
 
 
-def checked_numbers(document):
+def checked_numbers(document: dict[str, Any]) -> dict[str, Any]:
     """The same document. A number that is not finite proves nothing."""
-    waiting = [document]
+    waiting: list[Any] = [document]
     while waiting:
         value = waiting.pop()
         if isinstance(value, dict):
@@ -130,7 +137,7 @@ def checked_numbers(document):
     return document
 
 
-def of_csv(content):
+def of_csv(content: bytes) -> dict[str, Any]:
     text = content.decode("utf-8-sig")
     if not text.endswith(("\n", "\r")):
         raise ValueError("is incomplete: its last line does not end")
@@ -140,12 +147,12 @@ def of_csv(content):
     header, last = [name.strip() for name in rows[0]], rows[-1]
     if len(last) != len(header):
         raise ValueError(f"is incomplete: its last row has {len(last)} values, and its header {len(header)}")
-    document = {"rows": len(rows) - 1}
+    document: dict[str, Any] = {"rows": len(rows) - 1}
     document.update(zip(header, (scalar(value.strip()) for value in last)))
     return checked_numbers(document)
 
 
-def of_safetensors(path):
+def of_safetensors(path: str) -> dict[str, Any]:
     with open(files.opened(path), "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         start = stream.read(8)
@@ -167,7 +174,7 @@ def of_safetensors(path):
     return {**shapes, "tensors": len(shapes), **known}
 
 
-def of_mark(content):
+def of_mark(content: bytes) -> dict[str, Any]:
     """The file that completes a directory is any mark, or a JSON object with values."""
     try:
         return of_json(content)
@@ -181,7 +188,13 @@ class Format:
     `folder`: the artifact is a folder, and what is read is the file that completes it, which may be empty.
     """
 
-    def __init__(self, read, content=True, closed=False, folder=False):
+    def __init__(
+        self,
+        read: Callable[[Any], dict[str, Any]] | None,
+        content: bool = True,
+        closed: bool = False,
+        folder: bool = False,
+    ) -> None:
         self.read, self.content, self.closed, self.folder = read, content, closed, folder
 
 
@@ -196,7 +209,7 @@ FORMATS = {
 }
 
 
-def document_of(kind, path, content):
+def document_of(kind: str, path: str, content: bytes | None) -> dict[str, Any]:
     """The values of an artifact. `content` is its bytes for the formats that are read whole, else None."""
     form = FORMATS[kind]
     if form.read is None:

@@ -7,6 +7,8 @@ Everything that follows a verdict has its own time limit. Should the batch scrip
 it has started is killed, which ends any wait for it, and then the script itself. Standard library only.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import signal
@@ -20,7 +22,7 @@ AFTER_KILL_SECONDS = 15.0
 POLL_SECONDS = 0.25
 
 
-def state_of(number):
+def state_of(number: int | str) -> tuple[int, int] | None:
     """(parent, birth) of a process; None once it is gone or a zombie."""
     try:
         with open(f"/proc/{number}/stat", encoding="ascii", errors="replace") as stream:
@@ -30,9 +32,9 @@ def state_of(number):
     return None if fields[0] in "ZX" else (int(fields[1]), int(fields[19]))
 
 
-def descendants(number):
+def descendants(number: int) -> list[int]:
     """The processes that a process has started, and those that they have, children last."""
-    parents = {}
+    parents: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         state = state_of(name)
         if state is not None:
@@ -45,7 +47,7 @@ def descendants(number):
     return [pid for pid in pids if pid != os.getpid()]
 
 
-def gone(number, birth, seconds):
+def gone(number: int, birth: int, seconds: float) -> bool:
     """Waits so long for the end of a process; whether it came."""
     deadline = time.monotonic() + seconds
     while True:
@@ -57,12 +59,12 @@ def gone(number, birth, seconds):
         time.sleep(POLL_SECONDS)
 
 
-def kill(number):
+def kill(number: int) -> None:
     with contextlib.suppress(OSError):
         os.kill(number, signal.SIGKILL)
 
 
-def stand(number, birth, seconds):
+def stand(number: int, birth: int, seconds: float) -> None:
     """Until the script has ended; makes it end where it does not."""
     if gone(number, birth, seconds):
         return
@@ -75,7 +77,7 @@ def stand(number, birth, seconds):
         kill(number)
 
 
-def post(number, seconds):
+def post(number: int, seconds: float) -> None:
     """Starts a guard of a process, beside whatever this program does. Returns at once."""
     state = state_of(number)
     if state is None or os.fork():

@@ -12,6 +12,8 @@ The contract lies in RUN_DIR/contract.json: {"artifact": null | {"path", "format
 Standard library only; runs under the job's own Python or the node's.
 """
 
+from __future__ import annotations
+
 import argparse
 import hashlib
 import json
@@ -30,6 +32,11 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from artifact import formats, together  # noqa: E402
 from core import files  # noqa: E402
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import SimpleNamespace
+    from typing import Any
+
 POLL_SECONDS = 0.25
 REMEMBERED_SECONDS = 60  # NFS's own longest time (acregmax, acdirmax); sites rarely choose more
 ENDS = ("program", "artifact", "signal", "setup", "requeue", "restart")
@@ -44,12 +51,12 @@ COMPARE = {
 }
 
 
-def read_json(path):
+def read_json(path: str) -> Any:
     with open(path, encoding="utf-8") as stream:
         return json.load(stream)
 
 
-def look_up(document, dotted):
+def look_up(document: Any, dotted: str) -> Any:
     """The value under a dotted key; KeyError where it is missing. A key that itself holds dots wins."""
     if isinstance(document, dict) and dotted in document:
         return document[dotted]
@@ -60,7 +67,7 @@ def look_up(document, dotted):
     return document
 
 
-def violations(document, require):
+def violations(document: dict[str, Any], require: dict[str, Any]) -> list[str]:
     """One sentence for each requirement that a JSON document does not meet."""
     violations = []
     for key, conditions in sorted(require.items()):
@@ -75,7 +82,7 @@ def violations(document, require):
     return violations
 
 
-def compare(name, value, operand):
+def compare(name: str, value: Any, operand: Any) -> bool:
     """One comparison. To Python true is 1: here a truth value is not a number, and a loss of `true` is not below 4."""
     if isinstance(value, bool) != isinstance(operand, bool):
         return name == "ne"
@@ -85,7 +92,7 @@ def compare(name, value, operand):
         return False
 
 
-def listed(path):
+def listed(path: str) -> bool:
     """Whether a file's folder names it."""
     try:
         return os.path.basename(path) in os.listdir(os.path.dirname(path))
@@ -93,7 +100,7 @@ def listed(path):
         return False
 
 
-def look(path):
+def look(path: str) -> tuple[int, int, int] | None:
     """What tells one state of a file from the next: (modification time, size, inode); None while it is not there."""
     try:
         # A network file system remembers that a file was missing: it is never asked for before it is listed.
@@ -105,7 +112,7 @@ def look(path):
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def read(path, keep):
+def read(path: str, keep: bool) -> tuple[bytes | None, str, int]:
     """(content or None, SHA-256, number of bytes) of a regular file; the content only where it is wanted, and only of a
     file that is small enough to be checked.
     """
@@ -119,13 +126,13 @@ def read(path, keep):
     return b"".join(chunks) if keep and size <= formats.MOST_BYTES else None, digest.hexdigest(), size
 
 
-def evidence_of(run_dir, artifact):
+def evidence_of(run_dir: str, artifact: dict[str, Any]) -> str:
     """The file that decides: the artifact itself, or the completeness file of a directory."""
     path = os.path.join(run_dir, "work", artifact["path"])
     return os.path.join(path, artifact["complete"]) if formats.FORMATS[artifact["format"]].folder else path
 
 
-def settled(run_dir, artifact):
+def settled(run_dir: str, artifact: dict[str, Any]) -> dict[str, Any]:
     """`inspect`, sure of what it says. A network file system may show the file as it was some time ago: what seems
     invalid is looked at once more under a name that nobody has asked for yet. And where somebody on this node has asked
     for the file before it was there, it seems missing for a while, although its folder names it.
@@ -148,7 +155,7 @@ def settled(run_dir, artifact):
         os.unlink(other)
 
 
-def inspect(run_dir, artifact, path=None):
+def inspect(run_dir: str, artifact: dict[str, Any], path: str | None = None) -> dict[str, Any]:
     """The artifact as outcome.json reports it: path, valid, sha256, bytes, scalars (top-level scalars) and errors.
 
     `path`: another name of the file that decides.
@@ -156,7 +163,14 @@ def inspect(run_dir, artifact, path=None):
     kind, path = artifact["format"], path or evidence_of(run_dir, artifact)
     form = formats.FORMATS[kind]
     full_path = os.path.join(run_dir, "work", artifact["path"])
-    report = {"path": full_path, "valid": False, "sha256": None, "bytes": None, "scalars": {}, "errors": []}
+    report: dict[str, Any] = {
+        "path": full_path,
+        "valid": False,
+        "sha256": None,
+        "bytes": None,
+        "scalars": {},
+        "errors": [],
+    }
     before = look(path)
     if form.folder and before is None and os.path.isdir(full_path):
         report["errors"].append(f"is incomplete: it does not contain {artifact['complete']}")
@@ -193,7 +207,9 @@ def inspect(run_dir, artifact, path=None):
     return report
 
 
-def inspect_values(kind, path, content, require, report):
+def inspect_values(
+    kind: str, path: str, content: bytes | None, require: dict[str, Any], report: dict[str, Any]
+) -> None:
     try:
         document = formats.document_of(kind, path, content)
     except (OSError, ValueError) as error:
@@ -204,7 +220,7 @@ def inspect_values(kind, path, content, require, report):
     report["errors"].extend(violations(document, require))
 
 
-def watch(arguments):
+def watch(arguments: argparse.Namespace) -> int:
     artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
     path = evidence_of(arguments.run_dir, artifact)
     seen = judged = None
@@ -224,7 +240,7 @@ def watch(arguments):
     return 0
 
 
-def proven(arguments):
+def proven(arguments: argparse.Namespace) -> int:
     artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
     return 0 if artifact and settled(arguments.run_dir, artifact)["valid"] else 1
 
@@ -233,7 +249,7 @@ def proven(arguments):
 TASK_ENDED = re.compile(r"^srun: error: (?P<node>\S+): (?P<tasks>tasks? \S+): (?P<how>.+)$", re.MULTILINE)
 
 
-def first_to_end(run_dir, job_id, attempt):
+def first_to_end(run_dir: str, job_id: str, attempt: int) -> tuple[int | None, str]:
     """(exit code or None, " (first: task 1 on node02, exited with exit code 5)") of the task that ended badly first.
 
     srun itself returns the largest code. When one rank fails and the others are ended for it, that is theirs: 143.
@@ -254,7 +270,7 @@ def first_to_end(run_dir, job_id, attempt):
     return (int(code[1]) if code else None), " (first: {tasks} on {node}, {how})".format(**first.groupdict())
 
 
-def verdict(ended_by, exit_code, report, message):
+def verdict(ended_by: str, exit_code: int, report: dict[str, Any] | None, message: str) -> tuple[bool, int, str]:
     """(success, exit code of the job, message) from how the program ended and what it left."""
     if ended_by in ("setup", "requeue", "restart"):
         return False, exit_code, message
@@ -271,7 +287,7 @@ def verdict(ended_by, exit_code, report, message):
     return True, 0, f"the artifact is proven; {how}" + (f"; {message}" if message else "")
 
 
-def unfit_nodes(run_dir, attempt):
+def unfit_nodes(run_dir: str, attempt: int) -> dict[str, str]:
     """{node: why} of the nodes that the preflight of this attempt found not to be fit."""
     try:
         return dict(read_json(os.path.join(run_dir, "preflight", str(attempt), "unfit.json")))
@@ -279,7 +295,7 @@ def unfit_nodes(run_dir, attempt):
         return {}
 
 
-def trackers(run_dir):
+def trackers(run_dir: str) -> list[Any]:
     """Where the launch is found in its trackers: [] of a job without any."""
     try:
         rows = read_json(os.path.join(run_dir, "trackers.json"))
@@ -288,7 +304,7 @@ def trackers(run_dir):
     return rows if isinstance(rows, list) else []
 
 
-def finish(arguments):
+def finish(arguments: argparse.Namespace | SimpleNamespace) -> int:
     try:
         artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
     except (OSError, ValueError, KeyError) as error:
@@ -334,7 +350,7 @@ def finish(arguments):
     return exit_code
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     commands = parser.add_subparsers(dest="command", required=True)
     watching = commands.add_parser("watch")
@@ -355,7 +371,7 @@ def main():
     finishing.add_argument("--file", default="outcome.json")
     arguments = parser.parse_args()
     # The verdict is printed in any locale: a character that it lacks must not fail a job.
-    sys.stdout.reconfigure(errors="backslashreplace")
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     return {"watch": watch, "proven": proven, "finish": finish}[arguments.command](arguments)
 
 

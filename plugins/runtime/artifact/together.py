@@ -5,6 +5,8 @@
 only.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re
@@ -18,7 +20,7 @@ UNKNOWN = (
 )
 
 
-def ranks_of(run_dir):
+def ranks_of(run_dir: str) -> int:
     """The number of ranks of the attempt; 0 where that is not known."""
     try:
         with open(os.path.join(run_dir, "started.json"), encoding="utf-8") as stream:
@@ -27,7 +29,7 @@ def ranks_of(run_dir):
         return 0
 
 
-def seen(run_dir):
+def seen(run_dir: str) -> bool | None:
     """True where the ranks met, False where all of them ran apart, None where that is unknown or there is only one."""
     try:
         with open(os.path.join(run_dir, ".attempt"), encoding="utf-8") as stream:
@@ -42,7 +44,7 @@ def seen(run_dir):
     return False if ranks > 1 and len(apart) >= ranks else None
 
 
-def complaint(run_dir):
+def complaint(run_dir: str) -> str:
     """Why the ranks have not been seen to meet, as a sentence; empty where they have, or where there is one only."""
     ranks, met = ranks_of(run_dir), seen(run_dir)
     if met or ranks == 1:

@@ -9,6 +9,8 @@ The image's packages can be imported in it, and the environment's own come first
 wrong is a line `problem ...`. Standard library only.
 """
 
+from __future__ import annotations
+
 import argparse
 import glob
 import json
@@ -30,7 +32,7 @@ _WHERE = "import json, site, sys; print(json.dumps([sys.prefix != sys.base_prefi
 _WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
-def build(folder, packages, sha256):
+def build(folder: str, packages: str, sha256: str) -> None:
     """The new environment appears complete or not at all; of two jobs that make it at once, one wins."""
     target, began = os.path.join(folder, "environment"), time.monotonic()
     manifest = install.manifest_of(packages, sha256)
@@ -53,13 +55,15 @@ def build(folder, packages, sha256):
         disk.remove(work)
 
 
-def own_python(minor):
+def own_python(minor: str) -> str:
     """The image's own Python, which must be of the version that the packages were made for. Raises Failed."""
     versions = []
     for name in ("python3", f"python{minor}", "python"):
         path = shutil.which(name)
+        if path is None:
+            continue
         question = [path, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        answer = subprocess.run(question, capture_output=True, text=True, check=False).stdout.strip() if path else ""
+        answer = subprocess.run(question, capture_output=True, text=True, check=False).stdout.strip()
         if answer == minor:
             return path
         if answer:
@@ -70,7 +74,7 @@ def own_python(minor):
     )
 
 
-def see_image(environment, python):
+def see_image(environment: str, python: str) -> None:
     """Where the image's Python is itself that of a venv, its packages are not the system's: name their folders."""
     answer = subprocess.run([python, "-I", "-c", _WHERE], capture_output=True, text=True, check=True)
     venv, folders = json.loads(answer.stdout)
@@ -81,7 +85,7 @@ def see_image(environment, python):
         stream.writelines(f"import site; site.addsitedir({folder!r})\n" for folder in folders)
 
 
-def freeze(environment):
+def freeze(environment: str) -> None:
     """Take the right to write from everything below: many jobs use it. The folder itself is still to be renamed."""
     for place, folders, files in os.walk(environment):
         for name in [*folders, *files]:
@@ -90,7 +94,7 @@ def freeze(environment):
                 os.chmod(path, os.stat(path).st_mode & ~_WRITE)
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("folder")
     parser.add_argument("packages")

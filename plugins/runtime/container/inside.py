@@ -10,14 +10,20 @@ An import `?NAME:LAUNCHER` is only looked for.
 Standard library only; any Python 3 that an image may have.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import json
 import os
 import platform
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
 
-def packages(folder):
+
+def packages(folder: str) -> list[str]:
     """Names that the code offers for import at its top."""
     try:
         entries = sorted(os.listdir(folder))
@@ -26,7 +32,7 @@ def packages(folder):
     return [name for name in entries if os.path.isfile(os.path.join(folder, name, "__init__.py"))]
 
 
-def shadowed(code):
+def shadowed(code: str) -> list[str]:
     """A sentence for each package of the code that would come from elsewhere: an editable install in the image."""
     lines = []
     for folder in (code, os.path.join(code, "src")):
@@ -44,16 +50,18 @@ def shadowed(code):
     return lines
 
 
-def import_check():
+def import_check() -> ModuleType:
     """The module node/imports.py of this runtime, under a name that no package has."""
     path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "node", "imports.py")
     spec = importlib.util.spec_from_file_location("rankzero_imports", path)
+    if spec is None or spec.loader is None:
+        raise ImportError(path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def main():
+def main() -> None:
     code, imports = sys.argv[1], sys.argv[2:]
     # Its own folder is no place of the job's.
     sys.path.pop(0)

@@ -17,6 +17,8 @@ The image is never written: an overlay lies over it, in the same memory. Ordinar
 they are themselves (or root, with --remap-root). Standard library only; Python >= 3.9.
 """
 
+from __future__ import annotations
+
 import argparse
 import ctypes
 import errno
@@ -36,6 +38,13 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from container import rootfs, squashfs  # noqa: E402
 from container.rootfs import DEFAULT_PATH, Failure, say, tool_environment  # noqa: E402
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from container.squashfs import Served
+
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
 MS_BIND, MS_REC, MS_UNBINDABLE, MS_SLAVE = 0x1000, 0x4000, 0x20000, 0x80000
 # Once a node's container is there its other tasks join at once; an image on a slow network takes longer.
@@ -46,25 +55,25 @@ FAILED = 78
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def call(name, *arguments):
+def call(name: str, *arguments: Any) -> None:
     """A function of libc that returns 0, or OSError."""
     if getattr(libc, name)(*arguments) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
 
-def mount(source, target, kind, flags=0, data=None):
+def mount(source: str, target: str, kind: str | None, flags: int = 0, data: str | None = None) -> None:
     words = [None if word is None else os.fsencode(word) for word in (source, target, kind)]
     call("mount", *words, ctypes.c_ulong(flags), None if data is None else os.fsencode(data))
 
 
-def configuration(options, merged, mounts):
+def configuration(options: argparse.Namespace, merged: str, mounts: list[dict[str, Any]]) -> dict[str, Any]:
     """config.json of the container that the tasks share. `merged`: its root."""
     uid, gid = options.user
     inside_uid, inside_gid = (0, 0) if options.remap_root else (uid, gid)
     # An ordinary user is root of a namespace around this one, in which crun works; here he is himself again.
     own = uid != 0 and not options.remap_root
-    linux = {"namespaces": [{"type": "mount"}], "rootfsPropagation": "rslave"}
+    linux: dict[str, Any] = {"namespaces": [{"type": "mount"}], "rootfsPropagation": "rslave"}
     if own:
         linux["namespaces"].append({"type": "user"})
         linux["uidMappings"] = [{"containerID": uid, "hostID": 0, "size": 1}]
@@ -87,7 +96,7 @@ def configuration(options, merged, mounts):
     }
 
 
-def isolate(uid, gid):
+def isolate(uid: int, gid: int) -> None:
     """A mount namespace of this process's own, which the node's later mounts reach; for a user, one to be root in."""
     try:
         call("unshare", CLONE_NEWNS | (CLONE_NEWUSER if uid else 0))
@@ -103,7 +112,7 @@ def isolate(uid, gid):
     mount("none", "/", None, MS_REC | MS_SLAVE)
 
 
-def overlay(merged, layers):
+def overlay(merged: str, layers: str) -> None:
     try:
         mount("overlay", merged, "overlay", 0, layers + ",userxattr")
     except OSError as error:
@@ -113,7 +122,7 @@ def overlay(merged, layers):
         mount("overlay", merged, "overlay", 0, layers)
 
 
-def prepare(options, served=None):
+def prepare(options: argparse.Namespace, served: Served | None = None) -> list[str]:
     """In a child: lay the image's root out in memory and write the bundle. Returns crun's words.
 
     `served`: an image that is a file, to be mounted first.
@@ -165,7 +174,7 @@ def prepare(options, served=None):
 class Container:
     """The node's container, made: the namespaces to enter, and the pipe that keeps it until a task is inside."""
 
-    def __init__(self, options):
+    def __init__(self, options: argparse.Namespace) -> None:
         standard, self.hold = os.pipe()
         ready, answer_end = os.pipe()
         served = None if options.root else squashfs.Served(options.image)
@@ -192,19 +201,19 @@ class Container:
         kinds = ["mnt"] if os.getuid() == 0 else ["user", "mnt"]
         self.namespaces = [os.open(f"/proc/{answer}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
 
-    def release(self):
+    def release(self) -> None:
         """Let the shell that waits, and crun, end: the tasks hold the namespaces now."""
         os.close(self.hold)
         os.waitpid(self.maker, 0)
 
 
-def enter(namespaces):
+def enter(namespaces: list[int]) -> None:
     for namespace in namespaces:
         call("setns", namespace, 0)
         os.close(namespace)
 
 
-def tasks_here(text, node):
+def tasks_here(text: str, node: int) -> int:
     """How many tasks of the step this node has, of SLURM_STEP_TASKS_PER_NODE: `2(x3),1`. One outside of a step."""
     if not text:
         return 1
@@ -215,20 +224,20 @@ def tasks_here(text, node):
     return counts[node]
 
 
-def meeting_place(environ):
+def meeting_place(environ: Mapping[str, str]) -> str:
     """The abstract socket of this node and step; the run's folder tells clusters apart."""
     names = ("RANKZERO_RUN_DIR", "SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_STEP_ID", "SLURM_NODEID")
     text = "\n".join(environ.get(name, "") for name in names)
     return "\0rankzero-" + hashlib.sha256(f"{os.getuid()}\n{text}".encode()).hexdigest()[:32]
 
 
-def is_own(connection):
+def is_own(connection: socket.socket) -> bool:
     """Whether the other end is a process of this user's: anyone on the node may know the name."""
     _pid, uid, _gid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-    return uid == os.getuid()
+    return bool(uid == os.getuid())
 
 
-def serve(listener, namespaces, count):
+def serve(listener: Any, namespaces: list[int], count: int) -> None:
     """Hand the namespaces to the node's other tasks."""
     listener.settimeout(JOIN_SECONDS)
     while count:
@@ -242,7 +251,7 @@ def serve(listener, namespaces, count):
                 count -= 1
 
 
-def join(place):
+def join(place: str) -> list[int]:
     """The namespaces that the node's first task has made."""
     deadline = time.monotonic() + JOIN_SECONDS
     with socket.socket(socket.AF_UNIX) as connection:
@@ -263,7 +272,7 @@ def join(place):
         return namespaces
 
 
-def go_inside(options, environ):
+def go_inside(options: argparse.Namespace, environ: Mapping[str, str]) -> None:
     """Make or join the node's container. Afterwards this process is in it."""
     local = int(environ.get("SLURM_LOCALID", 0))
     here = tasks_here(environ.get("SLURM_STEP_TASKS_PER_NODE", ""), int(environ.get("SLURM_NODEID", 0)))
@@ -281,7 +290,7 @@ def go_inside(options, environ):
     container.release()
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--image", required=True)
     parser.add_argument("--scratch", required=True)

@@ -6,6 +6,8 @@
 Reads the image and writes beside it, never into it. Standard library only; Python >= 3.9.
 """
 
+from __future__ import annotations
+
 import grp
 import json
 import os
@@ -15,6 +17,11 @@ import re
 import shutil
 import subprocess
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Of the node, each at its own place: its devices (GPUs, InfiniBand, shared memory), processes and names are the job's.
@@ -31,12 +38,12 @@ class Failure(Exception):
     """Why the container does not start; the message says what to do."""
 
 
-def say(text):
+def say(text: object) -> None:
     sys.stderr.write(f"[rankzero] {platform.node()}: {text}\n")
     sys.stderr.flush()
 
 
-def image_of(folder):
+def image_of(folder: str) -> tuple[str, dict[str, str]]:
     """(root folder, variables) of an image: an OCI bundle (config.json and the root that it names) or a root."""
     config = os.path.join(folder, "config.json")
     root, variables = folder, {}
@@ -56,10 +63,10 @@ def image_of(folder):
     return os.path.realpath(root), variables
 
 
-def nvidia_libraries(listing, machine):
+def nvidia_libraries(listing: str, machine: str) -> dict[str, str]:
     """{name: path} of the driver's libraries in the output of `ldconfig -p`, for this machine's word size."""
     kind = {"x86_64": "x86-64", "aarch64": "AArch64"}.get(machine, machine)
-    libraries = {}
+    libraries: dict[str, str] = {}
     for line in listing.splitlines():
         name, _blank, rest = line.strip().partition(" ")
         described, _arrow, path = rest.partition(" => ")
@@ -68,7 +75,7 @@ def nvidia_libraries(listing, machine):
     return libraries
 
 
-def nvidia_binds():
+def nvidia_binds() -> list[str]:
     done = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False, env=tool_environment())
     libraries = nvidia_libraries(done.stdout, platform.machine())
     if not libraries:
@@ -78,12 +85,12 @@ def nvidia_binds():
     return binds + ([f"{tool}:/usr/bin/nvidia-smi:ro"] if tool else [])
 
 
-def tool_environment():
+def tool_environment() -> dict[str, str]:
     """For commands of the node, ours: not the job's libraries."""
     return {"PATH": os.environ.get("PATH", "") + ":" + DEFAULT_PATH}
 
 
-def bind(text):
+def bind(text: str) -> dict[str, Any]:
     """An OCI mount from SOURCE:TARGET[:FLAG+FLAG]."""
     source, target, *flags = text.split(":")
     options = flags[0].split("+") if flags else []
@@ -99,7 +106,7 @@ def bind(text):
     }
 
 
-def users_file(root, name, database, line):
+def users_file(root: str, name: str, database: int, line: str) -> str | None:
     """The image's table of users or groups with a line for one that it does not know; None where it knows it."""
     try:
         with open(os.path.join(root, "etc", name), encoding="utf-8", errors="surrogateescape") as stream:
@@ -111,7 +118,7 @@ def users_file(root, name, database, line):
     return text + ("" if not text or text.endswith("\n") else "\n") + line + "\n"
 
 
-def own_lines(uid, gid):
+def own_lines(uid: int, gid: int) -> tuple[str, str]:
     """(passwd, group): this user as the node knows it."""
     try:
         entry = pwd.getpwuid(uid)
@@ -125,9 +132,10 @@ def own_lines(uid, gid):
     return user, f"{group}:x:{gid}:"
 
 
-def inside(root, path):
+def inside(root: str, path: str) -> str:
     """Where a path of the container lies in its image, links followed: never outside of it."""
-    left, resolved, links = [part for part in path.split("/") if part], [], 0
+    left, links = [part for part in path.split("/") if part], 0
+    resolved: list[str] = []
     while left:
         part = left.pop(0)
         if part in (".", ".."):
@@ -146,7 +154,7 @@ def inside(root, path):
     return "/" + "/".join(resolved)
 
 
-def place_for(root, skeleton, target, is_folder):
+def place_for(root: str, skeleton: str, target: str, is_folder: bool) -> None:
     """Make the place of a mount in `skeleton`, which lies over the image, where the image itself has none."""
     if (os.path.isdir if is_folder else os.path.isfile)(root + target):
         return
@@ -164,7 +172,9 @@ def place_for(root, skeleton, target, is_folder):
             pass
 
 
-def mounts_of(options, root, skeleton, made, sys_folder):
+def mounts_of(
+    options: argparse.Namespace, root: str, skeleton: str, made: str, sys_folder: str
+) -> list[dict[str, Any]]:
     """The mounts of the container, each with a place to go. `made`: a folder for files of ours."""
     wanted = [f"{folder}:{folder}" for folder in NODE_FOLDERS if os.path.isdir(folder)]
     wanted += [f"{sys_folder}:/sys", *(f"{path}:{path}:ro" for path in NODE_FILES if os.path.exists(path))]

@@ -8,11 +8,18 @@ by itself with the last process of the container, however that ends; nobody has 
 Standard library only; Python >= 3.9.
 """
 
+from __future__ import annotations
+
 import os
 import shutil
 import socket
 
 from container.rootfs import Failure, tool_environment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
 
 DEVICE = "/dev/fuse"
 READ_ONLY = 0x1 | 0x2 | 0x4  # and no setuid, no devices: mount(2)
@@ -25,17 +32,18 @@ class Served:
     Used in this order: made in the parent, `mount` in the child, `serve` in the parent.
     """
 
-    def __init__(self, image):
+    def __init__(self, image: str) -> None:
         self.image = image
-        self.server = next((path for name in SERVERS if (path := _which(name))), None)
-        if self.server is None:
+        server = next((path for name in SERVERS if (path := _which(name))), None)
+        if server is None:
             raise Failure(
                 f"the image {image} is a squashfs file, and the command squashfuse is not on this node: install it, or "
                 "give container.image the folder of an OCI bundle (module image, formats: [oci])"
             )
+        self.server = server
         self._here, self._there = socket.socketpair()
 
-    def mount(self, call, folder):
+    def mount(self, call: Callable[..., None], folder: str) -> None:
         """In the child: mount it read-only on `folder`. `call` is oci.py's mount."""
         self._here.close()
         try:
@@ -61,7 +69,7 @@ class Served:
         except OSError as error:
             raise Failure(f"the image {self.image} cannot be read by {os.path.basename(self.server)}") from error
 
-    def serve(self):
+    def serve(self) -> None:
         """In the parent: start the server once the mount is there, as nobody's child."""
         self._there.close()
         message, devices, _flags, _address = socket.recv_fds(self._here, 1, 1)
@@ -77,7 +85,7 @@ class Served:
             os.waitpid(middle, 0)
             os.close(devices[0])
 
-    def _become(self, device):
+    def _become(self, device: int) -> NoReturn:
         os.setsid()
         nothing = os.open(os.devnull, os.O_RDWR)
         for number in (0, 1, 2):
@@ -87,11 +95,11 @@ class Served:
         os.execve(self.server, [self.server, "-f", self.image, f"/dev/fd/{device}"], tool_environment())
 
 
-def _which(name):
+def _which(name: str) -> str | None:
     return shutil.which(name, path=tool_environment()["PATH"])
 
 
-def variables(root="/"):
+def variables(root: str = "/") -> dict[str, str]:
     """The environment that an image keeps in /etc/environment, as enroot reads it."""
     variables = {}
     try:

@@ -5,6 +5,8 @@
 files and processes that another user may have made.
 """
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import json
@@ -13,13 +15,18 @@ import random
 import stat
 import time
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
 POLL_SECONDS = 0.1
 LONGEST_PAUSE = 2.0
 # The folder of the nodes that may become the first one, which all others wait for. It stays small.
 HEADS = "heads"
 
 
-def publish(path, document, mode=0o666):
+def publish(path: str, document: Any, mode: int = 0o666) -> None:
     """`mode`: as for open(2), before the umask."""
     temporary = f"{path}.{os.getpid()}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
@@ -28,7 +35,7 @@ def publish(path, document, mode=0o666):
     os.replace(temporary, path)
 
 
-def names_in(folder):
+def names_in(folder: str) -> set[str]:
     """The set of names in a folder; empty where it cannot be listed."""
     try:
         return set(os.listdir(folder))
@@ -36,17 +43,17 @@ def names_in(folder):
         return set()
 
 
-def listed(path):
+def listed(path: str) -> bool:
     """Whether a file's folder names it. Asked before the file itself: a network file system remembers a miss."""
     return os.path.basename(path) in names_in(os.path.dirname(path))
 
 
-def read(path):
+def read(path: str) -> Any:
     """A published document, or None."""
     return load(path) if listed(path) else None
 
 
-def load(path):
+def load(path: str) -> Any:
     """The same without a listing: of what was published before this process began, and looked for by nobody here."""
     try:
         with open(path, encoding="utf-8") as stream:
@@ -55,13 +62,13 @@ def load(path):
         return None
 
 
-def read_all(folder, names):
+def read_all(folder: str, names: Iterable[str]) -> dict[str, Any]:
     """The published documents of these names, whose folder is listed once; None for each that is not there."""
     there = names_in(folder)
     return {name: load(os.path.join(folder, name)) if name in there else None for name in names}
 
 
-def await_document(path, deadline):
+def await_document(path: str, deadline: float) -> Any:
     """The same once it is there, or None at the deadline (time.monotonic).
 
     The longer the wait, the longer the pauses, up to LONGEST_PAUSE: thousands of nodes may wait for one file on shared
@@ -76,7 +83,7 @@ def await_document(path, deadline):
     return document
 
 
-def opened(path, flags=os.O_RDONLY):
+def opened(path: str, flags: int = os.O_RDONLY) -> int:
     """A descriptor of a regular file. Raises OSError for anything else; links are followed.
 
     Nothing is waited for: a pipe would wait for a writer, a device may never end.
@@ -91,7 +98,7 @@ def opened(path, flags=os.O_RDONLY):
     raise OSError(errno.EINVAL, "it is not a regular file", path)
 
 
-def own_process(number):
+def own_process(number: int | str) -> bool:
     """Whether all user ids of a process are those of this one: not of one that has got them by a setuid bit."""
     with contextlib.suppress(OSError, ValueError), open(f"/proc/{number}/status", "rb") as stream:
         ids = next((line.split()[1:] for line in stream if line.startswith(b"Uid:")), [])

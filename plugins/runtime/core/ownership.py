@@ -24,14 +24,14 @@ class Foreign(Exception):
     """Why a folder or its place is not used: the text names the path and whose it is."""
 
 
-def name_of(uid):
+def name_of(uid: int) -> str:
     try:
         return f"{pwd.getpwuid(uid).pw_name} ({uid})"
     except KeyError:
         return f"user {uid}"
 
 
-def check_place(place):
+def check_place(place: str) -> None:
     """Raises Foreign where another user could put something else in the place of a folder that we make there."""
     path = os.path.realpath(place)
     # Within a user namespace the owner of / is not called root.
@@ -51,7 +51,7 @@ def check_place(place):
         path = os.path.dirname(path)
 
 
-def shared(status):
+def shared(status: os.stat_result) -> bool:
     """Whether a group has others in it than this user: many systems give everybody a group of the same name."""
     if status.st_gid == 0:
         return False
@@ -61,7 +61,7 @@ def shared(status):
         return True
 
 
-def opened(path):
+def opened(path: str) -> int:
     """A descriptor of a folder that is this user's, and from now on nobody else's to enter. Raises Foreign, OSError."""
     try:
         folder = os.open(path, DIRECTORY)

@@ -10,22 +10,22 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dataclasses import dataclass, field
-    from typing import NoReturn
+    from typing import Any, NoReturn
 else:
     NoReturn = None
 
     class field:
         """A default that is made for each object."""
 
-        def __init__(self, *, default_factory):
+        def __init__(self, *, default_factory: Any) -> None:
             self.default_factory = default_factory
 
-    def dataclass(kind):
+    def dataclass(kind: Any) -> Any:
         """A class whose annotated attributes are set by its `__init__`, in their order or by name."""
         names = tuple(kind.__annotations__)
         defaults = {name: getattr(kind, name) for name in names if hasattr(kind, name)}
 
-        def __init__(self, *values, **named):
+        def __init__(self: Any, *values: Any, **named: Any) -> None:
             given = {**dict(zip(names, values)), **named}
             if len(values) > len(names) or not given.keys() <= set(names):
                 raise TypeError(f"{kind.__name__} has the fields {', '.join(names)}")

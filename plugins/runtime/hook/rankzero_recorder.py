@@ -8,9 +8,15 @@ into a file in memory (memfd), which ends with the process. rank/traces.py sends
 is left alone, because there the recorder may wait for the GPU: torch itself writes its dump at a timeout. Any Python 3.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 # rank/traces.py has the same prefix.
 PREFIX = "rankzero-trace"
@@ -21,7 +27,7 @@ MOST_BYTES = 4000000
 class Finder:
     """Finds nothing: it only sees that torch.distributed is about to be imported."""
 
-    def find_spec(self, name, _path=None, _target=None):
+    def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> None:
         """Start the thread when the time has come. Always leaves the import to the other finders."""
         if name == MODULE and self in sys.meta_path:
             sys.meta_path.remove(self)
@@ -30,7 +36,7 @@ class Finder:
         return None
 
 
-def start():
+def start() -> None:
     """Start the thread, with its pipe and its file."""
     import _thread
 
@@ -39,7 +45,7 @@ def start():
     _thread.start_new_thread(serve, (taken, file))
 
 
-def serve(taken, file):
+def serve(taken: int, file: int) -> None:
     """Answer until the process ends."""
     while os.read(taken, 1):
         with contextlib.suppress(Exception):  # the next question may go better
@@ -48,7 +54,7 @@ def serve(taken, file):
             os.pwrite(file, text[:MOST_BYTES], 0)
 
 
-def dump():
+def dump() -> bytes:
     """The recorder's JSON; an empty object where this torch has none, or where a GPU is used."""
     cuda = sys.modules.get("torch.cuda")
     recorder = getattr(sys.modules.get("torch._C._distributed_c10d"), "_dump_fr_trace_json", None)
@@ -58,7 +64,7 @@ def dump():
     return text.encode() if isinstance(text, str) else bytes(text)
 
 
-def watch():
+def watch() -> None:
     """See to it that a rank of several can be asked."""
     if os.environ.get("WORLD_SIZE", "").isdigit() and int(os.environ["WORLD_SIZE"]) > 1:
         sys.meta_path.insert(0, Finder())

@@ -10,10 +10,16 @@ process that starts ranks itself, or has another library that connects them, lea
 torch is never imported here. Any Python 3.
 """
 
+from __future__ import annotations
+
 import atexit
 import contextlib
 import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 MODULE = "torch.distributed.distributed_c10d"
 MET = "met"
@@ -29,18 +35,18 @@ OTHERS = (
 class Loader:
     """The module's own loader, which hands the module over once it is there."""
 
-    def __init__(self, loader):
+    def __init__(self, loader: Any) -> None:
         self.loader = loader
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         """What is asked of the loader itself."""
         return getattr(self.loader, name)
 
-    def create_module(self, spec):
+    def create_module(self, spec: Any) -> Any:
         """As the module's own loader does it."""
         return self.loader.create_module(spec)
 
-    def exec_module(self, module):
+    def exec_module(self, module: Any) -> None:
         """Load the module, and then see to it that its groups are noticed."""
         module.__loader__ = module.__spec__.loader = self.loader
         self.loader.exec_module(module)
@@ -51,7 +57,7 @@ class Loader:
 class Finder:
     """Sees that torch.distributed is about to be imported, and asks the other finders for it."""
 
-    def find_spec(self, name, path=None, target=None):
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
         """Return the spec of the one module, with our loader; None for any other."""
         if name != MODULE or self not in sys.meta_path:
             return None
@@ -66,11 +72,12 @@ class Finder:
         return None
 
 
-def listen(module):
+def listen(module: Any) -> None:
     """Notice the groups that torch makes from now on, and how this process ends. Raises where torch is another one."""
-    make, process, sizes = getattr(module, MADE), os.getpid(), []
+    make, process = getattr(module, MADE), os.getpid()
+    sizes: list[int] = []
 
-    def made(group, *arguments, **options):
+    def made(group: Any, *arguments: Any, **options: Any) -> Any:
         answer = make(group, *arguments, **options)
         with contextlib.suppress(Exception):
             if group is not None and group.size() > 1:
@@ -79,7 +86,7 @@ def listen(module):
                 sizes.append(group.size())
         return answer
 
-    def end():
+    def end() -> None:
         with contextlib.suppress(Exception):
             if not sizes and os.getpid() == process and not any(name in sys.modules for name in OTHERS):
                 leave(os.environ["RANK"])
@@ -88,14 +95,14 @@ def listen(module):
     atexit.register(end)
 
 
-def leave(name):
+def leave(name: str) -> None:
     """Leave an empty file of that name."""
     folder = os.path.join(os.environ["RANKZERO_RUN_DIR"], "together", os.environ["RANKZERO_ATTEMPT"])
     os.makedirs(folder, exist_ok=True)
     os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
 
 
-def watch():
+def watch() -> None:
     """See to it that a rank of several is noticed."""
     if os.environ.get("WORLD_SIZE", "").isdigit() and int(os.environ["WORLD_SIZE"]) > 1:
         sys.meta_path.insert(0, Finder())

@@ -9,6 +9,8 @@ process. rank/stacks.py sends that signal, only to processes that have such a fi
 the program would have had without this one runs. Nothing here may fail a program. Any Python 3.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sys
@@ -19,10 +21,10 @@ NUMBER = 43
 PREFIX = "rankzero-stacks"
 
 
-def register():
+def register() -> None:
     """Register the signal. Does nothing where it has a handler already, or where this Python or kernel cannot."""
     # Not `signal`, which would import more into every Python of the job.
-    import _signal
+    import _signal  # type: ignore[import-not-found]
     import faulthandler
     import fcntl
 
@@ -33,7 +35,7 @@ def register():
         faulthandler.register(NUMBER, file=descriptor, all_threads=True)
 
 
-def hand_over():
+def hand_over() -> None:
     """Run the sitecustomize that is next on the path, in the place of this one."""
     sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or ".") != HERE]
     kept = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder != HERE]
@@ -53,13 +55,13 @@ def hand_over():
             sys.modules.setdefault("sitecustomize", own)
 
 
-def record():
+def record() -> None:
     """Make torch's flight recorder readable, where it is on (rankzero_recorder.py in this folder)."""
     if os.environ.get("RANK", "").isdigit() and os.environ.get("TORCH_FR_BUFFER_SIZE", "0") not in ("", "0"):
         __import__("rankzero_recorder").watch()
 
 
-def together():
+def together() -> None:
     """See whether the ranks meet (rankzero_together.py in this folder)."""
     if os.environ.get("RANK", "").isdigit() and os.environ.get("RANKZERO_RUN_DIR"):
         __import__("rankzero_together").watch()

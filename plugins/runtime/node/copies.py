@@ -33,6 +33,10 @@ from core.files import publish, read  # noqa: E402
 from node import disk, job_end, pack  # noqa: E402
 from node.reports import amend, reports_of, versions  # noqa: E402
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 POLL_SECONDS = 0.2
 COLUMNS = {"code": "proj", "environment": "env"}
 
@@ -40,7 +44,7 @@ COLUMNS = {"code": "proj", "environment": "env"}
 class Stage:
     """What one process of the staging knows: its node, its job, and the words on shared storage."""
 
-    def __init__(self, arguments):
+    def __init__(self, arguments: argparse.Namespace) -> None:
         self.folder, self.names = arguments.folder, arguments.nodes.split(",")
         self.words = os.path.join(arguments.folder, "stage")
         self.job = os.environ["SLURM_JOB_ID"]
@@ -51,16 +55,16 @@ class Stage:
         self.seconds = arguments.seconds
 
     @property
-    def name(self):
-        return self.names[int(os.environ["SLURM_NODEID"])]
+    def name(self) -> str:
+        return str(self.names[int(os.environ["SLURM_NODEID"])])
 
-    def say(self, word, **document):
+    def say(self, word: str, **document: Any) -> None:
         publish(os.path.join(self.words, word), document)
 
-    def hear(self, word):
+    def hear(self, word: str) -> Any:
         return read(os.path.join(self.words, word))
 
-    def wait(self, word, speaker=0):
+    def wait(self, word: str, speaker: int = 0) -> Any:
         """What another process says; None once the time is over, or `speaker`, a process it depends on, is gone."""
         while True:
             late = time.monotonic() > self.deadline or (speaker and not os.path.exists(f"/proc/{speaker}"))
@@ -69,11 +73,11 @@ class Stage:
                 return heard
             time.sleep(POLL_SECONDS)
 
-    def fail(self, kind, problem, name=None):
+    def fail(self, kind: str, problem: str, name: str | None = None) -> None:
         amend(self.folder, name or self.name, kind, f"staging the {kind}: {problem}")
 
 
-def plan(stage, arguments):
+def plan(stage: Stage, arguments: argparse.Namespace) -> None:
     """Who sends what to whom. A node with another problem takes no part: the job ends, or continues without it."""
     known = reports_of(stage.folder, stage.names)
     reports = {
@@ -115,7 +119,7 @@ def plan(stage, arguments):
         print(kind, transfer["source"])
 
 
-def hold(stage):
+def hold(stage: Stage) -> None:
     """Make this node's folders, look for room where a copy is to come, and clean up when the job is over."""
     end = job_end.End()
     homes, transfers = [], stage.hear("plan")
@@ -145,7 +149,7 @@ def hold(stage):
             home.leave()
 
 
-def room(stage, kind, offer, homes):
+def room(stage: Stage, kind: str, offer: dict[str, Any], homes: list[disk.Home]) -> str | None:
     """Make the place on this node where a copy will lie; the problem, or None."""
     try:
         place = disk.choose(stage.places, offer["bytes"] + offer["unpacked"], offer["files"], stage.limit)
@@ -160,14 +164,14 @@ def room(stage, kind, offer, homes):
     return None
 
 
-def send(stage, kind):
+def send(stage: Stage, kind: str) -> None:
     transfer = stage.hear("plan")[kind]
     home = None
     try:
         try:
             if transfer["archive"]:
-                archive, offer = transfer["archive"], pack.kept(transfer["archive"])
-                if pack.file_sha256(archive) != offer["sha256"]:
+                archive, offer = transfer["archive"], pack.kept(transfer["archive"]) or {}
+                if pack.file_sha256(archive) != offer.get("sha256"):
                     raise disk.Trouble(f"{archive} is not what was packed: remove it, and launch again")
             else:
                 size = pack.measure(pack.members(transfer["path"]))
@@ -203,7 +207,7 @@ def send(stage, kind):
             home.leave()
 
 
-def targets(stage, kind, holder, sender):
+def targets(stage: Stage, kind: str, holder: int, sender: int) -> None:
     """Wait until every node has its folders and every one that lacks this has looked for room."""
     transfer, ready = stage.hear("plan")[kind], []
     offer = stage.wait(f"{kind}.offer", sender) or {"problem": f"no answer from {transfer['source']}, which has it"}
@@ -221,7 +225,7 @@ def targets(stage, kind, holder, sender):
     print(",".join(ready))
 
 
-def receive(stage, kind, imports):
+def receive(stage: Stage, kind: str, imports: str) -> None:
     name = stage.name
     if os.environ["SLURM_NODEID"] == "0":
         stage.say(f"{kind}.step", step=f"{stage.job}.{os.environ['SLURM_STEP_ID']}")
@@ -241,7 +245,7 @@ def receive(stage, kind, imports):
     return amend(stage.folder, name, kind, problem, columns)
 
 
-def unpacked(stage, kind, offer):
+def unpacked(stage: Stage, kind: str, offer: dict[str, Any]) -> str | None:
     """Verify and unpack what has come, and lead the view there; the problem, or None."""
     folder = os.path.join(stage.view, f"{kind}.in")
     archive, tree = os.path.join(folder, "tar"), os.path.join(folder, "tree")
@@ -263,7 +267,7 @@ def unpacked(stage, kind, offer):
     return None
 
 
-def readdress(tree, before, after):
+def readdress(tree: str, before: str, after: str) -> None:
     """Let the programs of an environment that was made at another path find its Python: their first lines name it."""
     scripts = os.path.join(tree, "bin")
     for entry in os.scandir(scripts) if os.path.isdir(scripts) else ():
@@ -277,7 +281,7 @@ def readdress(tree, before, after):
                     stream.write(content)
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("command", choices=["plan", "hold", "send", "targets", "receive"])
     parser.add_argument("folder")

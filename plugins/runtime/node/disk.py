@@ -40,25 +40,25 @@ class Trouble(Exception):
     """Why this node cannot hold a copy, in words for people."""
 
 
-def name():
+def name() -> str:
     """What this run's folders are called. Two runs in one allocation have one job id, and a folder each."""
     run = zlib.crc32(os.fsencode(os.environ["RANKZERO_RUN_DIR"]))
     return f"rankzero-{os.getuid()}-{os.environ['SLURM_JOB_ID']}-{run:08x}"
 
 
-def view():
+def view() -> str:
     """The folder of this run with the same path on every node."""
     return os.path.join(COMMON, name())
 
 
-def candidates(local="", slurm=""):
+def candidates(local: str = "", slurm: str = "") -> list[str]:
     """Folders that may lie on the node's disk, best first. `local`: a site's choice; `slurm`: slurm.conf's TmpFS."""
     usual = [os.environ.get("SLURM_TMPDIR"), os.environ.get("TMPDIR"), slurm, "/tmp", "/var/tmp"]
     asked = [local] if local else usual
     return list(dict.fromkeys(os.path.normpath(path) for path in asked if path))
 
 
-def file_system(path):
+def file_system(path: str) -> str:
     """The type of the file system that a path lies on (proc(5), mountinfo)."""
     real, best, kind = os.path.realpath(path), "", "unknown"
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
@@ -72,7 +72,7 @@ def file_system(path):
     return kind
 
 
-def memory_room(limit):
+def memory_room(limit: int) -> int:
     """Bytes that may be put into memory: half of what the job has (`limit`: in MB, 0 where it is not known)."""
     values = {}
     with open("/proc/meminfo", encoding="ascii") as stream:
@@ -82,7 +82,7 @@ def memory_room(limit):
     return min((limit << 20) or values["MemTotal"], values["MemAvailable"]) // 2
 
 
-def room(path, limit):
+def room(path: str, limit: int) -> tuple[int, int, str]:
     """(bytes, files, what it is) that a folder has left for us. A negative number of files: it does not count them."""
     if not os.path.isdir(path) or not os.access(path, os.W_OK | os.X_OK):
         return 0, -1, "no folder that may be written"
@@ -99,17 +99,17 @@ def room(path, limit):
     return size, files, kind
 
 
-def gigabytes(size):
+def gigabytes(size: int) -> str:
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.1f} MB"
 
 
-def on_network(path):
+def on_network(path: str) -> bool:
     """Whether a path lies on a file system that other machines serve."""
     kind = file_system(path)
     return kind in NETWORK or (kind.startswith("fuse.") and "overlay" not in kind)
 
 
-def choose(places, size, files, limit):
+def choose(places: list[str], size: int, files: int, limit: int) -> str:
     """The first place with room for so many bytes and files; one in memory only where no disk has room. Or Trouble."""
     looked = [(place, *room(place, limit)) for place in places]
     fits = [(place, kind) for place, free, left, kind in looked if free >= size and not 0 <= left < files]
@@ -128,9 +128,9 @@ def choose(places, size, files, limit):
 class Home:
     """The folder of this run at one place, held until `leave`. Several processes of a node may hold it together."""
 
-    def __init__(self, place):
+    def __init__(self, place: str) -> None:
         self.path = os.path.join(place, name())
-        self.lock = None
+        self.lock: int | None = None
         try:
             ownership.check_place(place)
             while self.lock is None:
@@ -141,7 +141,7 @@ class Home:
         except ownership.Foreign as error:
             raise Trouble(f"{self.path} cannot be this job's folder: {error}") from error
 
-    def _locked(self, folder):
+    def _locked(self, folder: int) -> int | None:
         """The lock, or None where a sweeper took the folder away meanwhile. What it finds alone is a leftover."""
         try:
             lock = lock_in(folder)
@@ -161,8 +161,10 @@ class Home:
         finally:
             os.close(folder)
 
-    def leave(self):
+    def leave(self) -> None:
         """Let go; the last one takes the folder with it."""
+        if self.lock is None:
+            return
         try:
             fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove(self.path)
@@ -172,19 +174,19 @@ class Home:
             os.close(self.lock)
 
 
-def lock_in(folder):
+def lock_in(folder: int) -> int:
     """The open lock file of an open folder."""
     return os.open("lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=folder)
 
 
-def link(target, path):
+def link(target: str, path: str) -> None:
     """Make a link, or lead it elsewhere; it is never away meanwhile."""
     fresh = f"{path}.{os.getpid()}"
     os.symlink(target, fresh)
     os.replace(fresh, path)
 
 
-def mounts(folder):
+def mounts(folder: str) -> list[tuple[str, str]]:
     """(path, file system) of what is mounted below a folder, the innermost first (proc(5), mountinfo)."""
     points = []
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as stream:
@@ -196,7 +198,7 @@ def mounts(folder):
     return points[::-1]
 
 
-def unmount(folder):
+def unmount(folder: str) -> None:
     """Take away what is mounted below a folder: also a mount whose process was killed, which nothing else ends."""
     for point, kind in mounts(folder):
         ways = [["umount", point], ["umount", "-l", point]] if os.geteuid() == 0 else []
@@ -209,7 +211,7 @@ def unmount(folder):
                     break
 
 
-def remove(folder):
+def remove(folder: str) -> None:
     """Remove a folder of this user's, also one in which a program has taken the right to write away. Never through a
     mount or a link. Raises OSError and ownership.Foreign."""
     if not os.path.lexists(folder):
@@ -225,7 +227,7 @@ def remove(folder):
     os.rmdir(folder)
 
 
-def sweep(places):
+def sweep(places: list[str]) -> list[str]:
     """Remove what dead jobs of this user have left at these places; the paths. What others have made there stays."""
     swept = []
     for place in places:
@@ -237,7 +239,7 @@ def sweep(places):
     return swept
 
 
-def _swept(path):
+def _swept(path: str) -> bool:
     folder = ownership.opened(path)
     try:
         age = time.time() - os.fstat(folder).st_mtime

@@ -7,6 +7,8 @@ names as arguments, prints one JSON list [versions, whether there is torch, the 
 Python 3.
 """
 
+from __future__ import annotations
+
 import importlib
 import importlib.util
 import json
@@ -14,8 +16,13 @@ import os
 import platform
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+    from typing import Any
 
-def version(name):
+
+def version(name: str) -> str:
     """Import a package; its version, or `ok`. Raises whatever the package raises."""
     name, _at, origin = name.partition("@")
     module = importlib.import_module(name)
@@ -26,7 +33,7 @@ def version(name):
     return str(getattr(module, "__version__", "ok"))
 
 
-def check_origin(module, folder):
+def check_origin(module: Any, folder: str) -> None:
     """Raise ImportError if the module is another copy than that of a folder. Code that is not on this node yet is
     reported as such, and not here.
     """
@@ -39,7 +46,7 @@ def check_origin(module, folder):
         )
 
 
-def check_datasets(datasets):
+def check_datasets(datasets: ModuleType) -> None:
     """Old releases of datasets can be imported with numpy 2, and fail when the first batch is read."""
     try:
         datasets.Dataset.from_dict({"column": [[0]]}).with_format("numpy")[0]
@@ -52,12 +59,12 @@ def check_datasets(datasets):
         ) from None
 
 
-def absent(name):
+def absent(name: str) -> bool:
     """Whether the package of `?NAME:LAUNCHER` is not installed."""
     return importlib.util.find_spec(name[1:].partition(":")[0]) is None
 
 
-def main():
+def main() -> None:
     names = [name for name in sys.argv[1:] if not name.startswith("?")]
     if any(name.endswith("@code") for name in names):
         # As a program at the top of the code sees it.

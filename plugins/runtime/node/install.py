@@ -32,6 +32,11 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from core.files import publish, read_all  # noqa: E402
 from node import disk, job_end, pack  # noqa: E402
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 MANIFEST = "packages.json"
 POLL_SECONDS = 0.2
 # The environment's bytecode, and what uv needs besides.
@@ -44,7 +49,7 @@ class Failed(Exception):
     """Why this node has no environment, in words for people."""
 
 
-def hold(arguments):
+def hold(arguments: argparse.Namespace) -> None:
     """Make this node's environment, say so, and keep it until the job is over."""
     end = job_end.End()
     name = arguments.nodes.split(",")[int(os.environ["SLURM_NODEID"])]
@@ -70,7 +75,7 @@ def hold(arguments):
             home.leave()
 
 
-def manifest_of(packages, sha256=""):
+def manifest_of(packages: str, sha256: str = "") -> dict[str, Any]:
     """What the set says of itself, in a file with that digest. Raises Failed."""
     path = os.path.join(packages, MANIFEST)
     try:
@@ -80,10 +85,11 @@ def manifest_of(packages, sha256=""):
         raise Failed(f"the packages {packages} are not on this node ({error.strerror})") from None
     if sha256 and hashlib.sha256(text).hexdigest() != sha256:
         raise Failed(f"{path} is not what it was when the job was submitted (sha256 {sha256[:16]}): launch again")
-    return json.loads(text)
+    manifest: dict[str, Any] = json.loads(text)
+    return manifest
 
 
-def once(packages, manifest, home):
+def once(packages: str, manifest: dict[str, Any], home: str) -> str:
     """The folder of the environment. Slurm nodes that share one machine share it, too."""
     target = os.path.join(home, "environment.made")
     with open(os.path.join(home, "install.lock"), "w", encoding="utf-8") as lock:
@@ -99,7 +105,7 @@ def once(packages, manifest, home):
     return target
 
 
-def make(packages, manifest, work, python, options=()):
+def make(packages: str, manifest: dict[str, Any], work: str, python: str, options: Sequence[str] = ()) -> str:
     """A new environment of that Python below `work`, whole and compared with the packages' own records. `options`: of
     `uv venv`. Raises Failed and OSError.
     """
@@ -134,7 +140,7 @@ def make(packages, manifest, work, python, options=()):
     return environment
 
 
-def from_cache(packages, manifest, work, environment):
+def from_cache(packages: str, manifest: dict[str, Any], work: str, environment: str) -> list[str]:
     """uv's words for what its cache serves: by the project's own lock where there is one."""
     if "uv.lock" not in manifest["files"]:
         lock = taken(packages, manifest, "pylock.toml", os.path.join(work, "pylock.toml"))
@@ -154,7 +160,7 @@ def from_cache(packages, manifest, work, environment):
     return words + [word for name in manifest["wheels"] for word in ("--no-install-package", name)]
 
 
-def interpreter(wanted):
+def interpreter(wanted: dict[str, Any]) -> str:
     """The Python of this node for the packages: that of the host they were made on, or one of the same version."""
     minor, pythons = wanted["minor"], []
     paths = [wanted["path"], f"/usr/bin/python{minor}", f"/usr/local/bin/python{minor}", shutil.which(f"python{minor}")]
@@ -165,7 +171,7 @@ def interpreter(wanted):
         except OSError:
             continue
         if answer.stdout.strip() == minor:
-            return path
+            return str(path)
         pythons.append(f"{path} ({answer.stdout.strip() or 'does not start'})")
     raise Failed(
         f"no Python {minor} on this node, for which the packages were made; found: {', '.join(pythons) or 'none'}. Ask "
@@ -173,7 +179,7 @@ def interpreter(wanted):
     )
 
 
-def taken(packages, manifest, name, target):
+def taken(packages: str, manifest: dict[str, Any], name: str, target: str) -> str:
     """A copy of a file of the set, compared once it is the node's own: what is used is what was compared."""
     path = os.path.join(packages, name)
     try:
@@ -183,7 +189,7 @@ def taken(packages, manifest, name, target):
     return checked(packages, manifest, name, target)
 
 
-def checked(packages, manifest, name, copy=""):
+def checked(packages: str, manifest: dict[str, Any], name: str, copy: str = "") -> str:
     """The path of a file of the set, or of a copy, that is what it was when the set was made. Raises Failed."""
     path, wanted = os.path.join(packages, name), manifest["files"][name]
     try:
@@ -198,7 +204,7 @@ def checked(packages, manifest, name, copy=""):
     return copy or path
 
 
-def run(words, work, environment):
+def run(words: list[str], work: str, environment: dict[str, str]) -> None:
     """Run uv. Raises Failed with what it complained of."""
     done = subprocess.run(
         words, cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
@@ -210,7 +216,7 @@ def run(words, work, environment):
         raise Failed(f"uv {words[1]}: {message or f'exit code {done.returncode}'}")
 
 
-def records(environment):
+def records(environment: str) -> None:
     """Compare every file with its package's record: uv calls an installation done that is not. Raises Failed."""
     for record in glob.glob(
         os.path.join(glob.escape(environment), "lib", "python*", "site-packages", "*.dist-info", "RECORD")
@@ -229,10 +235,10 @@ def records(environment):
                 raise Failed(f"{name} is not what {os.path.basename(os.path.dirname(record))} says of it")
 
 
-def wait(arguments):
+def wait(arguments: argparse.Namespace) -> None:
     """Wait for every node's word: a line for each that has no environment, and one for all others."""
     names, deadline = arguments.nodes.split(","), time.monotonic() + arguments.seconds
-    answers = {}
+    answers: dict[str, Any] = {}
     while True:
         gone = not os.path.exists(f"/proc/{arguments.holder}")
         silent = {f"{name}.json": name for name in names if not answers.get(name)}
@@ -254,7 +260,7 @@ def wait(arguments):
             print(f"problem {name}: environment: {word['problem']}")
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("command", choices=["hold", "wait"])
     parser.add_argument("folder")

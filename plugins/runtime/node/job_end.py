@@ -23,8 +23,8 @@ RANKS_SECONDS = 1.0
 class End:
     """Listens from its making on."""
 
-    def __init__(self):
-        self.signals = []
+    def __init__(self) -> None:
+        self.signals: list[float] = []
         self.seen = False
         # A program may be told to save itself by any of them, and every step hears it. The end comes by TERM or INT.
         for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM):
@@ -32,7 +32,7 @@ class End:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.signals.append(time.monotonic()))
 
-    def reached(self, seconds):
+    def reached(self, seconds: float) -> bool:
         """Waits so long for a word; whether it is over."""
         if select.select([0], [], [], seconds)[0] and not os.read(0, 4096):
             return True
@@ -43,7 +43,7 @@ class End:
         return not alive and (self.seen or time.monotonic() - self.signals[0] > RANKS_SECONDS)
 
 
-def ranks_alive():
+def ranks_alive() -> bool:
     """Whether a process of another step of this run is here, as this user. Other runs may be in the job, too."""
     own, job = os.environ.get("SLURM_STEP_ID"), os.environ["SLURM_JOB_ID"]
     run = os.environb.get(b"RANKZERO_RUN_DIR")

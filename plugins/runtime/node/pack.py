@@ -29,6 +29,11 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from core import extraction  # noqa: E402
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 BLOCK = 1 << 20
 # What a file takes on disk at least, and its inode.
 CLUSTER = 4096
@@ -45,7 +50,7 @@ class Damaged(Exception):
     """What was to be unpacked is not what was packed."""
 
 
-def members(root):
+def members(root: str) -> list[tuple[str, os.stat_result]]:
     """Every folder, file and link below `root` as (relative path, status), sorted by the bytes of the path."""
     members, pending = [], [""]
     while pending:
@@ -59,13 +64,13 @@ def members(root):
     return sorted(members, key=lambda item: os.fsencode(item[0]))
 
 
-def measure(members):
+def measure(members: Sequence[tuple[str, os.stat_result]]) -> dict[str, int]:
     """Bytes that the unpacked folder takes on disk at most, and the number of its files and folders."""
     size = sum(CLUSTER + -(-status.st_size // CLUSTER) * CLUSTER for _path, status in members)
     return {"unpacked": size, "files": len(members)}
 
 
-def pays(root, members):
+def pays(root: str, members: Sequence[tuple[str, os.stat_result]]) -> bool:
     """Whether compressing saves enough, judged by the beginnings of some of the files."""
     files = [path for path, status in members if stat.S_ISREG(status.st_mode) and status.st_size]
     before = after = 0
@@ -80,26 +85,26 @@ def pays(root, members):
 class Hashing:
     """A file to write to that knows the digest and the size of what it was given."""
 
-    def __init__(self, stream):
+    def __init__(self, stream: Any) -> None:
         self.stream, self.digest, self.size = stream, hashlib.sha256(), 0
 
-    def write(self, block):
+    def write(self, block: bytes) -> int:
         self.digest.update(block)
         self.size += len(block)
-        return self.stream.write(block)
+        return int(self.stream.write(block))
 
-    def flush(self):
+    def flush(self) -> None:
         self.stream.flush()
 
 
-def pack(root, target, kept=False):
+def pack(root: str, target: str, kept: bool = False) -> dict[str, Any]:
     """Write the archive of a folder; what must be known of it to unpack it. Only a kept one is ever compressed."""
     packed = members(root)
     compressed = kept and pays(root, packed)
     with open(target, "wb") as stream:
         counted = Hashing(stream)
         with contextlib.ExitStack() as layers:
-            out = counted
+            out: Any = counted
             if compressed:
                 out = layers.enter_context(gzip.GzipFile("", "wb", 1, counted, mtime=0))
             archive = layers.enter_context(tarfile.open(fileobj=out, mode="w|", format=tarfile.PAX_FORMAT))
@@ -110,7 +115,7 @@ def pack(root, target, kept=False):
     return {"sha256": counted.digest.hexdigest(), "bytes": counted.size, "path": root, **measure(packed)}
 
 
-def add(archive, root, path, status):
+def add(archive: tarfile.TarFile, root: str, path: str, status: os.stat_result) -> None:
     entry, full = tarfile.TarInfo(path), os.path.join(root, path)
     entry.mtime = TIME
     if stat.S_ISDIR(status.st_mode):
@@ -127,7 +132,7 @@ def add(archive, root, path, status):
             archive.addfile(entry, stream)
 
 
-def file_sha256(path):
+def file_sha256(path: str) -> str:
     total = hashlib.sha256()
     with open(path, "rb") as stream:
         for block in iter(lambda: stream.read(BLOCK), b""):
@@ -135,7 +140,7 @@ def file_sha256(path):
     return total.hexdigest()
 
 
-def unpack(archive, target):
+def unpack(archive: str, target: str) -> None:
     """Make the folder `target` of an archive whose checksum was right. Raises Damaged and OSError."""
     os.mkdir(target)
     try:
@@ -145,7 +150,7 @@ def unpack(archive, target):
         raise Damaged(str(error)) from error
 
 
-def kept(target):
+def kept(target: str) -> dict[str, Any] | None:
     """What is known of a kept archive; None where it is not there, or not whole."""
     try:
         with open(target + ".json", encoding="utf-8") as stream:
@@ -155,7 +160,7 @@ def kept(target):
         return None
 
 
-def keep(root, target):
+def keep(root: str, target: str) -> dict[str, Any]:
     """Make an archive that stays, whole or not at all. Two at once make the same file."""
     known = kept(target)
     if known:
@@ -178,7 +183,7 @@ def keep(root, target):
     return known
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("command", choices=["keep"])
     parser.add_argument("folder")

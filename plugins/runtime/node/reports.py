@@ -5,6 +5,8 @@
 Standard library only.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -13,11 +15,16 @@ import subprocess
 from core.files import names_in, publish, read_all
 from core.log_names import node_texts
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
 # What all tasks of the preflight's step said, where srun writes it to one file; the kind of text that is a report.
 TOGETHER, KIND = "_tasks.log", "report"
 
 
-def versions(python, imports):
+def versions(python: str, imports: list[str]) -> tuple[dict[str, str], bool, str | None]:
     """(versions of Python and of each import, whether there is torch, None) as the job's own interpreter sees them.
 
     Where it does not: ({}, False, why). An import `?NAME:LAUNCHER` is only looked for: LAUNCHER needs the package NAME.
@@ -39,7 +46,7 @@ def versions(python, imports):
     return columns, torch, None
 
 
-def required(absent, prefix):
+def required(absent: Sequence[str], prefix: str) -> str:
     """A sentence on the packages that a launcher needs and the Python at `prefix` lacks. `absent`: ?NAME:LAUNCHER."""
     names = ", ".join(word[1:].partition(":")[0] for word in absent)
     kind = absent[0].partition(":")[2]
@@ -49,7 +56,7 @@ def required(absent, prefix):
     )
 
 
-def reports_of(folder, names):
+def reports_of(folder: str, names: list[str]) -> dict[str, Any]:
     """{node: its report, or None}: from a file of its own, else from what srun has written for many nodes."""
     own = read_all(folder, [f"{name}.json" for name in names])
     reports = {name: own[f"{name}.json"] for name in names}
@@ -62,7 +69,14 @@ def reports_of(folder, names):
     return reports
 
 
-def amend(folder, name, kind, problem=None, columns=None, torch=False):
+def amend(
+    folder: str,
+    name: str,
+    kind: str,
+    problem: str | None = None,
+    columns: dict[str, str] | None = None,
+    torch: bool = False,
+) -> None:
     """Settle in a node's report what it lacked: it has the columns now, or there is another problem in its place."""
     path = os.path.join(folder, name + ".json")
     report = reports_of(folder, [name])[name]

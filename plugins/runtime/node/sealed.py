@@ -33,6 +33,11 @@ from node import disk, job_end  # noqa: E402
 from node.sealed_file import Source, check_length, find, room_for_copy, verified  # noqa: E402
 from node.sealed_mount import mounted, sealed  # noqa: E402
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
 POLL_SECONDS = 0.1
 _SILENT = "no word from this node within {} s; see hold.log in {}"
 
@@ -40,7 +45,7 @@ _SILENT = "no word from this node within {} s; see hold.log in {}"
 class Node:
     """One process on one node: who it is, and what was said so far."""
 
-    def __init__(self, arguments):
+    def __init__(self, arguments: argparse.Namespace) -> None:
         self.folder, self.names = arguments.folder, arguments.nodes.split(",")
         self.name = self.names[int(os.environ.get("SLURM_NODEID", "0"))]
         self.places = disk.candidates(arguments.local_dir, arguments.slurm_tmp)
@@ -51,13 +56,13 @@ class Node:
         #: What is mounted is an environment, and no dataset.
         self.runs = self.view == "sealed"
 
-    def say(self, word, **document):
+    def say(self, word: str, **document: Any) -> None:
         publish(os.path.join(self.folder, word), document)
 
-    def hear(self, word):
+    def hear(self, word: str) -> Any:
         return read(os.path.join(self.folder, word))
 
-    def wait(self, word):
+    def wait(self, word: str) -> Any:
         """What another process says; None once the time is over."""
         while True:
             heard = self.hear(word)
@@ -69,9 +74,11 @@ class Node:
 # --- the processes
 
 
-def hold(node, arguments):
+def hold(node: Node, arguments: argparse.Namespace) -> None:
     end = job_end.End()
-    homes, daemons, waiting = [], [], False
+    homes: list[disk.Home] = []
+    daemons: list[subprocess.Popen[bytes]] = []
+    waiting = False
     try:
         try:
             disk.sweep(node.places)
@@ -97,7 +104,13 @@ def hold(node, arguments):
                 daemon.wait(5)
 
 
-def provide(node, source, arguments, homes, daemons):
+def provide(
+    node: Node,
+    source: Source,
+    arguments: argparse.Namespace,
+    homes: list[disk.Home],
+    daemons: list[subprocess.Popen[bytes]],
+) -> None:
     """Check the file, copy it where that pays, mount it, and start the Python of an environment once."""
     began = time.monotonic()
     if arguments.sha256:
@@ -126,7 +139,7 @@ def provide(node, source, arguments, homes, daemons):
     node.say(f"{node.name}.json", how=how + (",copied" if place else ""), readings=readings, facts=source.facts)
 
 
-def start(python):
+def start(python: str) -> str | None:
     """Why a Python does not run on this node, or None."""
     try:
         done = subprocess.run([python, "-I", "-S", "-c", ""], capture_output=True, text=True, check=False)
@@ -140,7 +153,9 @@ def start(python):
     return problem
 
 
-def received(node, arguments, homes, daemons):
+def received(
+    node: Node, arguments: argparse.Namespace, homes: list[disk.Home], daemons: list[subprocess.Popen[bytes]]
+) -> bool:
     """What a node does that saw no file: makes room once it knows the size, takes the file once it has come. Returns
     whether it goes on waiting."""
     try:
@@ -164,9 +179,11 @@ def received(node, arguments, homes, daemons):
     return False
 
 
-def heard_of_all(node, names, alive, done=lambda word: True):
+def heard_of_all(
+    node: Node, names: list[str], alive: int, done: Callable[[Any], bool] = lambda word: True
+) -> tuple[dict[str, Any], list[str]]:
     """The words of these nodes, waited for as long as the process `alive` lives and there is time."""
-    answers = {}
+    answers: dict[str, Any] = {}
     while True:
         wanted = {f"{name}.json": name for name in names if not (name in answers and done(answers[name]))}
         answers.update((wanted[file], word) for file, word in read_all(node.folder, wanted).items() if word is not None)
@@ -177,7 +194,7 @@ def heard_of_all(node, names, alive, done=lambda word: True):
         time.sleep(POLL_SECONDS)
 
 
-def await_all(node, arguments):
+def await_all(node: Node, arguments: argparse.Namespace) -> None:
     """Lines for the batch script: `send SOURCE NODES` where the file has to travel."""
     if arguments.again:
         _found, missing = heard_of_all(node, node.names, arguments.holder, lambda word: not word.get("lacks"))
@@ -203,14 +220,14 @@ def await_all(node, arguments):
             node.say(f"{name}.json", problem=_SILENT.format(node.seconds, node.folder))
 
 
-def receive(node):
+def receive(node: Node) -> None:
     """Is there as long as sbcast needs a step to send to."""
     if os.environ.get("SLURM_NODEID", "0") == "0":
         node.say("step", step=f"{os.environ['SLURM_JOB_ID']}.{os.environ['SLURM_STEP_ID']}")
     node.wait("sent")
 
 
-def send(node, file):
+def send(node: Node, file: str) -> None:
     step = node.wait("step")
     if step is None:
         node.say("sent", problem=f"the step that was to receive it did not start within {node.seconds} s")
@@ -227,14 +244,14 @@ def send(node, file):
     node.say("sent", problem=problem)
 
 
-def problems(node):
+def problems(node: Node) -> None:
     for name in node.names:
         word = node.hear(f"{name}.json") or {"problem": "no word from this node"}
         if not word.get("how"):
             print(f"{name}: {word.get('problem') or 'the file is not on this node'}")
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("command", choices=["hold", "await", "receive", "send", "problems", "view"])
     parser.add_argument("folder")

@@ -16,6 +16,11 @@ import tarfile
 
 from node import disk
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import IO, Any
+
 BLOCK = 1 << 20
 
 
@@ -23,23 +28,32 @@ class Damaged(disk.Trouble):
     """The file is not what was published."""
 
 
-def facts_of(file):
+def facts_of(file: str) -> dict[str, Any] | None:
     """What env.json (of a dataset dataset.json) beside a file says of it; None where this node sees neither."""
     for name in ("env.json", "dataset.json"):
         path = os.path.join(os.path.dirname(file), name)
         with contextlib.suppress(OSError, ValueError, KeyError), open(path, encoding="utf-8") as stream:
-            return json.load(stream)["sealed"]
+            sealed: dict[str, Any] = json.load(stream)["sealed"]
+            return sealed
     return None
+
+
+def extracted(archive: tarfile.TarFile, member: str) -> IO[bytes]:
+    """A file of an archive. Raises KeyError where it is none."""
+    stream = archive.extractfile(member)
+    if stream is None:
+        raise KeyError(member)
+    return stream
 
 
 class Source:
     """Where a node reads the file from, and what must be true of it. `member`: its name where `path` is an archive."""
 
-    def __init__(self, path, facts, member=""):
+    def __init__(self, path: str, facts: dict[str, Any], member: str = "") -> None:
         self.path, self.facts, self.member = path, facts, member
 
     @contextlib.contextmanager
-    def opened(self):
+    def opened(self) -> Iterator[IO[bytes]]:
         if not self.member:
             with open(self.path, "rb") as stream:
                 # What another job read a while ago may not be what the storage has; asked for, not demanded.
@@ -48,15 +62,15 @@ class Source:
                 yield stream
             return
         with tarfile.open(self.path, "r:*") as archive:
-            yield archive.extractfile(self.member)
+            yield extracted(archive, self.member)
 
-    def forget(self):
+    def forget(self) -> None:
         """Have the next reading ask the storage again, and not this node's memory."""
         with contextlib.suppress(OSError, AttributeError), open(self.path, "rb") as stream:
             os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def find(file, archive):
+def find(file: str, archive: str) -> Source | None:
     """The source of the file on this node: the store, else what was packed for nodes without one. None: neither."""
     facts = facts_of(file)
     if facts is not None and os.path.isfile(file):
@@ -65,13 +79,13 @@ def find(file, archive):
         return None
     try:
         with tarfile.open(archive, "r:*") as packed:
-            facts = json.load(packed.extractfile("env.json"))["sealed"]
+            facts = json.load(extracted(packed, "env.json"))["sealed"]
         return Source(archive, facts, facts["file"])
     except (OSError, ValueError, KeyError, tarfile.TarError) as error:
         raise disk.Trouble(f"{archive} cannot be read: {error}") from error
 
 
-def digest_of(source, target=None):
+def digest_of(source: Source, target: str | None = None) -> str:
     """sha256 of what a source gives, which is written to the file `target` meanwhile."""
     total = hashlib.sha256()
     with contextlib.ExitStack() as layers:
@@ -87,7 +101,7 @@ def digest_of(source, target=None):
     return total.hexdigest()
 
 
-def verified(source, target=None):
+def verified(source: Source, target: str | None = None) -> int:
     """Read (and copy) the file, twice if the first reading is wrong; how often. Raises Damaged and OSError."""
     digest = ""
     for attempt in (1, 2):
@@ -104,14 +118,14 @@ def verified(source, target=None):
     )
 
 
-def check_length(source):
+def check_length(source: Source) -> None:
     """Look at the length of a file that is too large to be read by every node before it is used. Raises Damaged."""
     size = os.path.getsize(source.path)
     if size != source.facts["bytes"]:
         raise Damaged(f"{source.path} is damaged: it was made with {source.facts['bytes']} bytes, and has {size} here")
 
 
-def room_for_copy(node, source, policy):
+def room_for_copy(node: Any, source: Source, policy: str) -> str | None:
     """The folder to copy into, or None where the file is mounted from where it is. Raises Trouble.
 
     `auto`: a copy pays where many nodes would ask one server for every block, and it may cost disk but not memory.

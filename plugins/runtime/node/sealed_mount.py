@@ -18,6 +18,10 @@ import time
 from core import extraction
 from node import disk
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 MOUNT_SECONDS = 20.0
 # What a file and a folder take on disk at least, when the environment is unpacked.
 CLUSTER = 4096
@@ -25,13 +29,13 @@ CLUSTER = 4096
 _DEAF = 'trap "" TERM INT HUP USR1 USR2 ALRM; exec "$0" "$@"'
 
 
-def program(*names):
+def program(*names: str) -> str | None:
     """The first of some programs that this node has, or None."""
     places = os.environ.get("PATH", os.defpath) + ":/usr/local/bin:/usr/sbin:/sbin"
     return next(filter(None, (shutil.which(name, path=places) for name in names)), None)
 
 
-def by_kernel(file, point):
+def by_kernel(file: str, point: str) -> str | None:
     """Root may, where there are loop devices. None, or why not."""
     if os.geteuid() != 0:
         return "only root may"
@@ -44,7 +48,7 @@ def by_kernel(file, point):
     return None if done.returncode == 0 else " ".join(done.stderr.split())[-200:]
 
 
-def by_fuse(file, point, daemons):
+def by_fuse(file: str, point: str, daemons: list[subprocess.Popen[bytes]]) -> str | None:
     """By a process of this step, which no signal but KILL ends: ranks that save themselves still need it."""
     tool = program("squashfuse_ll", "squashfuse")
     if tool is None:
@@ -74,7 +78,7 @@ def by_fuse(file, point, daemons):
     return " ".join(errors.decode("utf-8", "replace").split())[-200:] or "it did not mount"
 
 
-def unpacked(node, file, facts, homes):
+def unpacked(node: Any, file: str, facts: dict[str, Any], homes: list[disk.Home]) -> str:
     """The folder of what was unpacked. Raises Trouble, also where only memory has room and it is too little."""
     tool = program("unsquashfs")
     if tool is None:
@@ -94,7 +98,7 @@ def unpacked(node, file, facts, homes):
     return target
 
 
-def unsquashed(words):
+def unsquashed(words: list[str]) -> str:
     """What unsquashfs says. Raises Trouble."""
     done = subprocess.run(words, capture_output=True, check=False)
     if done.returncode != 0:
@@ -102,7 +106,9 @@ def unsquashed(words):
     return os.fsdecode(done.stdout)
 
 
-def mounted(node, file, facts, homes, daemons):
+def mounted(
+    node: Any, file: str, facts: dict[str, Any], homes: list[disk.Home], daemons: list[subprocess.Popen[bytes]]
+) -> str:
     """Let the node's view lead to what the file holds; how it does. Raises Trouble that names the ways that failed."""
     point = os.path.join(disk.view(), f"{node.view}.mount")
     with contextlib.suppress(FileExistsError):
@@ -121,6 +127,6 @@ def mounted(node, file, facts, homes, daemons):
     return "unpacked"
 
 
-def sealed(view="sealed"):
+def sealed(view: str = "sealed") -> str:
     """Where the environment is on every node of this run, or what else is mounted under the name `view`."""
     return os.path.join(disk.view(), view)

@@ -8,16 +8,27 @@ The preflight's table gets a line more for each layout (nodes that are alike sha
 numbers. A node that said nothing is not judged here. Standard library only.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import re
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Sequence
+
+    # (task, CPUs, machine's CPUs, GPUs), and the tasks of each node.
+    Task = tuple[int, set[int], set[int], list[str]]
+    Layouts = dict[str, list[Task]]
+
 LINE = re.compile(r"^(?: *\d+: )?\[binding\] task=(\d+) node=(\S+) cpus=(\S+) online=(\S+) gpus=(\S+)$", re.MULTILINE)
 
 
-def members(text):
+def members(text: str) -> set[int]:
     """The numbers of a list as the kernel writes it (0-3,8); empty where it is none."""
-    cpus = set()
+    cpus: set[int] = set()
     for part in text.split(","):
         first, _dash, last = part.partition("-")
         if first.isdecimal() and (not last or last.isdecimal()):
@@ -25,9 +36,9 @@ def members(text):
     return cpus
 
 
-def compact(numbers):
+def compact(numbers: Iterable[int]) -> str:
     """{0, 1, 2, 5} as 0-2,5; what are no numbers (GPU-2f3c...) as they are."""
-    spans = []
+    spans: list[list[int]] = []
     for number in sorted(numbers):
         if spans and number == spans[-1][1] + 1:
             spans[-1][1] = number
@@ -36,28 +47,28 @@ def compact(numbers):
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
 
 
-def devices(text):
+def devices(text: str) -> list[str]:
     """The GPUs that a task sees, as a list of names."""
     return [] if text == "none" else [name for name in text.split(",") if name]
 
 
-def gpu_names(names):
+def gpu_names(names: list[str]) -> str:
     return (
         compact({int(name) for name in names}) if all(name.isdecimal() for name in names) else ",".join(names)
     ) or "none"
 
 
-def counted(number, what):
+def counted(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def unbound():
+def unbound() -> None:
     """Let this process use all that the job has on the node: to look around it need not keep to a rank's own cores."""
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
 
-def output(folder):
+def output(folder: str) -> str:
     """Everything that the tasks of the preflight step said: a file a node, or one for all."""
     texts = []
     for name in sorted(os.listdir(folder)):
@@ -67,19 +78,19 @@ def output(folder):
     return "\n".join(texts)
 
 
-def layouts(text):
+def layouts(text: str) -> Layouts:
     """{node: [(task, CPUs, machine's CPUs, GPUs)]} by task; a task that spoke twice is believed the last time."""
     latest = {
-        int(task): (node, members(cpus), members(online), devices(gpus))
-        for task, node, cpus, online, gpus in LINE.findall(text)
+        int(task): (node, members(bound), members(machine), devices(seen))
+        for task, node, bound, machine, seen in LINE.findall(text)
     }
-    nodes = {}
-    for task, (node, *rest) in sorted(latest.items()):
-        nodes.setdefault(node, []).append((task, *rest))
+    nodes: Layouts = {}
+    for task, (node, cpus, online, gpus) in sorted(latest.items()):
+        nodes.setdefault(node, []).append((task, cpus, online, gpus))
     return nodes
 
 
-def problems(tasks, wanted):
+def problems(tasks: Sequence[Task], wanted: argparse.Namespace) -> list[str]:
     """What is too little on a node, a sentence each. Where a lab promises more CPUs than there are, all are enough.
 
     `wanted`: tasks_per_node, cpus_per_task and gpus.
@@ -107,15 +118,15 @@ def problems(tasks, wanted):
     return problems
 
 
-def shortages(nodes, wanted):
+def shortages(nodes: Layouts, wanted: argparse.Namespace) -> dict[str, list[str]]:
     """{node: its problems} of the nodes of `layouts` that have any."""
     problems_of = {node: problems(tasks, wanted) for node, tasks in nodes.items()}
     return {node: few for node, few in problems_of.items() if few}
 
 
-def bound(nodes, gpus):
+def bound(nodes: Layouts, gpus: int) -> list[str]:
     """The lines of the table. `gpus`: how many a rank was promised; without any, none are shown."""
-    alike = {}
+    alike: dict[str, list[str]] = {}
     for node, tasks in nodes.items():
         words = [
             f"{number}:cpus={compact(cpus) or 'unknown'}" + (f",gpus={gpu_names(seen)}" if gpus else "")

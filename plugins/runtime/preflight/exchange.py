@@ -8,6 +8,8 @@ a pair runs all-reduces (NCCL where the node has GPUs, else Gloo); without it bo
 measures the link and not the library.
 """
 
+from __future__ import annotations
+
 import contextlib
 import datetime
 import hmac
@@ -23,6 +25,11 @@ from preflight.binding import unbound
 from preflight.judge import rounds
 from preflight.network import bind_to
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any, NoReturn
+
 CHUNK = 1 << 18
 MEGABYTE = 1_000_000
 # What counts is the middle one of so many parts: a busy node is held up in some of them, and what waits in buffers
@@ -35,7 +42,7 @@ PORTS_IN_A_FOLDER = 64
 WORD_BYTES, CALLERS = 16, 128
 
 
-def transfer(out, into, count, seconds):
+def transfer(out: socket.socket, into: socket.socket, count: int, seconds: float) -> tuple[int, float, list[float]]:
     """(bytes that came in, seconds it took, bytes a second of each of its parts) while as many went out; both ways may
     be one connection. Ends at the time limit, so that the slowest of links has a number, too.
     """
@@ -67,13 +74,13 @@ def transfer(out, into, count, seconds):
     return received, max(time.monotonic() - start, 1e-6), speeds
 
 
-def send_and_receive(connection, count, seconds):
+def send_and_receive(connection: socket.socket, count: int, seconds: float) -> float:
     """Bytes a second that came in, in the middle one of the parts; at the time limit that of the whole."""
     received, took, speeds = transfer(connection, connection, count, seconds)
     return statistics.median(speeds) if received >= count else received / took
 
 
-def port_file(folder, plan, place):
+def port_file(folder: str, plan: dict[str, Any], place: int) -> str:
     """Where the node at this place of the ring says its port: in a folder with few others, which its neighbours list
     until it is there.
     """
@@ -89,9 +96,10 @@ class Neighbours:
     which only this user can read. Who does not say it is hung up on, and holds nobody up.
     """
 
-    def __init__(self, plan, place, folder, deadline):
+    def __init__(self, plan: dict[str, Any], place: int, folder: str, deadline: float) -> None:
         self.plan, self.place, self.folder, self.deadline = plan, place, folder, deadline
-        self.early, self.callers = {}, {}
+        self.early: dict[int, socket.socket] = {}
+        self.callers: dict[socket.socket, bytes] = {}
         self.own = plan["addresses"][plan["nodes"][place]]
         self.word = os.urandom(WORD_BYTES)
         self.listener = socket.create_server((self.own, 0), backlog=CALLERS)
@@ -99,10 +107,10 @@ class Neighbours:
         port = self.listener.getsockname()[1]
         publish(port_file(folder, plan, place), [port, self.word.hex()], mode=0o600)
 
-    def left(self):
+    def left(self) -> float:
         return max(0.1, self.deadline - time.monotonic())
 
-    def answer(self):
+    def answer(self) -> None:
         """Wait for callers and their words; keep those who are neighbours. Raises OSError at the deadline."""
         ready = select.select([self.listener, *self.callers], [], [], self.left())[0]
         if not ready:
@@ -120,7 +128,7 @@ class Neighbours:
             del self.callers[oldest]
             oldest.close()
 
-    def hear(self, caller):
+    def hear(self, caller: socket.socket) -> None:
         """Read what a caller says of itself."""
         try:
             data = caller.recv(4 + WORD_BYTES - len(self.callers[caller]))
@@ -138,7 +146,7 @@ class Neighbours:
         else:
             caller.close()
 
-    def meet(self, other):
+    def meet(self, other: int) -> socket.socket:
         """The connection to another place. Raises OSError where it does not come about in time."""
         if self.place < other:
             while other not in self.early:
@@ -159,7 +167,7 @@ class Neighbours:
             raise ConnectionResetError(f"{name} hung up")
         return connection
 
-    def measure(self, other, count, seconds):
+    def measure(self, other: int, count: int, seconds: float) -> float:
         with self.meet(other) as connection:
             return send_and_receive(connection, count, seconds)
 
@@ -167,8 +175,8 @@ class Neighbours:
 class Torch:
     """The same by all-reduces of the job's own torch, in a group of two."""
 
-    def __init__(self, plan, place, folder, deadline):
-        import torch
+    def __init__(self, plan: dict[str, Any], place: int, folder: str, deadline: float) -> None:
+        import torch  # type: ignore[import-not-found]
         from torch import distributed
 
         self.torch, self.distributed = torch, distributed
@@ -192,7 +200,7 @@ class Torch:
         self.groups = {frozenset(pair): distributed.new_group(sorted(pair), timeout=limit) for pair in pairs}
         self.place = place
 
-    def measure(self, other, count, seconds):
+    def measure(self, other: int, count: int, seconds: float) -> float:
         """The time limit is the group's own."""
         group = self.groups[frozenset((self.place, other))]
         numbers = self.torch.zeros(count // 4 // PARTS, device=self.device)
@@ -207,12 +215,12 @@ class Torch:
             times.append(time.monotonic() - start)
         return count / PARTS / max(statistics.median(times), 1e-6)
 
-    def settle(self):
+    def settle(self) -> None:
         if self.device != "cpu":
             self.torch.cuda.synchronize()
 
 
-def exchange(arguments):
+def exchange(arguments: argparse.Namespace) -> NoReturn:
     """Measure with each neighbour; what is known is published after each, MB/s by the neighbour's name."""
     unbound()
     plan = load(os.path.join(arguments.folder, "exchange.json"))

@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The health of this node's GPUs, as nvidia-smi and the kernel's log tell it. GPUs of AMD are not looked at."""
 
+from __future__ import annotations
+
 import contextlib
 import csv
 import os
@@ -10,6 +12,14 @@ import re
 import shutil
 import subprocess
 import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    # A map of fields for each GPU.
+    Rows = list[dict[str, str]]
 
 ASK_SECONDS = 20
 KERNEL_LOG = "/dev/kmsg"
@@ -87,7 +97,7 @@ class Silent(Exception):
     """nvidia-smi did not answer, or complained."""
 
 
-def ask(query, fields):
+def ask(query: str, fields: Sequence[str]) -> Rows:
     """Rows {field: text} of one question to nvidia-smi. What its version calls otherwise, or does not know, is asked by
     the other name, or left out.
     """
@@ -115,7 +125,7 @@ def ask(query, fields):
         return [dict(zip(names, row)) for row in rows if len(row) == len(names)]
 
 
-def ours(rows):
+def ours(rows: Rows) -> Rows:
     """The GPUs that this job got: CUDA_VISIBLE_DEVICES as indices or UUIDs; all that are seen where it is not set."""
     listed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if listed is None:
@@ -124,13 +134,13 @@ def ours(rows):
     return [row for row in rows if row["index"] in names or any(row["uuid"].startswith(n) for n in names if len(n) > 3)]
 
 
-def value(row, field):
+def value(row: dict[str, Any], field: str) -> str | None:
     """A field's text, or None where it is not known."""
     text = row.get(field, "")
     return None if not text or text.startswith("[") or text == "N/A" else text
 
 
-def findings_of(row):
+def findings_of(row: dict[str, Any]) -> list[tuple[str, str]]:
     """(how bad, words) for each trouble of one GPU."""
     findings = []
     for field, bad, level, words in GPU_RULES + ROW_RULES:
@@ -147,7 +157,7 @@ def findings_of(row):
     return findings
 
 
-def other_models(rows, asked):
+def other_models(rows: Rows, asked: str) -> list[tuple[str, str]]:
     """[(how bad, words)] of GPUs that are not of the type asked for. What names no known model is not judged."""
     wanted, findings = MODEL.search(asked.lower()), []
     for row in rows:
@@ -158,10 +168,10 @@ def other_models(rows, asked):
     return findings
 
 
-def leftovers(rows):
+def leftovers(rows: Rows) -> dict[str, list[str]]:
     """{index of the GPU: its processes} that no helper is."""
     index = {row["uuid"]: row["index"] for row in rows}
-    processes_of = {}
+    processes_of: dict[str, list[str]] = {}
     for process in ask("compute-apps", ("gpu_uuid", "pid", "process_name")):
         name = os.path.basename(process["process_name"])
         if process["gpu_uuid"] in index and name not in HELPERS:
@@ -169,7 +179,7 @@ def leftovers(rows):
     return processes_of
 
 
-def xids(path=None, now=None):
+def xids(path: str | None = None, now: float | None = None) -> list[str] | None:
     """Recent hardware Xids of the kernel's log, as words; None where the log may not be read.
 
     A record of /dev/kmsg is `priority,sequence,microseconds since boot,flags;message`, one a read().
@@ -194,7 +204,7 @@ def xids(path=None, now=None):
             text.append(chunk.decode("utf-8", "replace"))
     finally:
         os.close(log)
-    counts = {}
+    counts: dict[str, int] = {}
     for line in "".join(text).splitlines():
         match = XID.search(line)
         stamp = line.split(";", 1)[0].split(",")
@@ -206,7 +216,7 @@ def xids(path=None, now=None):
     return [words + (f", {count} times" if count > 1 else "") for words, count in counts.items()]
 
 
-def remapped(rows):
+def remapped(rows: Rows) -> None:
     """Adds to each GPU's row what is known of its memory rows."""
     try:
         known = {row["gpu_uuid"]: row for row in ask("remapped-rows", ("gpu_uuid", *(rule[0] for rule in ROW_RULES)))}
@@ -216,7 +226,7 @@ def remapped(rows):
         row.update(known.get(row["uuid"], {}))
 
 
-def health(asked=""):
+def health(asked: str = "") -> tuple[str, list[tuple[str, str]]]:
     """(what the line shows, [(how bad, words)]) of this node's GPUs. `asked`: their type in the job."""
     if shutil.which("nvidia-smi") is None:
         amd = any(shutil.which(name) for name in ("amd-smi", "rocm-smi"))

@@ -5,12 +5,23 @@
 all of them share. Runs on the first node, over documents alone.
 """
 
+from __future__ import annotations
+
 import os
 
 from core.files import names_in, publish, read, read_all
 from node.reports import TOGETHER, reports_of
 from preflight import binding, topology
 from preflight.network import RDMA
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    # Node -> its problems.
+    Problems = dict[str, list[str]]
 
 # A node whose best exchange with any neighbour is below this share of the median holds a synchronous job up: every step
 # waits for it. Healthy links of one fabric differ by some per cent; a broken lane or a fallback halves them at least.
@@ -19,14 +30,14 @@ COMPARABLE = 3  # with fewer nodes there is no median to be far from
 WORDS_MAX = 300
 
 
-def last_words(path):
+def last_words(path: str) -> str:
     """The last line of what a node's tasks said besides what they are bound to, or nothing."""
     with open(path, encoding="utf-8", errors="replace") as stream:
         lines = [line.strip() for line in stream if line.strip() and not binding.LINE.match(line.strip())]
     return lines[-1][:WORDS_MAX] if lines else ""
 
 
-def last_words_together(path):
+def last_words_together(path: str) -> dict[str, str]:
     """{node: the last line that its tasks said} from the file that srun writes for many nodes."""
     node_of, words = {}, {}
     with open(path, encoding="utf-8", errors="replace") as stream:
@@ -40,7 +51,7 @@ def last_words_together(path):
     return {node_of[task]: text for task, text in words.items() if task in node_of}
 
 
-def problems_of(arguments, names, reports, short):
+def problems_of(arguments: argparse.Namespace, names: list[str], reports: dict[str, Any], short: Problems) -> Problems:
     """{node: its problems} of the nodes that are not fit. `short`: binding.shortages."""
     # Listed once: half of the nodes may be silent.
     logs = names_in(arguments.folder) if None in reports.values() else set()
@@ -57,7 +68,7 @@ def problems_of(arguments, names, reports, short):
     return problems
 
 
-def own_problems(names, reports, unfit, common=()):
+def own_problems(names: list[str], reports: dict[str, Any], unfit: Problems, common: Sequence[str] = ()) -> Problems:
     """{node: problems} that may be blamed on the node. What all nodes of a job have in common is the job's, or the
     site's, and so is what `common` holds, in which each node has its own words for the same; of a job on one node only
     what nothing but the node can have.
@@ -75,7 +86,7 @@ def own_problems(names, reports, unfit, common=()):
     return blamed
 
 
-def common_interfaces(nodes, reports):
+def common_interfaces(nodes: list[str], reports: dict[str, Any]) -> list[str]:
     """The interfaces over which all of these nodes reach the first of them, in its order: fast ones first."""
     common = None
     for name in nodes:
@@ -84,12 +95,12 @@ def common_interfaces(nodes, reports):
     return common or []
 
 
-def without_fast_interface(fit, reports):
+def without_fast_interface(fit: list[str], reports: dict[str, Any]) -> dict[str, str]:
     """{node: why} of the few nodes that lack the fast interface which most of the fit ones have, or do not reach the
     others over it. Where most lack it there is none to miss.
     """
     most = len(fit) / 2
-    counts = {}
+    counts: dict[str, int] = {}
     for name in fit:
         for interface in reports[name]["own"]:
             if interface in reports[name].get("rules", {}):
@@ -110,7 +121,7 @@ def without_fast_interface(fit, reports):
     return lacking
 
 
-def bandwidths(folder, names):
+def bandwidths(folder: str, names: list[str]) -> tuple[dict[str, float], str]:
     """({node: MB/s of its best pair} of the nodes that took part in the exchange, what was measured).
 
     A broken link slows both of a pair, but only the node that it belongs to is slow with everybody.
@@ -128,11 +139,11 @@ def bandwidths(folder, names):
     return {name: best[name] for name in names if name in best}, plan["words"]
 
 
-def speed_text(speed):
+def speed_text(speed: float) -> str:
     return f"{speed:.0f} MB/s" if speed >= 10 else f"{speed:.1f} MB/s"
 
 
-def rounds(count):
+def rounds(count: int) -> list[list[tuple[int, int]]]:
     """Rounds of pairs of places in a ring of that many nodes: every place meets each neighbour, one at a time."""
     if count < 2:
         return []
@@ -146,14 +157,14 @@ def rounds(count):
     return rounds
 
 
-def median_of(speeds):
+def median_of(speeds: Mapping[str, float]) -> float:
     # Imported where there are speeds: it takes longer than the rest of this file.
     import statistics
 
     return statistics.median(speeds.values())
 
 
-def slow_links(speeds):
+def slow_links(speeds: Mapping[str, float]) -> dict[str, str]:
     """{node: why} of the nodes far below the median."""
     if len(speeds) < COMPARABLE:
         return {}
@@ -167,7 +178,14 @@ def slow_links(speeds):
     }
 
 
-def decide(names, wanted, policy, unfit, blamed, pick):
+def decide(
+    names: list[str],
+    wanted: int,
+    policy: str,
+    unfit: Problems,
+    blamed: Problems,
+    pick: Callable[[list[str]], list[str]],
+) -> tuple[str, list[str], str]:
     """(action, chosen nodes, message) from who is not fit, and whose fault that is.
 
     `pick`: chooses of more fit nodes than needed; the order of the allocation stays.
@@ -184,12 +202,12 @@ def decide(names, wanted, policy, unfit, blamed, pick):
     return "stop", [], message
 
 
-def limits_of(name, reports, level):
+def limits_of(name: str, reports: dict[str, Any], level: str) -> list[str]:
     """What a node's limits mean for the job, should it be the first one: the words of that level."""
     return [each["words"] for each in (reports[name] or {}).get("limits", ()) if each["level"] == level]
 
 
-def select(arguments):
+def select(arguments: argparse.Namespace) -> int:
     """Who measures with whom: the fit nodes, over the interface that they share, by torch where all of them have it."""
     names = arguments.nodes.split(",")
     reports = reports_of(arguments.folder, names)
@@ -217,7 +235,7 @@ def select(arguments):
     return 0
 
 
-def line_of(name, report, speeds):
+def line_of(name: str, report: dict[str, Any] | None, speeds: Mapping[str, float]) -> str:
     """What a node says of itself, as a line of the table; nothing of one that said nothing."""
     columns = dict(report["columns"]) if report else {}
     if name in speeds:
@@ -225,7 +243,7 @@ def line_of(name, report, speeds):
     return " ".join([name] + ["{}={}".format(*column) for column in columns.items()]) if columns else ""
 
 
-def judge(arguments):
+def judge(arguments: argparse.Namespace) -> int:
     folder, names = arguments.folder, arguments.nodes.split(",")
     reports = reports_of(folder, names)
     bound = binding.layouts(binding.output(folder))
@@ -243,7 +261,7 @@ def judge(arguments):
     blamed = own_problems(names, reports, unfit, common)
     group, blocks = arguments.group_nodes, topology.blocks_of(fit, reports)
 
-    def pick(nodes):
+    def pick(nodes: list[str]) -> list[str]:
         return topology.choose(nodes, arguments.wanted, slow, blocks, group)
 
     action, chosen, message = decide(names, arguments.wanted, arguments.policy, unfit, blamed, pick)
@@ -259,7 +277,7 @@ def judge(arguments):
     for line in binding.bound({name: bound[name] for name in bound if name in shown}, arguments.gpus):
         print(line)
     if speeds:
-        slowest = min(speeds, key=speeds.get)
+        slowest = min(speeds, key=lambda name: speeds[name])
         print(f"slowest {slowest} {speed_text(speeds[slowest])}, median {speed_text(median_of(speeds))}: {measured}")
     for name, why in slow.items():
         print(f"slow {name}: {why}")

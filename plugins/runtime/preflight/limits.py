@@ -7,7 +7,14 @@ A finding is an error only where the ranks cannot start: a limit that no program
 warnings: connections are retried, or the need is an estimate. What the node does not tell is not judged.
 """
 
+from __future__ import annotations
+
 import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 ERROR, WARNING = "error", "warning"
 # What a process of rank 0 has open besides the connections of the others: files, libraries, pipes of data loaders.
@@ -25,12 +32,14 @@ class Load:
     whether the ranks are known to meet at a TCPStore on this node. `privileged`: may raise its own hard limits.
     """
 
-    def __init__(self, nodes, ranks_here, agents=0, torch=False, privileged=False):
+    def __init__(
+        self, nodes: int, ranks_here: int, agents: int = 0, torch: bool = False, privileged: bool = False
+    ) -> None:
         self.nodes, self.ranks_here, self.ranks = nodes, ranks_here, nodes * ranks_here
         self.clients, self.torch, self.privileged = self.ranks + agents, torch, privileged
 
 
-def words_of(root, name):
+def words_of(root: str, name: str) -> list[str]:
     """The words of a file below the root; none where there is no such file."""
     try:
         with open(os.path.join(root, name), encoding="utf-8", errors="replace") as stream:
@@ -39,17 +48,17 @@ def words_of(root, name):
         return []
 
 
-def number_of(root, name):
+def number_of(root: str, name: str) -> int | None:
     """The first word of a file as a number, or None."""
     words = words_of(root, name)
     return int(words[0]) if words and words[0].isdigit() else None
 
 
-def sysctl(root, name):
+def sysctl(root: str, name: str) -> int | None:
     return number_of(root, "proc/sys/" + name.replace(".", "/"))
 
 
-def of_process(root, name):
+def of_process(root: str, name: str) -> tuple[int | None, int | None]:
     """(soft limit, hard limit) of a row of /proc/self/limits; None for one that is unlimited or unknown."""
     try:
         with open(os.path.join(root, "proc/self/limits"), encoding="utf-8") as stream:
@@ -60,12 +69,12 @@ def of_process(root, name):
     return int(soft) if soft.isdigit() else None, int(hard) if hard.isdigit() else None
 
 
-def rounded(need):
+def rounded(need: int) -> int:
     """What an administrator would set: the next power of two."""
     return 1 << (need - 1).bit_length()
 
 
-def finding(level, name, numbers, why, line):
+def finding(level: str, name: str, numbers: tuple[int, int], why: str, line: str) -> dict[str, Any]:
     """The document of a limit that is too low. `numbers`: its value, and the need."""
     value, need = numbers
     return {
@@ -77,7 +86,7 @@ def finding(level, name, numbers, why, line):
     }
 
 
-def too_low(root, name, need, why):
+def too_low(root: str, name: str, need: int, why: str) -> list[dict[str, Any]]:
     """A warning where a kernel setting is below the need."""
     value = sysctl(root, name)
     if value is None or value >= need:
@@ -85,7 +94,7 @@ def too_low(root, name, need, why):
     return [finding(WARNING, name, (value, need), why, f"{SYSCTL}{name} = {rounded(need)}")]
 
 
-def of_queues(root, load):
+def of_queues(root: str, load: Load) -> list[dict[str, Any]]:
     """The queues of connections that wait until the store takes them; what finds no room is sent again after 1 s, then
     3 s, and so on.
     """
@@ -97,7 +106,7 @@ def of_queues(root, load):
     return findings
 
 
-def of_files(root, load):
+def of_files(root: str, load: Load) -> list[dict[str, Any]]:
     """The store's process holds a connection to each rank, and a rank's soft limit is the submitting shell's."""
     soft, hard = of_process(root, "Max open files")
     least, need = load.clients, load.clients + OWN_FILES
@@ -114,7 +123,7 @@ def of_files(root, load):
     return []
 
 
-def of_ports(root, load):
+def of_ports(root: str, load: Load) -> list[dict[str, Any]]:
     """Ports that the kernel chooses: for a connection to each rank, and for what the node's ranks listen on."""
     words = words_of(root, "proc/sys/net/ipv4/ip_local_port_range")
     if len(words) != 2 or not all(word.isdigit() for word in words):
@@ -130,13 +139,13 @@ def of_ports(root, load):
     return [finding(WARNING, "net.ipv4.ip_local_port_range", (there, need), why, line)]
 
 
-def of_neighbours(root, load):
+def of_neighbours(root: str, load: Load) -> list[dict[str, Any]]:
     why = f"{load.nodes} nodes of one subnet are neighbours of the first; beyond the limit sends fail"
     # The loop-back and the site's own machines are neighbours, too.
     return too_low(root, "net.ipv4.neigh.default.gc_thresh3", load.nodes + 64, why)
 
 
-def groups_of(root):
+def groups_of(root: str) -> Iterator[str]:
     """The control groups of this process that count processes, innermost first, as folders."""
     try:
         with open(os.path.join(root, "proc/self/cgroup"), encoding="utf-8") as stream:
@@ -153,7 +162,7 @@ def groups_of(root):
             parts.pop()
 
 
-def of_processes(root, load):
+def of_processes(root: str, load: Load) -> list[dict[str, Any]]:
     """Room for processes and threads: of the job's control group, of the user, of the node."""
     rooms = []
     for group in groups_of(root):
@@ -180,7 +189,7 @@ def of_processes(root, load):
     return [finding(ERROR if certain else WARNING, name, (left, need), why, line)]
 
 
-def findings(root, load):
+def findings(root: str, load: Load) -> list[dict[str, Any]]:
     """What a node's limits mean for a job of that size, as documents."""
     parts = (of_queues, of_files, of_ports, of_neighbours, of_processes)
     return [each for part in parts for each in part(root, load)] if load.nodes > 1 or load.ranks_here > 1 else []

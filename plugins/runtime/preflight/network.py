@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The interfaces of this node, and which of them reach the nodes that may become the first one."""
 
+from __future__ import annotations
+
 import contextlib
 import fcntl
 import os
@@ -11,6 +13,10 @@ import struct
 import time
 
 from core.files import HEADS, await_document
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
 
 SIOCGIFFLAGS, SIOCGIFADDR = 0x8913, 0x8915
 UP_AND_RUNNING = 0x1 | 0x40
@@ -25,7 +31,7 @@ HEAD_SECONDS = 15.0
 FIRST_PORT, PORTS = 15000, 5000
 
 
-def ask_kernel(request, interface):
+def ask_kernel(request: int, interface: str) -> bytes | None:
     """The answer to an interface ioctl (netdevice(7)), or None."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -34,7 +40,7 @@ def ask_kernel(request, interface):
             return None
 
 
-def interfaces():
+def interfaces() -> dict[str, str]:
     """{name: IPv4 address} of what is up, has a cable and an address; the loop-back is none."""
     addresses = {}
     for _index, name in socket.if_nameindex():
@@ -46,7 +52,7 @@ def interfaces():
     return addresses
 
 
-def number_in(path):
+def number_in(path: str) -> int:
     try:
         with open(path) as stream:
             return int(stream.read())
@@ -54,29 +60,29 @@ def number_in(path):
         return 0
 
 
-def entries_of(path):
+def entries_of(path: str) -> list[str]:
     try:
         return sorted(os.listdir(path))
     except OSError:
         return []
 
 
-def adapters():
+def adapters() -> dict[str, str]:
     """{interface: RDMA adapter} of the ports of this node: RoCE makes of any ens1f0 or eth1 a fast one."""
-    adapters = {}
+    adapters: dict[str, str] = {}
     for adapter in entries_of(f"{SYSFS}/infiniband"):
         for name in entries_of(f"{SYSFS}/infiniband/{adapter}/device/net"):
             adapters.setdefault(name, adapter)
     return adapters
 
 
-def beneath(name):
+def beneath(name: str) -> list[str]:
     """The interfaces that a bond, a bridge or a VLAN consists of, and this one."""
     folder = f"{SYSFS}/net/{name}"
     return [name, *(entry.partition("_")[2] for entry in entries_of(folder) if entry.startswith("lower_"))]
 
 
-def rules(names):
+def rules(names: Iterable[str]) -> dict[str, str]:
     """{interface: why it is fast} of those that are."""
     of_adapter, why = adapters(), {}
     for name in names:
@@ -91,26 +97,26 @@ def rules(names):
     return why
 
 
-def place(name, why):
+def place(name: str, why: Mapping[str, str]) -> tuple[bool, bool, int, str]:
     """What sorts the fast interfaces before the others, and the faster of two Ethernets first."""
     rule = why.get(name, "")
     speed = number_in(f"{SYSFS}/net/{name}/speed") if rule.startswith(RDMA) else 0
     return (not rule, rule.startswith(RDMA), -speed, name)
 
 
-def fastest_first(names):
+def fastest_first(names: Iterable[str]) -> list[str]:
     why = rules(names)
     return sorted(names, key=lambda name: place(name, why))
 
 
-def bind_to(probe, name, source):
+def bind_to(probe: socket.socket, name: str, source: str) -> None:
     """Send over one interface only. Kernels before 5.7 keep that for root; the source address then has to do."""
     with contextlib.suppress(OSError):
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name.encode())
     probe.bind((source, 0))
 
 
-def carries(name, source, target):
+def carries(name: str, source: str, target: str) -> bool:
     """Whether this interface reaches an address. Nobody listens there: a refusal comes from the other end, too."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.settimeout(CONNECT_SECONDS)
@@ -124,7 +130,7 @@ def carries(name, source, target):
         return True
 
 
-def usable(own, own_name, heads, folder):
+def usable(own: Mapping[str, str], own_name: str, heads: list[str], folder: str) -> dict[str, list[str]]:
     """{first node: own interfaces that reach it, the fast ones first} for each node that may become the first one."""
     names = fastest_first(own)
     deadline = time.monotonic() + HEAD_SECONDS
@@ -140,7 +146,7 @@ def usable(own, own_name, heads, folder):
     return interfaces_of
 
 
-def free_port(job):
+def free_port(job: str) -> int | None:
     """MASTER_PORT, were this the first node: the starting point of the job or step (JOB.STEP), as job.sh has it, then
     what nobody uses here.
     """

@@ -11,6 +11,8 @@
 Standard library only; `exchange` uses torch where the job's Python has it.
 """
 
+from __future__ import annotations
+
 import argparse
 import glob
 import json
@@ -33,13 +35,19 @@ from node import disk  # noqa: E402
 from node.reports import KIND, reports_of, required, versions  # noqa: E402
 from preflight.binding import unbound  # noqa: E402
 from preflight.network import fastest_first, free_port, interfaces, rules, usable  # noqa: E402
+from preflight.report import Report  # noqa: E402
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import Any
 
 #: What container/inside.sh says of an image without the job's Python.
 NO_PYTHON = "no-python"
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
-def identity(python, imports):
+def identity(python: str, imports: list[str]) -> list[int | list[str] | str] | None:
     """What must be the same for an answer to hold again: this boot of the node, the interpreter, the question."""
     program = shutil.which(python)
     if program is None:
@@ -53,7 +61,9 @@ def identity(python, imports):
     return [boot, program, status.st_mtime_ns, status.st_size, list(imports)]
 
 
-def probed(python, imports, known=None):
+def probed(
+    python: str, imports: list[str], known: dict[str, Any] | None = None
+) -> tuple[dict[str, str], bool, str | None, dict[str, Any] | None]:
     """`versions`, and what the next attempt may take over. `known`: that of the attempt before. No failure is kept."""
     asked = identity(python, imports)
     if known and asked and known.get("asked") == asked:
@@ -63,7 +73,7 @@ def probed(python, imports, known=None):
     return columns, torch, trouble, answer
 
 
-def answer_before(folder, name):
+def answer_before(folder: str, name: str) -> dict[str, Any] | None:
     """What the attempt before this one learned from this node's Python; None where it did not ask it. `folder`: that of
     this attempt.
     """
@@ -75,14 +85,14 @@ def answer_before(folder, name):
     return known if isinstance(known, dict) and {"asked", "versions", "torch"} <= set(known) else None
 
 
-def images_of(runtime):
+def images_of(runtime: str) -> list[str]:
     """What an image of this runtime can be, as it is declared."""
     with open(os.path.join(RUNTIME, "container", "containers.txt"), encoding="utf-8") as stream:
         facts = [line.split() for line in stream]
     return next((words[2:] for words in facts if words[:2] == [runtime, "images"]), [])
 
 
-def image_trouble(path, runtime):
+def image_trouble(path: str, runtime: str) -> str | None:
     """What is wrong with an image as this node sees it, or None."""
     kinds = images_of(runtime)
     if not os.path.exists(path):
@@ -99,7 +109,7 @@ def image_trouble(path, runtime):
     return None
 
 
-def contained(enter, imports):
+def contained(enter: list[str], imports: list[str]) -> tuple[dict[str, str], list[str]]:
     """({column: text}, problems) of a real start of the job's container on this node, and of what is in it."""
     runtime = os.environ["RANKZERO_RUNTIME"]
     words = [*enter, "/bin/bash", f"{runtime}/container/enter.sh", f"{runtime}/container/inside.sh", *imports]
@@ -129,14 +139,14 @@ def contained(enter, imports):
         return {}, [f"the container does not start: {why}"]
 
 
-def gpus_seen():
+def gpus_seen() -> int:
     listed = os.environ.get("CUDA_VISIBLE_DEVICES", os.environ.get("ROCR_VISIBLE_DEVICES"))
     if listed is not None:
         return len([device for device in listed.split(",") if device.strip()])
     return len(glob.glob("/dev/nvidia[0-9]*"))
 
 
-def size(count):
+def size(count: int) -> str:
     """Bytes for people, rounded down."""
     for unit, bits in (("T", 40), ("G", 30), ("M", 20)):
         if count >> bits:
@@ -144,7 +154,7 @@ def size(count):
     return f"{count >> 10}K"
 
 
-def room(path, least):
+def room(path: str, least: int) -> tuple[str, str | None]:
     """(free space for people, what is wrong with it or None) of a path's file system; `least` in bytes."""
     try:
         status = os.statvfs(path)
@@ -159,7 +169,7 @@ def room(path, least):
     return size(free), None
 
 
-def lacking(arguments):
+def lacking(arguments: argparse.Namespace) -> tuple[dict[str, str], list[str]]:
     """What this node is to get a copy of, kind -> what is wrong until then; and the kinds that it sees itself."""
     parts = {"code": arguments.code}
     if not arguments.sealed and os.path.isabs(arguments.python):
@@ -174,7 +184,7 @@ def lacking(arguments):
     }, sees
 
 
-def home_trouble(python):
+def home_trouble(python: str) -> str | None:
     """Why the ranks' Python does not start with the job's PYTHONHOME, or None. What is started with -I ignores it."""
     home = os.environ.get("PYTHONHOME")
     try:
@@ -186,37 +196,18 @@ def home_trouble(python):
     return f"{python} does not start with PYTHONHOME={home}: remove it from env, or from the set-up that sets it"
 
 
-def unsealed(folder, name):
+def unsealed(folder: str, name: str) -> str | None:
     """Why this node does not have the sealed environment (sealed.py), or None."""
     word = load(os.path.join(folder, name + ".json")) or {"problem": "no answer from this node"}
     return None if word.get("how") else word.get("problem") or "the file is not on this node"
 
 
-class Report:
-    """What this node has to say: `columns` of its line, `problems`, those of them that can only be the node's own
-    (`ailments`), the `versions` in its Python, and whether that has `torch`.
-    """
-
-    def __init__(self):
-        self.columns, self.problems, self.ailments = {}, [], []
-        self.versions, self.torch, self.remembered, self.probed = {}, False, False, None
-
-    def check(self, column, fine, problem):
-        self.columns[column] = "ok" if fine else "missing"
-        if not fine:
-            self.problems.append(problem)
-
-    def ail(self, problem):
-        self.problems.append(problem)
-        self.ailments.append(problem)
-
-    def document(self):
-        columns = {**self.columns, **self.versions, **({"probe": "remembered"} if self.remembered else {})}
-        kept = {"probed": self.probed} if self.probed else {}
-        return {"columns": columns, "problems": self.problems, "ailments": self.ailments, "torch": self.torch, **kept}
-
-
-def examine(arguments, own, lacks=(), memory=None):
+def examine(
+    arguments: argparse.Namespace,
+    own: dict[str, str],
+    lacks: Collection[str] = (),
+    memory: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     """The document that this node reports. What it lacks is looked at once it is there. `memory`: the import probe's
     answer in the attempt before.
     """
@@ -226,7 +217,9 @@ def examine(arguments, own, lacks=(), memory=None):
     return report.document()
 
 
-def examine_software(report, arguments, lacks, memory):
+def examine_software(
+    report: Report, arguments: argparse.Namespace, lacks: Collection[str], memory: dict[str, Any] | None
+) -> None:
     """Code, environment, image and mounts, and the container where there is one."""
     if "code" in lacks:
         report.columns["proj"] = "missing"
@@ -261,7 +254,7 @@ def examine_software(report, arguments, lacks, memory):
         report.versions.update(inside)
 
 
-def examine_machine(report, arguments, own):
+def examine_machine(report: Report, arguments: argparse.Namespace, own: dict[str, str]) -> None:
     """The run directory, CPUs, GPUs, interfaces, and room on the disks."""
     run_dir, columns = os.path.dirname(os.path.dirname(arguments.folder)), report.columns
     report.check("run", os.access(run_dir, os.W_OK), f"{run_dir} is not writable")
@@ -290,11 +283,11 @@ def examine_machine(report, arguments, own):
         report.ail(f"{trouble} (preflight.free_tmp)")
 
 
-def this_node(arguments):
-    return arguments.nodes.split(",")[int(os.environ["SLURM_NODEID"])]
+def this_node(arguments: argparse.Namespace) -> str:
+    return str(arguments.nodes.split(",")[int(os.environ["SLURM_NODEID"])])
 
 
-def limits_of(arguments, torch):
+def limits_of(arguments: argparse.Namespace, torch: bool) -> list[dict[str, Any]]:
     """What the limits of this node mean for a job of this size, should it become the first one."""
     # Loaded by the few nodes that may.
     from preflight import limits
@@ -309,7 +302,7 @@ def limits_of(arguments, torch):
     return limits.findings("/", load)
 
 
-def node(arguments):
+def node(arguments: argparse.Namespace) -> int:
     unbound()
     names, name, own = arguments.nodes.split(","), this_node(arguments), interfaces()
     # With spare nodes, any of the first few may become the first one of the ranks.
@@ -335,7 +328,7 @@ def node(arguments):
     return 0
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("command", choices=["node", "select", "exchange", "judge"])
     parser.add_argument("folder")

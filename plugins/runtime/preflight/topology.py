@@ -5,20 +5,27 @@
 leaf switch. A node knows where it is: Slurm gives each task SLURM_TOPOLOGY_ADDR, such as spine.leaf1.node01.
 """
 
+from __future__ import annotations
 
-def block_of(name, report):
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+
+def block_of(name: str, report: dict[str, Any] | None) -> str:
     """The block or switches of a node, or nothing on a cluster without a topology."""
     address = (report or {}).get("place") or ""
     return address[: -len(name) - 1] if address.endswith(f".{name}") else ""
 
 
-def blocks_of(names, reports):
+def blocks_of(names: list[str], reports: dict[str, Any]) -> dict[str, str]:
     """{node: its block}; empty unless all of these nodes know theirs."""
     blocks = {name: block_of(name, reports[name]) for name in names}
     return blocks if all(blocks.values()) else {}
 
 
-def crossing(nodes, blocks, group):
+def crossing(nodes: list[str], blocks: Mapping[str, str], group: int) -> list[list[str]]:
     """The groups of so many nodes, in the order of the ranks, that lie in more than one block."""
     if not blocks:
         return []
@@ -26,12 +33,13 @@ def crossing(nodes, blocks, group):
     return [each for each in groups if len({blocks[name] for name in each}) > 1]
 
 
-def whole_groups(fit, wanted, blocks, group):
+def whole_groups(fit: list[str], wanted: int, blocks: Mapping[str, str], group: int) -> list[int]:
     """So many places of the fit nodes: of each block as many whole groups as it holds, then what is left."""
-    of_block = {}
+    of_block: dict[str, list[int]] = {}
     for place, name in enumerate(fit):
         of_block.setdefault(blocks[name], []).append(place)
-    chosen, left = [], []
+    chosen: list[int] = []
+    left: list[int] = []
     for places in of_block.values():
         whole = len(places) // group * group
         chosen += places[:whole]
@@ -39,7 +47,7 @@ def whole_groups(fit, wanted, blocks, group):
     return (chosen + left)[:wanted]
 
 
-def choose(fit, wanted, slow, blocks, group):
+def choose(fit: list[str], wanted: int, slow: Mapping[str, str], blocks: Mapping[str, str], group: int) -> list[str]:
     """So many of the fit nodes, in the order of the allocation. Slow ones are left over first; among equals, the choice
     that cuts fewer groups.
     """
@@ -54,12 +62,12 @@ def choose(fit, wanted, slow, blocks, group):
     return min(named, key=lambda nodes: (len(set(nodes) & set(slow)), len(crossing(nodes, blocks, group))))
 
 
-def lines(chosen, reports, group):
+def lines(chosen: list[str], reports: dict[str, Any], group: int) -> list[str]:
     """The lines of the table on where the chosen nodes are; none on a cluster without a topology."""
     blocks = blocks_of(chosen, reports)
     if not blocks:
         return []
-    counts = {}
+    counts: dict[str, int] = {}
     for name in chosen:
         counts[blocks[name]] = counts.get(blocks[name], 0) + 1
     shown = [f"blocks {', '.join(f'{block}: {count}' for block, count in counts.items())}"]

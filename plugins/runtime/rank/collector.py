@@ -49,7 +49,7 @@ _KINDS = {"host.csv": "host", "gpu.csv": "gpu", "pcie.txt": "pcie"}
 _PUNCH = 3  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 
 
-def give_back(descriptor, start, count):
+def give_back(descriptor: int, start: int, count: int) -> None:
     """Give the blocks of a part of a file back to the disk, where the file system can do that."""
     with contextlib.suppress(ImportError, AttributeError, OSError):
         import ctypes
@@ -58,7 +58,7 @@ def give_back(descriptor, start, count):
         ctypes.CDLL(None).fallocate(descriptor, _PUNCH, size(start), size(count))
 
 
-def marked(rank, data):
+def marked(rank: int, data: bytes) -> bytes:
     """Whole lines, each with the rank before it. What ends without a newline gets one."""
     if not data:
         return b""
@@ -70,14 +70,14 @@ def marked(rank, data):
 class RankLog:
     """The log of one rank on this disk, and how much of it has been brought."""
 
-    def __init__(self, rank, path):
+    def __init__(self, rank: int, path: str) -> None:
         self.rank = rank
         self.descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         self.seen = time.monotonic()
         self.brought = self.size = 0
-        self.waits_since = None
+        self.waits_since: float | None = None
 
-    def new_lines(self, final):
+    def new_lines(self, final: bool) -> bytes:
         """What can be brought now. A line without an end waits for it, but not for ever."""
         data = os.pread(self.descriptor, BLOCK, self.brought)
         end = data.rfind(b"\n") + 1
@@ -92,18 +92,18 @@ class RankLog:
             end = len(data)
         return data[:end]
 
-    def taken(self, count):
+    def taken(self, count: int) -> None:
         give_back(self.descriptor, self.brought, count)
         self.brought += count
 
-    def trim(self):
+    def trim(self) -> None:
         """Keep no more on the disk than both ends."""
         size = os.fstat(self.descriptor).st_size
         if size > max(HEAD + 2 * TAIL, self.size + TAIL):
             give_back(self.descriptor, HEAD, size - TAIL - HEAD)
             self.size = size
 
-    def ends(self):
+    def ends(self) -> bytes:
         """Both ends, and between them how much is left out."""
         size = os.fstat(self.descriptor).st_size
         if size <= HEAD + TAIL:
@@ -117,16 +117,17 @@ class RankLog:
 class Collector:
     """`spool`: the folder on this node's disk. `logs`: that of the attempt on shared storage. `per`: as in logs.per."""
 
-    def __init__(self, spool, logs, per, node, ranks):
+    def __init__(self, spool: str, logs: str, per: str | None, node: str, ranks: int) -> None:
         self.spool, self.logs, self.per, self.node, self.ranks = spool, logs, per, node, ranks
-        self.known, self.files = {}, {}
+        self.known: dict[int, RankLog] = {}
+        self.files: dict[int, str] = {}
 
-    def print(self, text):
+    def print(self, text: str) -> None:
         data = text.encode("utf-8", "surrogateescape")
         while data:
             data = data[os.write(1, data) :]
 
-    def look(self, final=False):
+    def look(self, final: bool = False) -> None:
         """Bring what is new. `final`: all of it; nothing comes after."""
         names = os.listdir(self.spool)
         for name in names:
@@ -143,7 +144,7 @@ class Collector:
             os.unlink(os.path.join(self.spool, "wanted"))
             self.bring_samples()
 
-    def bring(self, final):
+    def bring(self, final: bool) -> None:
         """Append to the node's file on shared storage."""
         self.name_files(final)
         for rank, log in sorted(self.known.items()):
@@ -158,7 +159,7 @@ class Collector:
                 log.taken(len(data))
                 data = log.new_lines(final) if final or len(data) > BLOCK // 2 else b""
 
-    def name_files(self, final):
+    def name_files(self, final: bool) -> None:
         """A file of this node is named after the ranks in it; one that begins late gets a file of its own."""
         fresh = {rank: log for rank, log in self.known.items() if rank not in self.files}
         waited = any(time.monotonic() - log.seen >= GATHER for log in fresh.values())
@@ -166,14 +167,14 @@ class Collector:
             path = os.path.join(self.logs, log_names.of_node(self.node, fresh))
             self.files.update(dict.fromkeys(fresh, path))
 
-    def append(self, rank, data):
+    def append(self, rank: int, data: bytes) -> None:
         """Opened each time: a file system that is shared may be away for a while, and come back."""
         with open(self.files[rank], "ab", buffering=0) as stream:
             rest = memoryview(marked(rank, data))
             while rest:
                 rest = rest[stream.write(rest) :]
 
-    def bring_samples(self):
+    def bring_samples(self) -> None:
         for path in sorted(glob.glob(os.path.join(glob.escape(self.spool), "samples", "*"))):
             kind = next((kind for end, kind in _KINDS.items() if path.endswith(f".{end}")), None)
             if kind:
@@ -181,7 +182,7 @@ class Collector:
                     self.print(log_names.text_lines(kind, self.node, thinned(stream.read(log_names.MOST_BYTES))))
 
 
-def thinned(text):
+def thinned(text: str) -> str:
     """At most MOST_SAMPLES moments of a series of samples, the last one among them. What is no sample stays: it is a
     complaint.
     """
@@ -197,12 +198,12 @@ def thinned(text):
     )
 
 
-def log_folder(logs, nodes, place):
+def log_folder(logs: str, nodes: int, place: int) -> str:
     """Where the file of a node is, which is at this place among so many: no folder has more than FOLDER of them."""
     return logs if nodes <= FOLDER else os.path.join(logs, f"{place // FOLDER:03d}")
 
 
-def made(places, memory, node):
+def made(places: list[str], memory: int, node: str) -> tuple[str, list[disk.Home]]:
     """(the folder of this node, what holds it): on a disk that has room, under a name that is the same everywhere."""
     common = disk.Home(disk.COMMON)
     homes = [common]
@@ -222,19 +223,19 @@ def made(places, memory, node):
     return os.path.join(path, node), homes
 
 
-def main():
+def main() -> int:
     parser = argparse.ArgumentParser()
     for option in ("--local-dir", "--slurm-tmp"):
         parser.add_argument(option, default="")
     parser.add_argument("--memory", type=int, default=0)
     arguments, get = parser.parse_args(), os.environ.get
     end, node = job_end.End(), get("SLURMD_NODENAME") or os.uname().nodename
-    collector, homes = None, []
+    homes: list[disk.Home] = []
     try:
         places = disk.candidates(arguments.local_dir, arguments.slurm_tmp)
         spool, homes = made(places, arguments.memory, node)
         ranks, nodes = int(get("RANKZERO_RANKS_PER_NODE") or 1), get("RANKZERO_NODELIST", "").count(",") + 1
-        logs = log_folder(get("RANKZERO_LOGS"), nodes, int(get("SLURM_NODEID") or 0))
+        logs = log_folder(os.environ["RANKZERO_LOGS"], nodes, int(get("SLURM_NODEID") or 0))
         os.makedirs(logs, exist_ok=True)
         collector = Collector(spool, logs, get("RANKZERO_LOG_PER"), node, ranks)
         collector.print(f"[ready {node}]\n")

@@ -9,12 +9,14 @@ be made up: who owns the process and the file, and that the file lies where only
 only.
 """
 
+from __future__ import annotations
+
 import os
 
 from core import files
 
 
-def opened(path):
+def opened(path: str) -> int | None:
     """A descriptor of a file in memory that belongs to this user, for reading and writing; None for any other file."""
     try:
         device = device_of_memory()
@@ -30,7 +32,7 @@ def opened(path):
     return None
 
 
-def device_of_memory():
+def device_of_memory() -> int:
     """The device of the kernel's own file system for files in memory, which nobody can mount."""
     sample = os.memfd_create("rankzero")
     try:
@@ -39,5 +41,5 @@ def device_of_memory():
         os.close(sample)
 
 
-def _fits(status, device):
+def _fits(status: os.stat_result, device: int) -> bool:
     return status.st_dev == device and status.st_uid == os.getuid()

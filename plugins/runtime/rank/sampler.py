@@ -10,6 +10,8 @@ A sampler that outlived its rank would keep the allocation, and its bill. Standa
 node or an image may have.
 """
 
+from __future__ import annotations
+
 import contextlib
 import os
 import shutil
@@ -30,7 +32,7 @@ PCIE = ("dmon", "-s", "t", "-c", "1", "-o", "DT")
 ASK_SECONDS = 10
 
 
-def cpu_time():
+def cpu_time() -> tuple[int, int]:
     """(busy, total) CPU time of the node since boot, in clock ticks."""
     with open("/proc/stat", encoding="ascii") as stream:
         user, nice, system, idle, iowait, irq, softirq = (int(ticks) for ticks in stream.readline().split()[1:8])
@@ -38,14 +40,14 @@ def cpu_time():
     return busy, busy + idle + iowait
 
 
-def memory():
+def memory() -> tuple[int, int]:
     """(total, available) memory of the node in MB."""
     with open("/proc/meminfo", encoding="ascii") as stream:
         sizes = dict(line.split()[:2] for line in stream)
     return int(sizes["MemTotal:"]) // 1024, int(sizes["MemAvailable:"]) // 1024
 
 
-def own_spool(spool, node):
+def own_spool(spool: str, node: str) -> str:
     """The folder of this node's collector, where it has made one; "" where it has not, or somebody else has."""
     path = os.path.join(spool, node)
     try:
@@ -55,7 +57,7 @@ def own_spool(spool, node):
     return path if owners == {os.getuid()} else ""
 
 
-def append(path, header, line=""):
+def append(path: str, header: str, line: str = "") -> None:
     """Append a line to a file that begins with the names of its columns."""
     with open(path, "a", encoding="ascii") as stream:
         if not stream.tell():
@@ -63,7 +65,7 @@ def append(path, header, line=""):
         stream.write(line)
 
 
-def sample_host(path, before):
+def sample_host(path: str, before: tuple[int, int]) -> tuple[int, int]:
     """Append load, used memory, CPUs and memory in all; the CPU time now, for the next sample."""
     now = cpu_time()
     busy, total = now[0] - before[0], max(1, now[1] - before[1])
@@ -73,7 +75,7 @@ def sample_host(path, before):
     return now
 
 
-def ask(path, *words):
+def ask(path: str, *words: str) -> int | None:
     """The exit code of nvidia-smi, whose answer is appended to a file; None if it does not end. It is started each
     time: one that runs on (--loop) could outlive this process, and one that hangs on a broken GPU would keep the file
     open.
@@ -91,18 +93,18 @@ def ask(path, *words):
     return None
 
 
-def sample_gpus(path):
+def sample_gpus(path: str) -> bool:
     """Append a line for each GPU; whether to ask again."""
     append(path, GPU_COLUMNS)
     return ask(path, "--query-gpu=" + GPU_COLUMNS, "--format=csv,noheader") is not None
 
 
-def sample_pcie(path):
+def sample_pcie(path: str) -> bool:
     """Append the throughput of each GPU's PCIe link; whether to ask again: not every GPU and driver tells it."""
     return ask(path, *PCIE) == 0
 
 
-def main():
+def main() -> None:
     rank, environ = int(sys.argv[1]), os.environ
     every = {kind: int(environ.get("RANKZERO_MONITOR_" + kind.upper()) or 0) for kind in ("host", "gpu")}
     state = state_of(rank)

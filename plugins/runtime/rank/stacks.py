@@ -10,6 +10,8 @@ other process it would be the end. Command lines are not written: they may conta
 Python 3 that a node or an image may have.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -19,6 +21,11 @@ import time
 
 from core import files
 from rank import memory, traces
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
 
 # As in hook/sitecustomize.py.
 NUMBER = 43
@@ -35,7 +42,7 @@ QUIET = 60
 class Request:
     """What was asked for last in the folder of one attempt."""
 
-    def __init__(self, environ, clock=time.time):
+    def __init__(self, environ: Mapping[str, str], clock: Callable[[], float] = time.time) -> None:
         run, attempt = environ["RANKZERO_RUN_DIR"], environ["RANKZERO_ATTEMPT"]
         self.mine = {f"RANKZERO_RUN_DIR={run}", f"RANKZERO_ATTEMPT={attempt}"}
         self.folder = os.path.join(run, "stacks", attempt)
@@ -46,9 +53,10 @@ class Request:
         self.last = self.asked()
         # The log that a wait follows (rank.sh), its size, since when it has that, and when to look next.
         self.log = os.path.join(environ.get("RANKZERO_LOGS") or os.path.join(run, "logs", attempt), ".live")
-        self.size, self.since, self.next = -1, self.clock(), QUIET
+        self.size, self.since = -1, self.clock()
+        self.next: float = QUIET
 
-    def quiet(self, now):
+    def quiet(self, now: float) -> bool:
         """Whether the job's log has not grown for so long that the node looks."""
         try:
             size = os.stat(self.log).st_size
@@ -61,7 +69,7 @@ class Request:
         self.next = 2 * (now - self.since)
         return True
 
-    def asked(self):
+    def asked(self) -> str:
         """The id of the newest request; "" if there is none."""
         try:
             with open(os.path.join(self.folder, "request"), encoding="ascii") as stream:
@@ -69,7 +77,7 @@ class Request:
         except (OSError, ValueError):
             return ""
 
-    def serve(self):
+    def serve(self) -> bool:
         """Answer a new request, and the time limit; whether there was anything to answer."""
         asked, now = self.asked(), self.clock()
         due = self.limit is not None and now >= self.limit
@@ -78,9 +86,9 @@ class Request:
         self.last = asked
         self.limit = None if due else self.limit
         waiting = traces.connections()
-        began, pages = time.monotonic(), swapped_in()
+        began, before = time.monotonic(), swapped_in()
         processes = look(self.mine)
-        pages = (swapped_in() - pages) / max(0.1, time.monotonic() - began)
+        pages = (swapped_in() - before) / max(0.1, time.monotonic() - began)
         document = {
             "request": asked, "time": now, "node": self.node, "limit": due, "processes": processes,
             "swapped_in": round(pages, 1), "network": traces.stuck(waiting), "addresses": traces.own_addresses(),
@@ -93,20 +101,20 @@ class Request:
         return True
 
 
-def swapped_in():
+def swapped_in() -> int:
     """The pages of memory that the node has read back from its swap since boot."""
     with contextlib.suppress(OSError), open("/proc/vmstat", encoding="ascii") as stream:
         return sum(int(line.split()[1]) for line in stream if line.startswith("pswpin "))
     return 0
 
 
-def swapped(number):
+def swapped(number: int) -> int:
     """How much of a process is swapped out, in KiB."""
     line = next((line for line in text_of(number, "status").splitlines() if line.startswith("VmSwap:")), "VmSwap: 0")
     return int(line.split()[1])
 
 
-def text_of(number, name, most=65536):
+def text_of(number: int | str, name: str, most: int = 65536) -> str:
     """The text of a file of a process in /proc; empty where it cannot be read."""
     try:
         with open(f"/proc/{number}/{name}", "rb") as stream:
@@ -115,13 +123,13 @@ def text_of(number, name, most=65536):
         return ""
 
 
-def status(number):
+def status(number: int) -> tuple[str, int, int] | None:
     """(state, parent, CPU time in ticks) of a process; None once it is gone."""
     fields = text_of(number, "stat").rpartition(")")[2].split()
     return (fields[0], int(fields[1]), int(fields[11]) + int(fields[12])) if len(fields) > 12 else None
 
 
-def ranks(mine):
+def ranks(mine: set[str]) -> dict[int, int]:
     """Process -> rank, for all processes of a launch. `mine`: the variables that tell its processes from others.
 
     Only this user's processes: root can read those of others, who may write into their variables what they like.
@@ -138,7 +146,7 @@ def ranks(mine):
     return by_process
 
 
-def memory_file(number):
+def memory_file(number: int) -> int | None:
     """A descriptor of the file in memory that takes the stacks of a process; None where it has none of its own."""
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{number}/fd"):
@@ -150,13 +158,13 @@ def memory_file(number):
     return None
 
 
-def handles(number):
+def handles(number: int) -> bool:
     """Whether a process handles the signal. To one that does not, the signal would be the end."""
     caught = next((line for line in text_of(number, "status").splitlines() if line.startswith("SigCgt:")), "SigCgt: 0")
     return bool(int(caught.split()[1], 16) >> (NUMBER - 1) & 1)
 
 
-def ask(number):
+def ask(number: int) -> int | None:
     """Have a process write its stacks; a descriptor of the file that takes them, None where it cannot be asked."""
     descriptor = memory_file(number) if handles(number) else None
     if descriptor is None:
@@ -170,7 +178,7 @@ def ask(number):
     return descriptor
 
 
-def read(descriptor, deadline):
+def read(descriptor: int, deadline: float) -> str:
     """The stacks that a process writes: until they have not grown for a moment. Closes the descriptor."""
     size = -1
     while time.monotonic() < deadline:
@@ -183,7 +191,7 @@ def read(descriptor, deadline):
         return stream.read(STACK_BYTES).decode("utf-8", "replace")
 
 
-def py_spy(number):
+def py_spy(number: int) -> str:
     """The stacks of a Python that cannot be asked, by py-spy, where the site has it and allows it."""
     program = shutil.which("py-spy")
     try:
@@ -203,12 +211,13 @@ def py_spy(number):
     return text[place + 1 :] if dump.returncode == 0 and place >= 0 else ""
 
 
-def look(mine):
+def look(mine: set[str]) -> list[dict[str, Any]]:
     """All processes of a launch on this node, as JSON: rank, state, what it waits for in the kernel, CPU time, stacks.
 
     `cpu`: the part of one CPU that the process used while it was looked at.
     """
-    rank_of, counted, chosen = ranks(mine), {}, []
+    rank_of, chosen = ranks(mine), []
+    counted: dict[int, int] = {}
     # A parent before its children.
     for number in sorted(rank_of):
         state = status(number)

@@ -7,6 +7,8 @@ A process with the hook writes the recorder's JSON into its file in memory when 
 (hook/rankzero_recorder.py). Of it only the newest collectives are kept. Standard library only; any Python 3.
 """
 
+from __future__ import annotations
+
 import contextlib
 import json
 import os
@@ -16,6 +18,10 @@ import time
 
 from rank import memory
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 # As in hook/rankzero_recorder.py.
 PREFIX = "/memfd:rankzero-trace-"
 # The largest dump, the collectives of one that are kept, and the seconds until it is there.
@@ -24,7 +30,7 @@ MOST_BYTES, KEPT, ANSWER_SECONDS = 4000000, 64, 2.0
 CONNECTIONS = 32
 
 
-def recorder(number):
+def recorder(number: int) -> tuple[str, str] | None:
     """(file in memory, pipe) of a process whose flight recorder can be asked; None for any other."""
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{number}/fd"):
@@ -38,14 +44,14 @@ def recorder(number):
     return None
 
 
-def is_pipe(path):
+def is_pipe(path: str) -> bool:
     """Whether a path is a pipe."""
     with contextlib.suppress(OSError):
         return stat.S_ISFIFO(os.stat(path).st_mode)
     return False
 
 
-def tell(pipe):
+def tell(pipe: str) -> bool:
     """Write a byte into a pipe that somebody reads; whether that went well. Never waits."""
     try:
         descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -59,11 +65,11 @@ def tell(pipe):
         os.close(descriptor)
 
 
-def ask(number):
+def ask(number: int) -> int | None:
     """Have the recorder of a process write; a descriptor of the file that takes it, None where it cannot be asked."""
     known = recorder(number)
     descriptor = None if known is None else memory.opened(known[0])
-    if descriptor is None:
+    if known is None or descriptor is None:
         return None
     os.ftruncate(descriptor, 0)
     if tell(known[1]):
@@ -72,7 +78,7 @@ def ask(number):
     return None
 
 
-def read(descriptor, deadline):
+def read(descriptor: int, deadline: float) -> dict[str, Any]:
     """The newest collectives in a dump: as its JSON, shortened. Empty where none arrives in time. Closes the
     descriptor.
     """
@@ -88,7 +94,7 @@ def read(descriptor, deadline):
             time.sleep(0.05)
 
 
-def shortened(entries):
+def shortened(entries: Any) -> list[dict[str, Any]]:
     """The newest entries, and the newest of each process group."""
     entries = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
     newest = {}
@@ -102,7 +108,7 @@ def shortened(entries):
     return [{name: entry.get(name) for name in names} for entry in kept + entries[-4:]]
 
 
-def address(text):
+def address(text: str) -> str:
     """The address in a line of /proc/net/tcp or tcp6, for people."""
     words = bytes.fromhex(text.partition(":")[0])
     native = b"".join(words[place : place + 4][::-1] for place in range(0, len(words), 4))
@@ -111,9 +117,10 @@ def address(text):
     return socket.inet_ntop(socket.AF_INET if len(native) == 4 else socket.AF_INET6, native)
 
 
-def own_addresses():
+def own_addresses() -> list[str]:
     """The addresses of this node from which this user has connections to other nodes."""
-    addresses, user = set(), str(os.getuid())
+    addresses: set[str] = set()
+    user = str(os.getuid())
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), open(f"/proc/self/net/{table}", encoding="ascii") as stream:
             next(stream, None)
@@ -127,9 +134,10 @@ def own_addresses():
     return sorted(addresses)
 
 
-def connections():
+def connections() -> dict[Any, list[int]]:
     """{(address here, address there): [bytes that wait to be sent or acknowledged, tries]} of this user."""
-    waiting, user = {}, str(os.getuid())
+    waiting: dict[tuple[str, str], list[int]] = {}
+    user = str(os.getuid())
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), open(f"/proc/self/net/{table}", encoding="ascii") as stream:
             next(stream, None)
@@ -144,7 +152,7 @@ def connections():
     return waiting
 
 
-def stuck(before):
+def stuck(before: Any) -> list[dict[str, Any]]:
     """The connections in which something waited before and waits now: the largest first."""
     now = connections()
     rows = [
