@@ -191,13 +191,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """One round: says what is new and packs it. The action plugin of the same name fetches and unpacks the archive."""
-    run = one_run(module.params)
+    slurm = Slurm()
+    run = one_run(module.params, slurm)
     request = FetchRequest.of(module.params["x_request"] or {})
     # Asked before the logs are looked at: what is written until the end is then still fetched.
-    over = is_over(run, Slurm(), ask=request.ask, often=module.params["follow"])
+    over = is_over(run, slurm, ask=request.ask, often=module.params["follow"])
     redactor = redactor_of(run) if module.params["redact"] else PLAIN
     fetched = fetch_plan(run.file("logs"), request, write=not module.check_mode, redactor=redactor)
-    choice = choice_made(module.params, run)
+    choice = choice_made(slurm, module.params, run)
     return Round(run.path, origin_of(run.path), over, choice, fetched, run.job_id()).result()
 
 

@@ -170,15 +170,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """One round, or the digests at the end. The action plugin of the same name fetches and compares."""
-    run = one_run(module.params)
+    slurm = Slurm()
+    run = one_run(module.params, slurm)
     request = FetchRequest.of(module.params["x_request"] or {})
     paths = chosen_paths(run, module.params["paths"])
     if request.digests:
         return verification(run, paths, request.have).result()
     root = run.file(WORK)
-    over = is_over(run, Slurm(), ask=False, often=False)
+    over = is_over(run, slurm, ask=False, often=False)
     fetched = fetch_plan(root, request, write=not module.check_mode, listing=listing(root, paths))
-    choice = choice_made(module.params, run)
+    choice = choice_made(slurm, module.params, run)
     return Round(run.path, origin_of(run.path), over, choice, fetched, run.job_id()).result()
 
 

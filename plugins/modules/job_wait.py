@@ -335,7 +335,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch import budget
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """One look: the waiting itself is done by the action plugin of the same name, on the controller."""
     slurm = Slurm()
-    runs = chosen_runs(module.params)
+    runs = chosen_runs(module.params, slurm)
     launches = final_reports(slurm, runs, settle=module.params["x_settle"])
     results = [launch.as_dict() for launch in launches]
     if len(runs) == 1:
@@ -355,9 +355,11 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
             result["_proof"] = proof_of(run)
     if module.params["x_asked"] is not None:
         budget.drop(module.params["x_asked"])
+    alone = module.params["run_dirs"] is None
+    choice = {"choice": choice_made(slurm, module.params, runs[0])} if alone else {}
     counts = {"waited": 0.0, "polls": 0, "slurm_commands": slurm.commands, "warnings": slurm.notes}
-    if module.params["run_dirs"] is None:
-        return {"changed": False, **results[0], **counts, "choice": choice_made(module.params, runs[0])}
+    if alone:
+        return {"changed": False, **results[0], **counts, **choice}
     return {"changed": False, "launches": bounded(results), **counts}
 
 

@@ -111,8 +111,8 @@ def diagnose(
     )
     if options.get("path"):
         return _of_path(os.path.expanduser(options["path"]), request)
-    run = one_run(options)
-    choice = choice_made(options, run)
+    run = one_run(options, slurm)
+    choice = choice_made(slurm, options, run)
     # Slurm's and the job's own words may quote a secret as well.
     result: ModuleResult = redactor_of(run).document(_of_launch(slurm, run, request))
     return {**result, "lines": [choice, *result["lines"]]} if choice else result

@@ -123,6 +123,15 @@ def _state(status: LaunchStatus) -> str:
     return UNKNOWN if status.outcome is None else ("COMPLETED" if status.outcome.get("success") else "FAILED")
 
 
+def state_in_words(status: LaunchStatus) -> str:
+    """Return the state for a line about several launches: the verdict, or what Slurm says of a job that has none."""
+    if status.over:
+        return "succeeded" if status.state == SUCCEEDED else "failed"
+    state = _state(status)
+    words = {"UNSUBMITTED": "not submitted", UNKNOWN: "state unknown"}
+    return words.get(state, state.lower().replace("_", " "))
+
+
 def _never_started(status: LaunchStatus) -> bool:
     """Return whether Slurm ended the job because its first node could not open the job's log."""
     record, facts = status.record, status.facts

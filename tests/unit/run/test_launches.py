@@ -323,12 +323,13 @@ def test_a_name_means_its_newest_launch(tmp_path: Path) -> None:
     asked = options(state_root=str(tmp_path), name="gpt")
     run = find.one_run(asked)
     assert select.identity(run.path).key == new
-    choice = find.choice_made(asked, run)
+    slurm = gone().slurm()
+    choice = find.choice_made(slurm, asked, run)
     assert choice and choice.startswith("gpt 00000000, generation 1, 2023-11-1")
     assert "the newest of 2 launches named gpt (others: gpt ffffffff, generation 2, 2023-11-1" in choice
-    assert "intent" in choice and find.choice_made(options(run_dir=run.path), run) is None
+    assert "not submitted" in choice and find.choice_made(slurm, options(run_dir=run.path), run) is None
     only = options(state_root=str(tmp_path), name="gpt", key=old)
-    assert find.one_run(only).generation == 2 and find.choice_made(only, find.one_run(only)) is None
+    assert find.one_run(only).generation == 2 and find.choice_made(slurm, only, find.one_run(only)) is None
 
 
 def test_the_name_of_a_sweep_does_not_say_which_element(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find the launches that a module works on, by name, key, generation or job. Reads only."""
+"""Find the launches that a module works on, by name, key, generation or job. Changes nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy, ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import state_in_words
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import Wanted, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
@@ -25,6 +27,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
     newest_of_each,
     open_run,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
+    SILENT,
+    JobAnswer,
+    status_of,
+    trusted_runs,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+
+#: A choice among launches asks Slurm only about those whose own files do not say how they ended.
+_UNDECIDED = Policy(decided=False)
 
 
 def find_runs(
@@ -114,19 +126,19 @@ def indexed_runs(
     return runs, history
 
 
-def chosen_runs(options: Parameters) -> list[RunDirectory]:
+def chosen_runs(options: Parameters, slurm: Slurm | None = None) -> list[RunDirectory]:
     """Return the launches to wait for: those in `run_dirs`, if given, else the one for RUN_ARGUMENTS."""
     if options.get("run_dirs") is None:
-        return [one_run(options)]
+        return [one_run(options, slurm)]
     if any(options.get(option) for option in ("run_dir", "name", "key", "generation", "job_id")):
         raise RankzeroError("run_dirs: names the launches; leave run_dir, name, key, generation and job_id away.")
     return [open_run(os.path.expanduser(path)) for path in dict.fromkeys(options["run_dirs"])]
 
 
-def one_run(options: Parameters) -> RunDirectory:
+def one_run(options: Parameters, slurm: Slurm | None = None) -> RunDirectory:
     """Return the launch that a module works on: the newest generation of the newest key of a name.
 
-    Raises `RankzeroError` if nothing matches, or if a job id belongs to several launches.
+    Raises `RankzeroError` if nothing matches, or if a job id belongs to several launches, whose states `slurm` says.
     """
     if not any(options.get(option) for option in ("run_dir", "name", "job_id")):
         raise RankzeroError("which launch? Give run_dir, or name (with key and generation), or job_id.")
@@ -142,23 +154,23 @@ def one_run(options: Parameters) -> RunDirectory:
     if len(newest) > 1 and (alike or options.get("job_id") or not options.get("name")):
         raise RankzeroError(
             f"{given} names {len(newest)} launches under {root}:\n"
-            + "\n".join(f"  {_described(run)}" for run in newest[:8])
+            + "\n".join(f"  {line}" for line in _described(slurm or Slurm(), newest[:8]))
             + "\nGive name and key, or run_dir."
         )
     return newest[0]
 
 
-def choice_made(options: Parameters, run: RunDirectory) -> str | None:
+def choice_made(slurm: Slurm, options: Parameters, run: RunDirectory) -> str | None:
     """Return which launch was chosen for a name that several launches have; None if the choice is clear."""
     if options.get("run_dir") or options.get("run_dirs") is not None or not options.get("name"):
         return None
     others = [other for other in newest_of_each(select_runs(options)) if os.path.dirname(other.path) != key_folder(run)]
     if not others:
         return None
-    count = len(others) + 1
-    listed = "; ".join(_described(other) for other in others[:4])
+    chosen, *described = _described(slurm, [run, *others[:4]])
     more = f"; and {len(others) - 4} more" if len(others) > 4 else ""
-    return f"{_described(run)}: the newest of {count} launches named {options['name']} (others: {listed}{more})"
+    count = len(others) + 1
+    return f"{chosen}: the newest of {count} launches named {options['name']} (others: {'; '.join(described)}{more})"
 
 
 def _array(run: RunDirectory) -> str | None:
@@ -169,13 +181,20 @@ def _array(run: RunDirectory) -> str | None:
     return None
 
 
-def _described(run: RunDirectory) -> str:
-    """Return the name, key prefix, generation, time and state of a launch as text."""
-    who, made = identity(run.path), made_at(run)
-    state = "not readable"
-    with contextlib.suppress(Untrusted):
-        outcome = run.outcome()
-        last = next((str(event["event"]) for event in reversed(run.own_events())), "no record")
-        state = last if outcome is None else "succeeded" if outcome.get("success") else "failed"
-    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(made)) if made else "at an unknown time"
-    return f"{who.name} {who.key[:8]}, generation {who.generation}, {when}, {state}"
+def _described(slurm: Slurm, runs: Sequence[RunDirectory]) -> list[str]:
+    """Return name, key prefix, generation, time and state of some launches as text, with one query to Slurm."""
+    facts, _untrusted = trusted_runs(runs)
+    good = [run for run in runs if run.path in facts]
+    try:
+        answer = ask_slurm(slurm, good, _UNDECIDED, facts)
+        states = {run.path: state_in_words(answer.status(run)) for run in good}
+    except SlurmError:  # the choice is what was asked for
+        silent = JobAnswer(heard=SILENT)
+        states = {run.path: state_in_words(status_of(facts[run.path], silent)) for run in good}
+    described = []
+    for run in runs:
+        who, made = identity(run.path), made_at(run)
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(made)) if made else "at an unknown time"
+        state = states.get(run.path, "not readable")
+        described.append(f"{who.name} {who.key[:8]}, generation {who.generation}, {when}, {state}")
+    return described

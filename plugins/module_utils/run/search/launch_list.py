@@ -33,8 +33,8 @@ def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
     """Return the result of module job_info. `limit` and the other options: as the module documents them."""
     choice = None
     if options.get("single"):
-        run, history = one_run(options), History(os.path.expanduser(options["state_root"]))
-        runs, choice = [run], choice_made(options, run)
+        run, history = one_run(options, slurm), History(os.path.expanduser(options["state_root"]))
+        runs, choice = [run], choice_made(slurm, options, run)
     else:
         runs, history = indexed_runs(options, newest=bool(options.get("newest")), strange=True)
     ended = {run.path for run in runs if is_launch(run.path) and history.has(run)}
