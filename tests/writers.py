@@ -8,11 +8,30 @@ A test of a part that reads files of another takes them from here: written by ha
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
+import json
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import contract
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnose import DIAGNOSIS_SPEC, diagnose
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
+from tests.unit.runtime.harness import runtime_parts
+
+# The job's own programs, which share their modules.
+with runtime_parts("start.attempt") as attempt:
+    claim, outcome, state = (
+        importlib.import_module(name) for name in ("start.claim", "artifact.outcome", "core.state")
+    )
 
 #: The end of a rank's log for which a diagnosis finds that the GPU's memory is full.
 CUDA_OOM = (
@@ -25,3 +44,105 @@ def write_diagnosis(slurm: Slurm, run: Path, **options: Any) -> dict[str, Any]:
     """Diagnose the launch of a run directory as the playbook does, which writes diagnosis.json. The module's result."""
     defaults = {name: option.get("default") for name, option in DIAGNOSIS_SPEC.items()}
     return diagnose(slurm, {**defaults, "run_dir": str(run), "processes": 1, **options})
+
+
+class Run:
+    """A run directory, written by those that write it: the submitter its journal and manifests, the job the rest.
+
+    `job_id`: a job, JOB_TASK of an array, or JOB.STEP inside another job.
+    """
+
+    def __init__(self, path: Path, job_id: str = "7", cluster: str = "lab") -> None:
+        self.path, self.job_id, self.cluster = path, job_id, cluster
+        (path / "logs").mkdir(parents=True, exist_ok=True)
+
+    @classmethod
+    def below(cls, root: Path, name: str = "gpt", key: str = "0123456789abcdef", generation: int = 1) -> Run:
+        """The run directory of a launch below a state root."""
+        return cls(root / "runs" / name / key / str(generation))
+
+    def journal(self, *events: Mapping[str, Any]) -> Run:
+        """Append events, with the time that each of them names, or that of now."""
+        for event in events:
+            details = {name: value for name, value in event.items() if name != "event"}
+            RunDirectory(str(self.path)).record_lightly(str(event["event"]), **details)
+        return self
+
+    def contract(self, **artifact: Any) -> Run:
+        """Write contract.json for a launch with these values of `artifact`, or without one."""
+        given = {
+            "name": self.path.parent.parent.name,
+            "command": ["true"],
+            **({"artifact": artifact} if artifact else {}),
+        }
+        spec = parse(merge([Layer("a test", given)])).spec
+        (self.path / "contract.json").write_text(json.dumps(contract(spec)), encoding="utf-8")
+        return self
+
+    def claimed(self, job_id: str | None = None) -> Run:
+        """Take the claim, as the job does first. The job of another may hold it already."""
+        claim.take(self._job(job_id=job_id))
+        return self
+
+    def numbered(self, number: int, job_id: str | None = None) -> Run:
+        """Begin an attempt: set aside what the one before it left."""
+        begun = self._job(number, job_id=job_id)
+        attempt.set_aside(begun)
+        attempt.number(begun, number)
+        return self
+
+    def started(
+        self,
+        number: int = 0,
+        *,
+        at: float | None = None,
+        nodes: Sequence[str] = ("node01", "node02"),
+        ranks: int | None = None,
+        launched: float | None = None,
+        job_id: str | None = None,
+    ) -> Run:
+        """Write started.json of an attempt. `at`, `launched`: when it began, and when its ranks were started."""
+        job = self._job(number, job_id=job_id)
+        job.started, job.launched, job.nodes = (int(time.time()) if at is None else at), launched or 0, list(nodes)
+        job.export("RANKZERO_WORLD_SIZE", len(nodes) if ranks is None else ranks)
+        attempt.record(job)
+        return self
+
+    def ended(
+        self,
+        exit_code: int = 0,
+        message: str = "",
+        *,
+        by: str = "program",
+        number: int = 0,
+        began: float | None = None,
+        at: float | None = None,
+        job_id: str | None = None,
+    ) -> Run:
+        """Write outcome.json of an attempt, `by` how it ended. The contract judges the artifact."""
+        now = time.time() if at is None else at
+        if not (self.path / "contract.json").exists():
+            self.contract()
+        job = self._job(number, job_id=job_id)
+        given = SimpleNamespace(
+            run_dir=str(self.path), job_id=job.id, attempt=number, started=now - 80.0 if began is None else began,
+            ended_by=by, exit_code=exit_code, message=message, key=self.path.parent.name, generation=job.generation,
+            file="outcome.json", guard=0,
+        )  # fmt: skip
+        clock = mock.patch.object(outcome, "time", SimpleNamespace(**{**vars(time), "time": lambda: now}))
+        with clock, contextlib.redirect_stdout(io.StringIO()):
+            outcome.finish(given)
+        return self
+
+    def _job(self, number: int = 0, job_id: str | None = None) -> Any:
+        """The job's state, as far as its writers need it."""
+        known = self.job_id if job_id is None else job_id
+        array, _underscore, task = known.partition("_")
+        env = {
+            "RANKZERO_RUN_DIR": str(self.path), "RANKZERO_KEY": self.path.parent.name,
+            "RANKZERO_GENERATION": self.path.name, "RANKZERO_ATTEMPT": str(number), "SLURM_JOB_ID": known,
+            "SLURM_CLUSTER_NAME": self.cluster,
+            **({"SLURM_ARRAY_JOB_ID": array, "SLURM_ARRAY_TASK_ID": task} if task else {}),
+            **({"RANKZERO_ATTACHED": known} if "." in known else {}),
+        }  # fmt: skip
+        return state.Job(env=env, runtime="")

@@ -101,7 +101,8 @@ def test_a_failure_in_a_pipe_is_told_once(site: Site) -> None:
     assert re.fullmatch(r"    where   rank 0 on node\d+", card[4]), text
     (log,) = re.findall(r"    log     (\S+):\d+", text)
     assert "batch size" in (site.folder / log).read_text()
-    assert "    advice  " in text
+    (verdict,) = re.findall(r"    verdict (.*)", text)
+    assert "the program ended with exit code " in verdict and text.index("verdict ") < text.index("    advice  ")
 
 
 def test_ctrl_c_leaves_the_job_and_the_terminal(site: Site) -> None:

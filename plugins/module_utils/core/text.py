@@ -12,6 +12,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+
 # How many characters of a line are looked at.
 LINE_CHARACTERS = 4000
 # The digits of a whole number, and of a number before and after its point. What is longer is no number.
@@ -97,3 +99,16 @@ def last_lines(text: str, most: int = 8) -> str:
 def significant(value: float, digits: int = 3) -> str:
     """Return a number with this many significant digits, and without an exponent for large ones: `1230`, `0.0123`."""
     return f"{float(f'{value:.{digits}g}'):.15g}"
+
+
+def own_verdict(outcome: Parameters | None) -> str:
+    """Return what the job itself said of its end, for people who see a cause from the logs; "" if it said nothing.
+
+    Why nodes were not fit is left out: that is shown in lines of its own.
+    """
+    told = outcome or {}
+    message = str(told.get("message") or "")
+    reasons = [f"{node}: {why}" for node, why in (told.get("unfit_nodes") or {}).items()]
+    for reason in sorted(reasons, key=len, reverse=True):
+        message = message.replace(f"{reason}; ", "").replace(reason, "")
+    return "" if message.strip() == "preflight:" else message.strip(" ;")

@@ -73,7 +73,10 @@ _OF_THE_JOB = {
     SETUP: Signature(
         family=SETUP,
         what="the job refused to start its ranks",
-        remedy="The preflight table shows what each node lacks; `resources.exclude` excludes a node.",
+        remedy=(
+            "The preflight table shows what each node lacks. `resources.exclude: [{nodes}]` leaves out what lacks "
+            "something that the others have."
+        ),
         matches=(),
         examples=(),
         blames_node=True,

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import own_verdict
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import Answer, Stall
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
@@ -72,7 +73,8 @@ def screen(report: DiagnosisReport, story: str = "") -> list[str]:
     if root is None and running:
         return running
     if root is None:
-        return [_without_cause(diagnosis), *_unread(diagnosis), *_checks(report)][:SCREEN_LINES]
+        verdict = _row("verdict", _own_verdict(report), 2)
+        return [_without_cause(diagnosis), *verdict, *_unread(diagnosis), *_checks(report)][:SCREEN_LINES]
     lines = running[:RUNNING_LINES] + _row(
         "cause", f"{diagnosis.what} ({diagnosis.family}, confidence {diagnosis.confidence})", 2
     )
@@ -80,6 +82,8 @@ def screen(report: DiagnosisReport, story: str = "") -> list[str]:
     lines += _row("evidence", f"{root.file}:{root.line}  {root.text}", 3)
     for event in diagnosis.evidence[1:SHOWN]:
         lines += _row("", f"{event.file}:{event.line}  {event.text}", 1)
+    told = _own_verdict(report)
+    lines += _row("verdict", "" if told in root.text else told, 2)
     lines += _row("job", _memory(report), 2)
     if len(diagnosis.chain) > 1:
         lines += _row("then", " -> ".join(diagnosis.chain[1:]), 1)
@@ -96,6 +100,12 @@ def _without_cause(diagnosis: Diagnosis) -> str:
         return f"no cause found in these logs: {read}, without a line that is known as a failure or a normal end"
     end = "the program ended normally" if diagnosis.confidence == "high" else "steps are logged until the end"
     return f"no failure: {read}; {end}"
+
+
+def _own_verdict(report: DiagnosisReport) -> str:
+    """What the job itself said of its end; a success needs no words."""
+    launch = report.launch
+    return own_verdict(dict(launch.outcome or {})) if launch is not None and not launch.success else ""
 
 
 def _memory(report: DiagnosisReport) -> str:

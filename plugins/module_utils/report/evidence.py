@@ -82,6 +82,12 @@ _REFUSED = {
         ),
     ),
 }
+# What to do where no node lacks something that others have, and where the job refused its ranks for no node at all.
+_COMMON = (
+    "Another node would lack it, too. Correct what the job runs in or asks for (`environment`, `container`, "
+    "`preflight.imports`); the preflight table shows what each node has."
+)
+_IN_THE_LOG = "The job's log says why."
 # Exit codes as a shell reports them -> what they suggest where no log gives more.
 _CODES = {
     137: ("host_oom_killed", WEAK + 4),
@@ -135,8 +141,9 @@ def of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, signatures: Se
         what = "the nodes do not share {state_root} with the login node: the job wrote its files elsewhere"
         testimony.say(Event(STATE_ROOT, DECISIVE, launch.state, 1, file="Slurm", captured=known, what=what))
         return testimony
-    _slurm_and_job(testimony, launch, run.rejected())
-    _preflight(testimony, run, launch)
+    refusal = _refusal(run, launch)
+    _slurm_and_job(testimony, launch, run.rejected(), refusal)
+    _preflight(testimony, run, launch, refusal)
     if launch.job_id and run.rejected() is None:
         ends = step_usage.step_ends(slurm, launch.job_id, since=launch.started_at)
         testimony.facts["accounting"] = [end.as_dict() for end in ends]
@@ -155,7 +162,30 @@ def _drained(testimony: Testimony, launch: LaunchReport) -> None:
         testimony.say(Event(DRAINED, LIMIT + 1, text, 1, file="sinfo", node=lost.node, captured=known))
 
 
-def _slurm_and_job(testimony: Testimony, launch: LaunchReport, rejected: str | None) -> None:
+@dataclass(frozen=True)
+class _Refusal:
+    """What happened and what to do where the job refused its ranks; empty where the family's own words say it."""
+
+    what: str = ""
+    remedy: str = ""
+    captured: tuple[tuple[str, str], ...] = ()
+
+
+def _refusal(run: RunDirectory, launch: LaunchReport) -> _Refusal:
+    """Only nodes that lack what others have, as the preflight judged it, are worth excluding."""
+    outcome = launch.outcome or {}
+    message = str(outcome.get("message") or "")
+    for beginning, (what, remedy) in _REFUSED.items():
+        if message.startswith(beginning):
+            return _Refusal(what, remedy)
+    if not outcome.get("unfit_nodes"):
+        return _Refusal(remedy=_IN_THE_LOG)
+    verdict = run.text(os.path.join("preflight", str(launch.attempt), "verdict")).splitlines()
+    blamed = [words[1] for line in verdict if (words := line.split()) and words[0] == "blamed" and len(words) > 1]
+    return _Refusal(captured=(("nodes", ", ".join(blamed)),)) if blamed else _Refusal(remedy=_COMMON)
+
+
+def _slurm_and_job(testimony: Testimony, launch: LaunchReport, rejected: str | None, refusal: _Refusal) -> None:
     """Slurm's final state, else the batch script's own outcome: no log of a rank contains them."""
     family, strength = STATES.get(launch.state, ("", 0))
     if rejected is not None:
@@ -168,14 +198,8 @@ def _slurm_and_job(testimony: Testimony, launch: LaunchReport, rejected: str | N
         else:
             family, strength = LAUNCHER, ECHO
     if family:
-        what, remedy = _refused(launch) if family == SETUP else _ENDED.get(launch.state, ("", ""))
-        testimony.say(Event(family, strength, _end_of(launch), 1, file="Slurm", what=what, remedy=remedy))
-
-
-def _refused(launch: LaunchReport) -> tuple[str, str]:
-    """What happened and what to do, where the job refused its ranks for another reason than its nodes."""
-    message = str((launch.outcome or {}).get("message") or "")
-    return next((told for beginning, told in _REFUSED.items() if message.startswith(beginning)), ("", ""))
+        told = refusal if family == SETUP else _Refusal(*_ENDED.get(launch.state, ("", "")))
+        testimony.say(Event(family, strength, _end_of(launch), 1, file="Slurm", **vars(told)))
 
 
 def _end_of(launch: LaunchReport) -> str:
@@ -186,7 +210,7 @@ def _end_of(launch: LaunchReport) -> str:
     return message if f"{launch.state}: " in message else f"{launch.state}: {message}"
 
 
-def _preflight(testimony: Testimony, run: RunDirectory, launch: LaunchReport) -> None:
+def _preflight(testimony: Testimony, run: RunDirectory, launch: LaunchReport, refusal: _Refusal) -> None:
     """The lines of the preflight table for nodes that were not fit."""
     outcome = launch.outcome or {}
     unfit = outcome.get("unfit_nodes") or {}
@@ -199,7 +223,8 @@ def _preflight(testimony: Testimony, run: RunDirectory, launch: LaunchReport) ->
     if outcome.get("ended_by") == "setup":
         for node, why in sorted(unfit.items()):
             number, line = rows.get(node, (1, ""))
-            testimony.say(Event(SETUP, DECISIVE, line or f"{node}: {why}", number, file=path, node=node))
+            text = line or f"{node}: {why}"
+            testimony.say(Event(SETUP, DECISIVE, text, number, file=path, node=node, **vars(refusal)))
 
 
 def _accounting(testimony: Testimony, ends: Sequence[step_usage.StepEnd]) -> None:

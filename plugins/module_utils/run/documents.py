@@ -33,11 +33,12 @@ class Event(_Line, total=False):
 
 
 class Started(TypedDict, total=False):
-    """What the batch script wrote when an attempt began (started.json)."""
+    """What the batch script wrote when an attempt began (started.json). `launched`: when its ranks were started."""
 
     attempt: int
     job_id: str | None
     time: float | None
+    launched: float | None
     nodes: list[str] | None
     world_size: int | None
     seed: int | None

@@ -136,11 +136,14 @@ def _look(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Ma
     except OSError:
         return
     answer.say("run", words=" local" if "claim" not in there and _on_own_disk(place.run_dir) else "")
+    texts = {}
     for name in FILES:
         # Open only the files that the listing names: a network file system caches that a name was missing.
         if name in there:
-            answer.say("file", place.text(name), f" {name}")
-    if "started.json" not in there and "preflight" in there:
+            texts[name] = place.text(name)
+            answer.say("file", texts[name], f" {name}")
+    launched = (json_object(texts.get("started.json", "")) or {}).get("launched")
+    if not launched and "preflight" in there:
         newest = _newest_preflight(place)
         answer.say("preflight", words=f" {_looked_at(place, newest)}")
         _staging(place, newest, answer)

@@ -89,6 +89,7 @@ class Watch:
     pace: Pace = field(default_factory=Pace)
     stands: str = ""
     preflight: int | None = None
+    launched: int = 0
     staging: Staging | None = None
     _attempt: int | None = None
     _log_attempt: int | None = None
@@ -140,10 +141,9 @@ class Watch:
             return []
         view = poll.views[index] if index is not None else replace(self._view, log=None)
         self._view = view
-        self.preflight, self.staging = view.preflight, view.staging
+        self.preflight, self.staging, self.launched = view.preflight, view.staging, view.launched
         clock = time.time() if wall is None else wall
-        events = self._follow(view) + self._queue(poll, view, now, clock)
-        events += self._files(view, now)
+        events = self._follow(view) + self._queue(poll, view, now, clock) + self._files(view, now)
         with one_alone(lambda why: events.append(Event("silent", why))):
             events += self._log(view, now)
         events += self._still(now, clock) + self._unseen(view, now)

@@ -106,6 +106,12 @@ class View:
     staging: Staging | None = None
     state: str = ""
 
+    @property
+    def launched(self) -> int:
+        """The number of nodes on which the ranks were started; 0 before that."""
+        started = self.started or {}
+        return len(started.get("nodes") or []) if started.get("launched") else 0
+
 
 @dataclass(frozen=True)
 class Poll:

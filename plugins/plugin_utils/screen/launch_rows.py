@@ -122,6 +122,8 @@ class Waiting:
         self.job_id = job_id
         self._step: Row | None = None
         self._setup = False
+        # Whether the wait saw the set-up begin.
+        self._seen = False
         self._copying: Staging | None = None
         self._attached = attached
         self._limit: tuple[float, float] | None = None
@@ -150,8 +152,9 @@ class Waiting:
             self._started(event)
         elif event.kind == "requeued":
             self._copy(None)
+            name = "preflight" if self._setup and self._step is None else "step"
             self._step, self._setup, self._began = None, False, self._clock()
-            self._show(Row(self._host, FAILED, "step", "the attempt ended"))
+            self._show(Row(self._host, FAILED, name, "the attempt ended"))
             self.say(event.text, "yellow")
             self.begin()
         elif event.kind == "stalled":
@@ -170,16 +173,25 @@ class Waiting:
 
     def _started(self, event: Event) -> None:
         # If the job ended before the first poll, the duration of its set-up is unknown.
-        seen = self._setup
+        self._seen = self._setup
         self._granted(node_list(event.nodes) or event.text)
+        if self._step is not None:
+            self._wait_for_steps()
+
+    def _passed(self, nodes: int) -> None:
+        """The ranks have been started on these nodes, so the preflight has let them pass."""
         self._copy(None)
-        if self._step is None:
-            self._show(Row(self._host, OK, "preflight", looked_at(len(event.nodes), len(event.nodes)), timed=seen))
+        self._show(Row(self._host, OK, "preflight", looked_at(nodes, nodes), timed=self._seen))
+        self._wait_for_steps()
+
+    def _wait_for_steps(self) -> None:
         self._step = Row(self._host, RUNNING, "step", "waiting for the first step")
         self._show(self._step)
 
     def look(self, watch: Watch) -> None:
         """Update the row of the preflight or of the steps from the watch."""
+        if self._step is None and self._setup and watch.launched:
+            self._passed(watch.launched)
         if self._step is None:
             nodes = watch.record.nodes if watch.record is not None else None
             if self._setup and watch.staging is not None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import own_verdict
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import (
     APART,
     hours_of,
@@ -98,13 +99,15 @@ def _failed(host: str, launch: Parameters, result: Parameters, logs: Parameters,
     lines: list[tuple[str, str]] = []
     local = _local(root, logs)
     if root:
-        told = _unfit(result).values()  # each in a row of its own
+        unfit = _unfit(result).values()  # each in a row of its own
         lines += [("", line) for line in _traceback(local, root) if not _STATE.fullmatch(line)]
-        if not local and any(str(reason) in str(root.get("text")) for reason in told):
+        if not local and any(str(reason) in str(root.get("text")) for reason in unfit):
             lines = []
         place = " ".join(part for part in (_rank(root.get("rank")), _on(root.get("node"))) if part)
         lines.append(("where", place or ", ".join(map(str, why.get("nodes") or []))))
         lines.append(("log", f"{_here(local)}:{root.get('line')}" if local else ""))
+        told = own_verdict(result.get("outcome"))
+        lines += [("verdict", told)] if not any(told in line for _title, line in lines) else []
         lines.append(("advice", str(why.get("remedy") or "")))
     elif logs.get("dest"):
         lines += [("", line) for line in last_words(str(logs["dest"]))]

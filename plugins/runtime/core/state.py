@@ -105,6 +105,7 @@ class Job:
     submission: str | None = None
     python: str = ""
     started: int = 0
+    launched: int = 0
     nodes: list[str] = field(default_factory=list)
     port_asked: str = ""
     changed: dict[str, str | None] = field(default_factory=dict)

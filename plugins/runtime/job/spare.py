@@ -111,7 +111,7 @@ def _lay_out(job: Job, following: int, nodes: Sequence[str]) -> None:
     wanted = job.number("RANKZERO_NODES")
     if len(job.nodes) > wanted:
         attempt.choose(job, job.nodes[:wanted])
-        attempt.record(job)
+    attempt.record_launch(job)
 
 
 def next_words(job: Job, words: Sequence[str], logs: str, nodelist: str) -> list[str]:

@@ -19,7 +19,7 @@ from start import claim, rendezvous
 
 def begin(job: Job) -> None:
     """All that comes before the site's set-up. Ends the script where nothing is to be run."""
-    job.started = int(time.time())
+    job.started, job.launched = int(time.time()), 0
     job.export("RANKZERO_ATTEMPT", job.number("SLURM_RESTART_COUNT"))
     # Newer slurmds make the directory of the job's log themselves: that it exists says nothing.
     if not os.path.isfile(job.path("launch.json")):
@@ -32,13 +32,7 @@ def begin(job: Job) -> None:
     job.drop("SLURM_NO_KILL")
     if job.array_dir:
         _element_log(job)
-    # no_python.sh leaves its verdict in plain words.
-    for name, before in (
-        ("outcome.json", "outcome.before-attempt-{}.json"),
-        ("no-python", "no-python.before-attempt-{}"),
-    ):
-        if os.path.isfile(job.path(name)):
-            os.replace(job.path(name), job.path(before.format(job.attempt)))
+    set_aside(job)
     number(job, job.attempt)
     if job.get("RANKZERO_SECRETS") and not os.path.isfile(job.path("secrets.env")):
         names = job.get("RANKZERO_SECRETS")
@@ -119,6 +113,16 @@ def _element_log(job: Job) -> None:
             continue
 
 
+def set_aside(job: Job) -> None:
+    """Keep what the attempt before this one said of its end. no_python.sh leaves its verdict in plain words."""
+    for name, before in (
+        ("outcome.json", "outcome.before-attempt-{}.json"),
+        ("no-python", "no-python.before-attempt-{}"),
+    ):
+        if os.path.isfile(job.path(name)):
+            os.replace(job.path(name), job.path(before.format(job.attempt)))
+
+
 def number(job: Job, attempt: int) -> None:
     """What an attempt begins with. The one before it may have left no word, and has its start at least."""
     job.export("RANKZERO_ATTEMPT", attempt)
@@ -195,11 +199,19 @@ def master(job: Job) -> str:
 
 
 def draw_seed(job: Job) -> None:
-    """One random seed for all ranks where the job states none, recorded. An attempt after a requeue has the same."""
+    """One random seed for all ranks where the job states none, recorded with the time at which the ranks start. An
+    attempt after a requeue has the same seed.
+    """
     if not job.get("RANKZERO_SEED"):
         launch = f"{job.get('RANKZERO_KEY')} {job.get('RANKZERO_GENERATION')}"
         job.export("RANKZERO_SEED", zlib.crc32(launch.encode()) & 0x7FFFFFFF)
         say(f"seed {job.get('RANKZERO_SEED')}, drawn for this launch; `seed: {job.get('RANKZERO_SEED')}` repeats it")
+    record_launch(job)
+
+
+def record_launch(job: Job) -> None:
+    """The ranks start now: what is to be seen of the job from here on is theirs."""
+    job.launched = int(time.time())
     record(job)
 
 
@@ -213,7 +225,8 @@ def record(job: Job) -> None:
         "master_addr": job.get("RANKZERO_MASTER_ADDR"),
         "master_port": job.number("RANKZERO_MASTER_PORT"),
         "world_size": job.number("RANKZERO_WORLD_SIZE"),
-        # Known once the ranks start.
+        # Both are known once the ranks start.
+        "launched": job.launched or None,
         "seed": job.number("RANKZERO_SEED") if job.get("RANKZERO_SEED") else None,
     }
     try:

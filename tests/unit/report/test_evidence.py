@@ -18,7 +18,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagn
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import step_usage
-from tests.unit.slurm.recorded import NO_ACCOUNTING, FakeSlurm, said
+from tests.unit.runtime.test_preflight_judge import judged, report
+from tests.unit.slurm.recorded import NO_ACCOUNTING, UNKNOWN_ID, FakeSlurm, said
+from tests.writers import Run, write_diagnosis
 
 #: Rows of sacct --parsable2 --noconvert with accounting.COLUMNS, | in the place of its separator: a step that the
 #: kernel killed for memory (Slurm 22.05 on a lab with control groups), and one that somebody ended.
@@ -207,3 +209,59 @@ def test_a_job_that_does_not_start_says_why_and_what_to_change(
     assert diagnosis["facts"]["reason"]["code"] in code
     assert len(found["lines"]) <= 15 and any(line.startswith("remedy") for line in found["lines"])
     json.dumps(diagnosis)
+
+
+NO_EINOPS = "environment: ModuleNotFoundError: No module named 'einops'"
+
+
+def refused(root: Path, **lacking: str) -> dict[str, Any]:
+    """The diagnosis of a launch whose preflight judged these problems of its nodes."""
+    run = Run.below(root).journal({"event": "intent"}, {"event": "submitted", "job_id": "7"}).claimed().numbered(0)
+    run.started(nodes=list(lacking))
+    folder = run.path / "preflight" / "0"
+    folder.mkdir(parents=True)
+    for node, problem in lacking.items():
+        report(folder, node, ("eth0",), *([problem] if problem else []), heads=list(lacking))
+    table, verdict = judged(folder, ",".join(lacking), policy="stop")
+    (folder / "table").write_text("\n".join(table) + "\n")
+    run.ended(69, f"preflight: {verdict['message']}", by="setup")
+    gone = FakeSlurm(squeue=UNKNOWN_ID, scontrol=UNKNOWN_ID, sacct=NO_ACCOUNTING)
+    return write_diagnosis(gone.slurm(), run.path)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "excluded"),
+    [
+        ({"n1": NO_EINOPS, "n2": NO_EINOPS}, None),
+        ({"n1": NO_EINOPS}, None),
+        ({"n1": "", "n2": NO_EINOPS}, "n2"),
+        ({"n1": NO_EINOPS, "n2": f"{NO_EINOPS}, either", "n3": ""}, "n1, n2"),
+    ],
+)
+def test_only_nodes_that_lack_what_others_have_are_to_be_excluded(
+    tmp_path: Path, lacking: dict[str, str], excluded: str | None
+) -> None:
+    remedy = refused(tmp_path, **lacking)["diagnosis"]["remedy"]
+    assert ("resources.exclude" in remedy) == (excluded is not None), remedy
+    assert excluded is None or f"`resources.exclude: [{excluded}]`" in remedy
+
+
+def test_a_refusal_for_no_node_excludes_none(tmp_path: Path) -> None:
+    run = Run.below(tmp_path).journal({"event": "intent"}, {"event": "submitted", "job_id": "7"}).claimed()
+    run.started().ended(71, "no free port between 15000 and 19999 on node01", by="setup")
+    gone = FakeSlurm(squeue=UNKNOWN_ID, scontrol=UNKNOWN_ID, sacct=NO_ACCOUNTING)
+    told = write_diagnosis(gone.slurm(), run.path)
+    assert "resources.exclude" not in told["diagnosis"]["remedy"]
+    assert any("no free port" in line for line in told["lines"])
+
+
+def test_what_the_job_said_of_its_end_is_always_told(tmp_path: Path) -> None:
+    """Also where a line of a log is the cause: it may be a harmless one."""
+    run = Run.below(tmp_path).journal({"event": "intent"}, {"event": "submitted", "job_id": "7"}).claimed().numbered(0)
+    verdict = "not requeued: no progress: saved (checkpoint.progress) is the same after attempt 1 and attempt 2"
+    run.started().ended(1, verdict)
+    (run.path / "logs" / "0" / "rank-0000.log").write_text("cat: /etc/motd: No such file or directory\nstep 3/9\n")
+    gone = FakeSlurm(squeue=UNKNOWN_ID, scontrol=UNKNOWN_ID, sacct=NO_ACCOUNTING)
+    told = write_diagnosis(gone.slurm(), run.path)
+    assert told["diagnosis"]["root"] and verdict not in told["diagnosis"]["root"]["text"], "a line of the log won"
+    assert verdict.split(" (")[0] in " ".join(" ".join(told["lines"]).split())

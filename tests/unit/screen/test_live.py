@@ -17,7 +17,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Staging
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting, launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.painter import Painter
@@ -111,6 +110,12 @@ class Screen:
         self.waiting.events([Event("queued", "running on node[01-02], setting up", nodes=("node[01-02]",))])
         self.passes(3)
         self.waiting.events([Event("started", "started on 2 nodes", nodes=("node01", "node02"))])
+        self.launched(2)
+
+    def launched(self, nodes: int) -> None:
+        """The preflight has ended, and the ranks start."""
+        self.watch.launched = nodes
+        self.waiting.look(self.watch)
 
     def steps(self, count: int, seconds: float = 1.0) -> None:
         begin = self.watch.metrics.step or 0 if self.watch.metrics else 0
@@ -191,6 +196,8 @@ def test_a_terminal_shows_the_rows_that_run_below_the_others() -> None:
     screen.passes(3)
     assert shown(screen)[-1] == " >  preflight setting up  0:03"
     screen.waiting.events([Event("started", "", nodes=("node01", "node02"))])
+    assert shown(screen)[-1] == " >  preflight setting up  0:03", "the preflight has not ended"
+    screen.launched(2)
     assert shown(screen) == [*HEAD_LINES.split("\n"), " >  step      waiting for the first step"]
     screen.steps(30)
     screen.waiting.end(True, "COMPLETED")
@@ -264,29 +271,6 @@ def test_a_hanging_job_says_so_and_tells_the_times() -> None:
     assert shown(pipe)[-2:] == [
         " >  step      12/200 #.........  loss 2.88  51k tok/s  stands still  1:12, last step 1 min 00 s ago",
         " >  step      12/200 #.........  loss 2.88  51k tok/s  stands still  2:12, last step 2 min 00 s ago",
-    ]
-
-
-def test_copies_to_nodes_have_rows_of_their_own() -> None:
-    screen = Screen(100)
-    screen.submitted()
-    screen.waiting.begin()
-    screen.waiting.events([Event("queued", "", nodes=("node[01-03]",))])
-    screen.watch.record = JobRecord("2", "gpt", "RUNNING", nodes=3)
-    for staging, seconds in (
-        (Staging("code", 0, 2, 4200), 2),
-        (Staging("environment", 0, 2, 1_200_000_000), 10),
-        (Staging("environment", 1, 2, 1_200_000_000), 5),
-    ):
-        screen.watch.staging, screen.watch.preflight = staging, 3
-        screen.waiting.look(screen.watch)
-        screen.passes(seconds)
-    assert shown(screen)[-1] == " >  copy env  1 of 2 nodes #####.....  1.2 GB each  0:15"
-    screen.waiting.events([Event("started", "", nodes=("node01", "node02", "node03"))])
-    assert [" ".join(line.split()) for line in shown(screen) if " copy " in line or "preflight" in line] == [
-        "ok copy code 2 of 2 nodes 4 kB each 2.0 s",
-        "ok copy env 2 of 2 nodes 1.2 GB each 15 s",
-        "ok preflight 3 of 3 nodes 17 s",
     ]
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import (
     Waiting,
@@ -53,6 +54,8 @@ def waited(attached: bool, queue: str) -> list[Row]:
     waiting = Waiting(rows.append, "lab", "1", lambda: 5.0, attached=attached)
     waiting.begin()
     waiting.events([Event("queued", "", nodes=(queue,)), Event("started", "", nodes=("n1", "n2"))])
+    watch = Watch("/s/runs/gpt/72ee2a7000000000/1", "1", launched=2)
+    waiting.look(watch)
     waiting.end(True, "the artifact is proven")
     return rows
 

@@ -210,6 +210,21 @@ def test_what_nodes_lack_is_said_once() -> None:
     ]
 
 
+def test_the_jobs_own_verdict_is_shown_below_any_cause() -> None:
+    told = (
+        "the program ended with exit code 1; not requeued: no progress: saved is the same after attempt 1 and attempt 2"
+    )
+    result = {**FAILED, "outcome": {"message": told, "unfit_nodes": {}}}
+    rows = [row.text for row in report(HOST, LAUNCH, result, {}, {"diagnosis": DIAGNOSIS})]
+    assert f"    verdict {told}" in rows
+    lack = {"node01": "no einops", "node02": "no einops, either"}
+    message = "preflight: node01: no einops; node02: no einops, either; not requeued: this was attempt 6 of at most 6"
+    result = {**FAILED, "outcome": {"message": message, "unfit_nodes": lack}}
+    rows = [row.text for row in report(HOST, LAUNCH, result, {}, {"diagnosis": DIAGNOSIS})]
+    (verdict,) = [text for text in rows if "verdict" in text]
+    assert "not requeued: this was attempt 6 of at most 6" in verdict and "einops" not in verdict
+
+
 @pytest.mark.parametrize(("together", "said"), [(False, True), (True, False), (None, False)])
 def test_ranks_that_ran_apart_are_named(together: bool | None, said: bool) -> None:
     result = {"success": True, "completed": True, "outcome": {"together": together}}

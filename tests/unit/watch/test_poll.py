@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import (
     poll_script,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import glance
+from tests.writers import Run
 
 MARKER = "@@mark"
 RUN = "/state/runs/gpt/0123456789abcdef/1"
@@ -119,8 +121,12 @@ def test_the_copying_to_nodes_is_seen_until_the_ranks_start(run_dir: Path) -> No
     (stage / "environment.offer").write_text('{"bytes": ')
     (stage / "environment.node02.room").write_text("{}")
     assert poll(Target(str(run_dir), "7")).views[0].staging == Staging("environment", 0, 1, 0)
-    (run_dir / "started.json").write_text('{"job_id": "7", "attempt": 0}')
-    assert poll(Target(str(run_dir), "7")).views[0].staging is None
+    # The job writes where it runs before it looks at its nodes, and again when its ranks start.
+    Run(run_dir).started()
+    assert poll(Target(str(run_dir), "7")).views[0].staging == Staging("environment", 0, 1, 0)
+    Run(run_dir).started(launched=time.time())
+    view = poll(Target(str(run_dir), "7")).views[0]
+    assert view.staging is None and view.preflight is None
 
 
 def test_an_empty_or_missing_place_is_no_error(tmp_path: Path) -> None:
