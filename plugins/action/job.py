@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.explain import table
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
@@ -82,7 +83,7 @@ def _rows(host: str, result: dict[str, Any], prepared: Prepared, *, told: bool) 
         return []
     facts = {ref.kind: ref.key[:12] for ref in prepared.plan.refs}
     count = len(prepared.snapshot.files)
-    facts["code"] = f"{count} file{'' if count == 1 else 's'}"
+    facts[CODE.name] = f"{count} file{'' if count == 1 else 's'}"
     lines = [line for line in prepared.lines if line.startswith("warning: ")] if state == "submitted" else []
     news = [] if told else [*_not_code(prepared), *_changed(result)]
     rows = [Row(host, NOTE, text=line.strip()) for line in news]

@@ -92,7 +92,7 @@ class ActionModule(LaunchAction):
                 SCRIPT: render_shell(plan, templates),
                 **{name: prepared.runtime[name] for name in programs(plan)},
             },
-            "refs": [ref for ref in prepared.arguments["refs"] if ref["kind"] != "runtime"],
+            "refs": [ref.record() for ref in plan.refs],
             "stores": prepared.arguments["stores"],
             "attach": asked and asdict(asked),
             **({"environments": plan.environments_inside} if plan.environments_inside else {}),

@@ -13,6 +13,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, runtime_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import plan as plans
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, Policies, Wanted
@@ -78,6 +79,7 @@ class ActionModule(LaunchManyAction):
             state_root=_state_root(ready),
             set=name,
             facts=origin,
+            runtime=runtime_of(map(Ref.of, next(iter(ready.values())).rendered.request["refs"])),
             policies=Policies(**{field.name: options[field.name] for field in fields(Policies)}),
             wanted=[
                 Wanted(
@@ -90,8 +92,7 @@ class ActionModule(LaunchManyAction):
                 for of, prepared in ready.items()
             ],
         )
-        runtime = _runtime(ready)
-        answer = self._module(options, replace(request, runtime=runtime))
+        answer = self._module(options, request)
         if answer.get("failed"):
             return answer
         steps = _steps(answer["steps"], ready)
@@ -110,8 +111,8 @@ class ActionModule(LaunchManyAction):
             "diff": [_standing(steps)],
         }
         if answer["runtime_missing"] and not self._task.check_mode:
-            runtime["files"] = next(iter(ready.values())).rendered.first.runtime
-        self._act(options, replace(request, runtime=runtime), steps, ready, result)
+            request = replace(request, runtime_files=next(iter(ready.values())).rendered.first.runtime)
+        self._act(options, request, steps, ready, result)
         result["counts"] = {action: sum(step["action"] == action for step in steps) for action in plans.ACTIONS}
         result["active"] = _active(steps)
         problems = [f"{step['name']} ({step['file']}): {step['error']}" for step in steps if step["error"]]
@@ -285,12 +286,6 @@ def _launch(step: Step, prepared: _Ready) -> BatchLaunch:
     # If all elements of a sweep are submitted, they need not be named.
     narrowed = len(step["submits"]) < len(prepared.rendered.element_keys())
     return BatchLaunch(step["name"], request, prepared.follows, list(step["submits"]) if narrowed else [])
-
-
-def _runtime(ready: Mapping[str, _Ready]) -> dict[str, Any]:
-    """The job runtime, which all launches of one release on one cluster share."""
-    refs = next(iter(ready.values())).rendered.request["refs"]
-    return dict(next(ref for ref in refs if ref["kind"] == "runtime"))
 
 
 def _state_root(ready: Mapping[str, _Ready]) -> str:

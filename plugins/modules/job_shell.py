@@ -123,13 +123,16 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SHELL
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.shell_session import prepare
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
-    result = prepare(slurm, **module.params["x_request"], check_mode=module.check_mode)
+    request = module.params["x_request"]
+    refs = [Ref.of(ref) for ref in request["refs"]]
+    result = prepare(slurm, **{**request, "refs": refs}, check_mode=module.check_mode)
     return {**result, "warnings": slurm.notes}
 
 

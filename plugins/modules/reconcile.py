@@ -268,8 +268,8 @@ def _carried_out(
         for launch in to_launch:
             batch.launch(launch)
         return []
-    if request.runtime and request.runtime.get("files"):
-        publish_files(request.runtime["path"], request.runtime["files"])
+    if request.runtime and request.runtime_files:
+        publish_files(request.runtime.path, request.runtime_files)
     cancelled = {step.name for step in steps if step.action == "cancel"}
     held: list[str] = []
     for launch in to_launch:

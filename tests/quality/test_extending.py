@@ -28,6 +28,7 @@ KINDS = {
     "An artifact format": "[jsonl]",
     "A Slurm option": "[resources.licenses]",
     "A role option": "[reconcile_max_launches]",
+    "A kind of input": "[weights]",
 }
 #: What an addition may consist of.
 NEW_FILES, LINES_ELSEWHERE = 1, 6

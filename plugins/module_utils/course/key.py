@@ -10,13 +10,12 @@ command or its number of nodes, for example), the record no longer has the same 
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import BY_NAME, CODE
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import first, recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import Starter
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
-
-# Kind of reference in a launch record -> the input of the key that it supplies.
-INPUTS = {"code": "code", "environment": "environment", "packages": "environment", "image": "image"}
 
 
 class Unknowable(Exception):
@@ -31,7 +30,8 @@ def key_of(launch: JsonObject) -> str:
     """The launch key, 64 hexadecimal digits. Raises only `Unknowable`, even for a malformed record."""
     try:
         parsed = parse(Merged(dict(launch["spec"]), {}, []))
-        inputs = {INPUTS[ref["kind"]]: str(ref["key"]) for ref in launch["refs"] if ref["kind"] in INPUTS}
+        declared = [(BY_NAME.get(ref["kind"]), str(ref["key"])) for ref in launch["refs"]]
+        inputs = {kind.keyed: key for kind, key in declared if kind is not None and kind.keyed}
         inputs.update({f"after.{upstream['name']}": str(upstream["key"]) for upstream in launch.get("after", [])})
         inputs.update(Starter(**launch["launcher"]).keyed() if launch.get("launcher") else {})
         if parsed.problems:
@@ -49,8 +49,5 @@ def key_of(launch: JsonObject) -> str:
 
 def code_of(launch: JsonObject) -> str:
     """The digest of the code that the launch refers to; empty if the record is not valid."""
-    refs = launch.get("refs")
-    for ref in refs if isinstance(refs, list) else []:
-        if isinstance(ref, dict) and ref.get("kind") == "code":
-            return str(ref.get("key"))
-    return ""
+    code = first(recorded(launch.get("refs")), CODE)
+    return code.key if code else ""

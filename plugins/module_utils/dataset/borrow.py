@@ -17,6 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout impo
     read_manifest,
     read_record,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import DATASET
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import Store, locate
 
 
@@ -38,7 +39,7 @@ def borrowed(
         record = read_record(place)
         if record is None or (record.key != place.key if digest is None else record.digest != digest):
             continue
-        if locate([store], "dataset", record.digest, os.path.isdir, note=notes.append) is None:
+        if locate([store], DATASET, record.digest, os.path.isdir, note=notes.append) is None:
             continue
         manifest = read_manifest(place, record.digest)
         if manifest is not None and (manifest.packed is not None or not options["pack"]):

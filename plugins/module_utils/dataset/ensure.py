@@ -35,6 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.sel
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.upload import Sent, take
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.web import Web
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import DATASET
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import remove, trouble
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
@@ -312,7 +313,7 @@ def _described(
 def reference(place: Place, dest: expose.Dest | None, digest: str | None, *, present: bool) -> ModuleResult:
     """The dataset as an entry of a launch's refs. `digest`: None until it is staged."""
     return {
-        "kind": "dataset",
+        "kind": DATASET.name,
         "key": place.key,
         "path": dest.path if dest else place.link,
         "digest": digest,

@@ -59,9 +59,9 @@ def borrowed(
 
 def _check(store: Store, there: Repository) -> None:
     """Raise Untrusted if others could have written what is read. Raises OSError."""
-    check(store, "hub", there.home, Memory(None), deep=False)
+    check(store, there.home, Memory(None), deep=False)
     for folder in (there.ours, there.path):
-        check(store, "hub", folder, Memory(None))
+        check(store, folder, Memory(None))
 
 
 def not_taken(there: Repository, why: str) -> str:

@@ -34,6 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import
     listing,
     recipe,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs import kinds
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import fresh_folder, publish, remove, trouble
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.hardlinks import drop_unshared
@@ -62,7 +63,7 @@ def ensure_image(
         return _absent(root, wish.key, check_mode=check_mode)
     wanted = [form for form in options.get("formats") or [] if form != "sqsh"]
     warnings: list[str] = []
-    other = borrowed(stores, "image", wish.key, lambda folder: _has(folder, wanted), warnings)
+    other = borrowed(stores, kinds.IMAGE, wish.key, lambda folder: _has(folder, wanted), warnings)
     if other:
         wish = replace(wish, root=os.path.dirname(os.path.dirname(other)))
         sidecar = present(other)
@@ -183,13 +184,19 @@ def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
                 drop_unshared(os.path.join(root, "images", "sha256"))
         except OSError as error:
             raise trouble(error, folder) from error
-    ref = {"kind": "image", "key": key, "path": folder, "digest": None, "present": False}
+    ref = {"kind": kinds.IMAGE.name, "key": key, "path": folder, "digest": None, "present": False}
     return {"changed": removed, "ref": ref}
 
 
 def _ref(wish: Wish, sidecar: ImageRecord | None) -> dict[str, Any]:
     digest = sidecar["digest"] if sidecar else None
-    return {"kind": "image", "key": wish.key, "path": wish.folder, "digest": digest, "present": sidecar is not None}
+    return {
+        "kind": kinds.IMAGE.name,
+        "key": wish.key,
+        "path": wish.folder,
+        "digest": digest,
+        "present": sidecar is not None,
+    }
 
 
 def _last_of(wish: Wish) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import BY_NAME
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
@@ -69,14 +71,15 @@ def spec_changes(before: LaunchSpec, after: LaunchSpec) -> list[str]:
     return changes
 
 
-def input_changes(before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the changed inputs except the code, as words. Both are refs (kind, key)."""
+def input_changes(before: Sequence[Ref], after: Sequence[Ref]) -> list[str]:
+    """Return the changed inputs as words, except the code, which is compared file by file."""
 
-    def by_kind(refs: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    def by_kind(refs: Sequence[Ref]) -> dict[str, list[str]]:
         kinds: dict[str, list[str]] = {}
         for ref in refs:
-            if ref["kind"] not in ("code", "runtime"):
-                kinds.setdefault(ref["kind"], []).append(ref["key"])
+            kind = BY_NAME.get(ref.kind)
+            if kind is None or (kind.in_store and not kind.tree):
+                kinds.setdefault(ref.kind, []).append(ref.key)
         return {kind: sorted(keys) for kind, keys in kinds.items()}
 
     old, new = by_kind(before), by_kind(after)

@@ -5,33 +5,33 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import cast
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import (
+    ENVIRONMENT,
+    KINDS,
+    LISTED,
+    PACKED,
+    STORED,
+    InputKind,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import built_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import starter
 
 
-@dataclass(frozen=True)
-class Ref:
-    """An item that a launch needs on the cluster.
-
-    `kind`: code, environment, packages, image or dataset. `key`: the key of its inputs. `path`: its path once it is
-    there.
-    """
-
-    kind: str
-    key: str
-    path: str
-
-
 def mounted(refs: Iterable[Ref]) -> list[str]:
     """Return the paths that are mounted in the container. The image is left out, because it is the container itself."""
-    return [ref.path for ref in refs if ref.kind != "image"]
+    return [ref.path for ref in refs if ref.declared.mounted]
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,19 @@ class Inputs:
     after: tuple[Upstream, ...] = ()
     commit: str | None = None
 
+    def key_of(self, kind: InputKind, spec: LaunchSpec) -> str | None:
+        """Return the key of the input of a kind: a digest from here, or the text of the option that names it."""
+        if not kind.option:
+            return cast("str | None", getattr(self, kind.name))
+        value: object = functools.reduce(getattr, kind.option.split("."), spec)
+        return value if isinstance(value, str) else None
+
     def keyed(self, spec: LaunchSpec) -> dict[str, str]:
         """Return the inputs that are part of the launch key, by name."""
-        environment = self.adopted or self.packages or self.environment
+        made = {kind.keyed: key for kind in KINDS if kind.keyed and (key := self.key_of(kind, spec))}
         return {
-            "code": self.code,
-            **({"environment": environment} if environment else {}),
-            **({"image": self.image} if self.image else {}),
+            **made,
+            **({ENVIRONMENT.keyed: self.adopted} if self.adopted else {}),
             **{f"after.{upstream.name}": upstream.key for upstream in self.after},
             **{f"data.{name}": dataset.key for name, dataset in spec.data.items()},
         }
@@ -91,15 +97,21 @@ class Site:
     settings: ClusterSettings = field(default_factory=ClusterSettings)
     caches: str | None = None
 
-    def refs(self, inputs: Inputs) -> tuple[Ref, ...]:
+    def refs(self, inputs: Inputs, spec: LaunchSpec) -> tuple[Ref, ...]:
         """Return the refs of the inputs that are in the store once they are built."""
-        kinds = (
-            ("code", "code", inputs.code),
-            ("environment", "environments", inputs.environment),
-            ("packages", "packages", inputs.packages),
-            ("image", "images", inputs.image),
+        sealed = spec.environment.mode == "sealed"
+        file = built_file(spec.container.runtime) if inputs.image else ""
+        return tuple(
+            Ref(
+                kind.name,
+                key,
+                f"{self.store_root}/{kind.folder}/{key}",
+                "" if kind.mounted else file,
+                digest_token(key) if kind.compared == LISTED or (kind.compared == PACKED and sealed) else "",
+            )
+            for kind in STORED
+            if (key := inputs.key_of(kind, spec))
         )
-        return tuple(Ref(kind, key, f"{self.store_root}/{folder}/{key}") for kind, folder, key in kinds if key)
 
     def keyed(self, spec: LaunchSpec) -> dict[str, str]:
         """Return what the cluster declares of the launch that is part of the launch key, by name."""

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token, generation_token
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import DATASET, ENVIRONMENT, IMAGE, InputKind
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, first
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job, parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.registry import ASPECTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry, built_file, entry
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Ref, Site, mounted
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, mounted
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key, short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import (
@@ -76,15 +78,6 @@ class Plan:
         named = {*self.spec.env, *self.spec.secrets}
         return MLFLOW in self.spec.trackers and MLFLOW_RUN not in named
 
-    def recorded(self) -> list[dict[str, str]]:
-        """Return the refs as dicts. Refs of large files include the digest that the nodes compare with."""
-        compared = {source.key for source in self.spec.data.values() if source.file}
-        compared |= {
-            ref.key for ref in self.refs if ref.kind == "packages" or (ref.kind == "environment" and self.sealed)
-        }
-        digests = {key: {"sha256": digest_token(key)} for key in compared}
-        return [{**dataclasses.asdict(ref), **digests.get(ref.key, {})} for ref in self.refs]
-
     def ref(self, kind: str) -> Ref | None:
         """Return the ref of this kind (code, environment, ...) that the launch needs; None if it needs none."""
         return next((ref for ref in self.refs if ref.kind == kind), None)
@@ -102,22 +95,22 @@ def plan(
     container_places: tuple[str, str | None] | None = None,
 ) -> Plan:
     """Plan a launch. Raises SpecError. `container_places`: what a sweep's container mounts for runs and checkpoints."""
-    refs = site.refs(inputs)
+    refs = site.refs(inputs, spec)
     key = launch_key(spec, inputs.keyed(spec) | site.keyed(spec))
     token = generation_token(key)
     runs_dir = f"{site.state_root}/runs/{spec.name}/{short_key(key)}"
     # The runtime is stored next to the runs, because a node that does not see the store must start as well.
     runtime_dir = f"{site.state_root}/runtime/{inputs.runtime}"
-    environment_path = _path(refs, "environment") or spec.environment.path
+    environment_path = _path(refs, ENVIRONMENT) or spec.environment.path
     python = f"{environment_path}/bin/python" if environment_path else "python3"
     exported = variables(spec, merged, environment_path, site.settings.fabrics, site.caches, inputs.conda)
-    exported += tracker_variables(spec, merged, _tracked(spec, key, token, runs_dir, inputs.commit))
+    exported += _named(refs) + tracker_variables(spec, merged, _tracked(spec, key, token, runs_dir, inputs.commit))
     runs_mounted, checkpoints = container_places or (runs_dir, spec.checkpoint.dir)
-    built, inside = _built(spec, refs), _environments_inside(spec, inputs, site, refs)
+    inside = _environments_inside(spec, inputs, site, refs)
     container = entry(
         dataclasses.replace(spec, checkpoint=dataclasses.replace(spec.checkpoint, dir=checkpoints)),
         runs_dir=runs_mounted,
-        built=built,
+        built=_built(spec, refs),
         environments=inside,
         places=[*_read(spec, inputs, refs), runtime_dir, *filter(None, [spec.environment.path])],
         writable=[site.caches] if site.caches else [],
@@ -158,8 +151,16 @@ def plan(
 
 def _built(spec: LaunchSpec, refs: Sequence[Ref]) -> str | None:
     """Return the file or folder of the image that is built for the job; None if none is."""
-    image = _path(refs, "image")
+    image = _path(refs, IMAGE)
     return f"{image}/{built_file(spec.container.runtime)}" if image else None
+
+
+def _named(refs: Sequence[Ref]) -> list[Variable]:
+    """Return the variables in which the ranks find the inputs that the job names by their keys."""
+    kinds = [(ref, ref.declared) for ref in refs]
+    return [
+        Variable(kind.variable, ref.path, f"{kind.option} names it", kind.name) for ref, kind in kinds if kind.option
+    ]
 
 
 def _exports(context: Context) -> tuple[tuple[str, str], ...]:
@@ -189,13 +190,17 @@ def _tracked(spec: LaunchSpec, key: str, token: str, runs_dir: str, commit: str 
     return {**known, "commit": commit or ""}
 
 
-def _path(refs: Sequence[Ref], kind: str) -> str | None:
-    return next((ref.path for ref in refs if ref.kind == kind), None)
+def _path(refs: Sequence[Ref], kind: InputKind) -> str | None:
+    ref = first(refs, kind)
+    return ref.path if ref else None
 
 
 def _datasets(spec: LaunchSpec) -> list[Ref]:
     staged = sorted({(source.key, source.tree) for source in spec.data.values() if source.tree})
-    return [Ref("dataset", digest, path) for digest, path in staged if path]
+    packed = {source.key for source in spec.data.values() if source.file}
+    return [
+        Ref(DATASET.name, key, path, sha256=digest_token(key) if key in packed else "") for key, path in staged if path
+    ]
 
 
 def _argv(spec: LaunchSpec, python: str) -> tuple[str, ...]:
@@ -223,7 +228,7 @@ def manifest(plan: Plan, merged: Merged, facts: Mapping[str, object]) -> JsonObj
         "origins": merged.origins,
         "world_size": plan.topology.world_size,
         **({"launcher": plan.topology.starter.record()} if plan.topology.starter.own else {}),
-        "refs": plan.recorded(),
+        "refs": [ref.record() for ref in plan.refs],
         # The folder's name is the digest of its files.
         "runtime": plan.runtime_dir,
         "variables": [dataclasses.asdict(variable) for variable in plan.variables],

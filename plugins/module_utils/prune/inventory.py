@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import bounded_walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import record_of_sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import KINDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import Names, Run, Thing, named_in
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
@@ -50,15 +51,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 
 # Kind -> the root that contains it (store or state), its folder there, and the form of its names.
 _SLOTS = {
-    "code": ("store", uses.FOLDERS["code"], re.compile(r"[0-9a-f]{64}")),
-    "environment": ("store", uses.FOLDERS["environment"], re.compile(r"[0-9a-f]{32,64}")),
-    "packages": ("store", uses.FOLDERS["packages"], re.compile(r"[0-9a-f]{32}")),
-    "image": ("store", uses.FOLDERS["image"], re.compile(r"[0-9a-f]{32}")),
-    # Includes partial downloads that no run resumed.
-    "dataset": ("store", uses.FOLDERS["dataset"], re.compile(r"([0-9a-f]{64})(?:\.partial)?")),
+    **{kind.name: ("store" if kind.in_store else "state", kind.folder, re.compile(kind.names)) for kind in KINDS},
     # Made by jobs inside an image.
     "container_environment": ("state", "environments", re.compile(r"[0-9a-f]{32}")),
-    "runtime": ("state", "runtime", re.compile(r"[0-9a-f]{32}")),
     "archive": ("state", "archives", re.compile(r"[a-z]+-([0-9a-f]{32,64})\.tar")),
 }
 SLOTS = tuple(_SLOTS)

@@ -13,11 +13,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.uses import FOLDERS
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import RUNTIME, STORED
 
 # Kinds that launches of other state roots may use as well.
-SHARED = tuple(FOLDERS)
-KINDS = (*SHARED, "container_environment", "runtime", "archive", "run", "shell", "cache")
+SHARED = tuple(kind.name for kind in STORED)
+KINDS = (*SHARED, "container_environment", RUNTIME.name, "archive", "run", "shell", "cache")
 # An entry that was used this recently (seconds) is always kept: a launch may be about to submit.
 SHORTEST = 3600.0
 DAY = 86400.0

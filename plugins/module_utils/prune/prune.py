@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import M
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import user_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import STORED
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import (
     DAY,
@@ -264,7 +265,7 @@ def _remove_empty(folder: str, levels: int) -> None:
 def _sweep(store: str, state: str) -> list[str]:
     """Delete the unnamed remains of killed prunes and makers."""
     places = [
-        *(f"{store}/{name}" for name in uses.FOLDERS.values()),
+        *(f"{store}/{kind.folder}" for kind in STORED),
         f"{state}/runtime",
         f"{state}/archives",
     ]

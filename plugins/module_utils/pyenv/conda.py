@@ -33,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import (
     EnvironmentRecord,
     present,
@@ -148,7 +149,7 @@ def ensure_conda(
                 raise trouble(error, path) from error
         return {"changed": there, "ref": _ref(made, path, None)}
     warnings: list[str] = []
-    other = borrowed(stores, "environment", made.key, lambda path: present(path) is not None, warnings)
+    other = borrowed(stores, ENVIRONMENT, made.key, lambda path: present(path) is not None, warnings)
     notes = {"warnings": warnings} if warnings else {}
     if other:
         other_manifest = present(other)
@@ -376,4 +377,4 @@ def _packages(text: str) -> list[str]:
 
 def _ref(made: CondaRecipe, path: str, manifest: EnvironmentRecord | None) -> dict[str, Any]:
     digest = manifest["digest"] if manifest else None
-    return {"kind": "environment", "key": made.key, "path": path, "digest": digest, "present": manifest is not None}
+    return {"kind": ENVIRONMENT.name, "key": made.key, "path": path, "digest": digest, "present": manifest is not None}

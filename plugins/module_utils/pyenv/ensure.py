@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import (
     EnvironmentRequest,
     Needs,
@@ -52,7 +53,7 @@ def ensure_environment(
     if options["state"] == "absent":
         return _absent(root, made.key, check_mode=check_mode)
     warnings: list[str] = []
-    other = borrowed(stores, "environment", made.key, lambda path: present(path) is not None, warnings)
+    other = borrowed(stores, ENVIRONMENT, made.key, lambda path: present(path) is not None, warnings)
     notes = {"warnings": warnings} if warnings else {}
     if other:
         other_manifest = present(other)
@@ -102,4 +103,4 @@ def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
 
 def _ref(key: str, path: str, manifest: EnvironmentRecord | None) -> dict[str, Any]:
     digest = manifest["digest"] if manifest else None
-    return {"kind": "environment", "key": key, "path": path, "digest": digest, "present": manifest is not None}
+    return {"kind": ENVIRONMENT.name, "key": key, "path": path, "digest": digest, "present": manifest is not None}

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import Policies, Wanted
 
@@ -20,7 +20,7 @@ class ReconcileRequest:
 
     `set`: the name of the folder of job files; `facts`: its origin. The keys in `wanted` are complete. `steps`: the
     steps to carry out; None requests the plan. `launches`: their launches (submit/many). `runtime`: the job runtime
-    of all launches, as in a launch's refs, with `files` if it is to be copied.
+    of all launches. `runtime_files`: its files, by name, if they are to be copied.
     """
 
     state_root: str
@@ -30,7 +30,8 @@ class ReconcileRequest:
     wanted: Sequence[Wanted]
     steps: Sequence[Step] | None = None
     launches: str = ""
-    runtime: Mapping[str, Any] | None = None
+    runtime: Ref | None = None
+    runtime_files: Mapping[str, str] | None = None
 
     @classmethod
     def of(cls, given: JsonObject) -> ReconcileRequest:
@@ -40,7 +41,9 @@ class ReconcileRequest:
             for spec in given["wanted"]
         ]
         steps = None if given["steps"] is None else [Step(**step) for step in given["steps"]]
-        return cls(**{**given, "policies": Policies(**given["policies"]), "wanted": wanted, "steps": steps})
+        runtime = Ref.of(given["runtime"]) if given.get("runtime") else None
+        typed = {"policies": Policies(**given["policies"]), "wanted": wanted, "steps": steps, "runtime": runtime}
+        return cls(**{**given, **typed})
 
     def arguments(self) -> JsonObject:
         """Return the argument for the module."""

@@ -15,6 +15,7 @@ from typing import Any, cast
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.heat_maps import read_heat_maps
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_files import (
     metric_files,
@@ -227,7 +228,7 @@ def _provenance(manifest: Mapping[str, Any], launch: LaunchReport) -> list[Modul
         ("key", manifest.get("key") or launch.key), ("collection", manifest.get("collection")),
         *((f"code {name}", code[name]) for name in _CODE if isinstance(code, dict) and code.get(name) is not None),
         ("runtime", manifest.get("runtime")),
-        *((str(ref.get("kind")), ref.get("key")) for ref in manifest.get("refs") or [] if isinstance(ref, dict)),
+        *((ref.kind, ref.key) for ref in recorded(manifest.get("refs"))),
         ("artifact", artifact.get("path")), ("artifact SHA-256", artifact.get("sha256")),
         ("run directory", launch.run_dir),
     ]  # fmt: skip

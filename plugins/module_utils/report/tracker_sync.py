@@ -30,6 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import selection
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -190,8 +191,8 @@ def _program(run: RunDirectory, options: Parameters) -> str:
             raise RankzeroError(f"wandb: {path} is no program on this host; give the path of the program wandb")
         return path
     manifest = run.document("launch.json") or {}
-    refs, spec = manifest.get("refs"), manifest.get("spec")
-    places = [ref.get("path") for ref in (refs if isinstance(refs, list) else []) if isinstance(ref, dict)]
+    spec = manifest.get("spec")
+    places: list[object] = [ref.path for ref in recorded(manifest.get("refs"))]
     # An environment of the site is no item of the store.
     named = spec.get("environment") if isinstance(spec, dict) else None
     places.append(named.get("path") if isinstance(named, dict) else None)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import contents, unpack
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import remove, root_of, trouble
@@ -71,9 +72,9 @@ def ensure_snapshot(
     warnings: list[str] = []
     stores = ready(options, check_mode=check_mode)
     root = stores[-1].path
-    other = None if absent else borrowed(stores, "code", digest, os.path.isdir, warnings)
+    other = None if absent else borrowed(stores, CODE, digest, os.path.isdir, warnings)
     if other:
-        ref = {"kind": "code", "key": digest, "path": other, "digest": digest, "present": True}
+        ref = {"kind": CODE.name, "key": digest, "path": other, "digest": digest, "present": True}
         return {"changed": False, "ref": ref, **({"warnings": warnings} if warnings else {})}
     path = snapshot_path(root, digest)
     there = os.path.isdir(path)
@@ -92,7 +93,7 @@ def ensure_snapshot(
             older = base and snapshot_path(root, base)
             changed = unpack(archive, path, digest, older, kept)
             there = _use(path)
-    ref = {"kind": "code", "key": digest, "path": path, "digest": digest, "present": there}
+    ref = {"kind": CODE.name, "key": digest, "path": path, "digest": digest, "present": there}
     return {"changed": changed, "ref": ref, **({"warnings": warnings} if warnings else {})}
 
 

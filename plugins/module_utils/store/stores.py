@@ -20,14 +20,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import ownersh
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Trust, Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import STORED, InputKind
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import open_folders, root_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree, walk
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.uses import FOLDERS, PLACES, STATE_ROOTS, USED
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.uses import PLACES, STATE_ROOTS, USED
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.verified import Memory
 
 # Folders that all members of a group write in a shared store.
 _SHARED = (
-    *FOLDERS.values(),
+    *(kind.folder for kind in STORED),
     *(f"{USED}/{place}" for place in (*PLACES, STATE_ROOTS)),
     "datasets/by-name",
     "datasets/records",
@@ -47,9 +48,9 @@ class Store:
     own: bool
     owners: tuple[str, ...] = ()
 
-    def place(self, kind: str, key: str) -> str:
-        """The path of an entry in this store, whether or not it exists. `kind`: a key of FOLDERS."""
-        return os.path.join(self.path, FOLDERS[kind], key)
+    def place(self, kind: InputKind, key: str) -> str:
+        """The path of an entry in this store, whether or not it exists."""
+        return os.path.join(self.path, kind.folder, key)
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def ready(options: Parameters, *, check_mode: bool = False) -> list[Store]:
 
 
 def borrowed(
-    stores: Sequence[Store], kind: str, key: str, complete: Callable[[str], bool], warnings: list[str]
+    stores: Sequence[Store], kind: InputKind, key: str, complete: Callable[[str], bool], warnings: list[str]
 ) -> str | None:
     """The path of an entry in a trusted store, so that a producer need not make it; None if there is none.
 
@@ -186,7 +187,7 @@ def borrowed(
     path = stores[-1].place(kind, key)
     if os.path.lexists(path):
         try:
-            check(stores[-1], kind, path, Memory(None), deep=False)
+            check(stores[-1], path, Memory(None), deep=False)
         except Untrusted as error:
             raise _planted(kind, path, error.message) from error
         except FileNotFoundError:  # another process is replacing it
@@ -195,11 +196,11 @@ def borrowed(
 
 
 def check(
-    store: Store, kind: str, path: str, memory: Memory, *, deep: bool = True, content: Content | None = None
+    store: Store, path: str, memory: Memory, *, deep: bool = True, content: Content | None = None, tree: bool = False
 ) -> None:
     """Check that an entry and the folders above it belong to trusted owners, and that nobody else can write them.
 
-    A code tree must also match the digest in its name, and in another user's store `content` must have no complaint.
+    A `tree` must also match the digest in its name, and in another user's store `content` must have no complaint.
     Without `deep`, only the entry's folder is checked. Raises Untrusted and OSError.
     """
     real = os.path.realpath(store.path)
@@ -218,14 +219,14 @@ def check(
     if not deep:
         return
     content = None if store.own else content
-    read = walk(path) if kind == "code" else content.names if content else ()
+    read = walk(path) if tree else content.names if content else ()
     identity = memory.identity(path, read) if not store.trust.group_writes else ""
     if identity and memory.knows(path, identity):
         return
-    complaint = ownership.tree_flaw(path, store.trust, links=not store.own and kind != "code")
+    complaint = ownership.tree_flaw(path, store.trust, links=not store.own and not tree)
     if complaint:
         raise Untrusted(complaint)
-    if kind == "code":
+    if tree:
         actual = digest(read_tree(path))
         if actual != os.path.basename(path):
             raise Untrusted(f"{path} has other content than its name states: its digest is {actual[:16]}")
@@ -238,7 +239,7 @@ def check(
 
 def locate(
     stores: Sequence[Store],
-    kind: str,
+    kind: InputKind,
     key: str,
     complete: Callable[[str], bool],
     *,
@@ -256,7 +257,7 @@ def locate(
         try:
             if not os.path.lexists(path):
                 continue
-            check(store, kind, path, memory or Memory(None), content=content)
+            check(store, path, memory or Memory(None), content=content, tree=kind.tree)
             if complete(path):
                 return store, path
         except FileNotFoundError:  # another process is making or removing it
@@ -265,12 +266,12 @@ def locate(
             why = error.message if isinstance(error, Untrusted) else f"{error.filename}: {error.strerror}"
             if store.own:
                 raise _planted(kind, path, why) from error
-            note(f"stores: {kind} {key[:12]} in {store.path} is not used: {why}")
+            note(f"stores: {kind.name} {key[:12]} in {store.path} is not used: {why}")
     return None
 
 
-def _planted(kind: str, path: str, why: str) -> Untrusted:
+def _planted(kind: InputKind, path: str, why: str) -> Untrusted:
     return Untrusted(
         f"store_root: {why}. It is not used. Find out who changed it, then remove it (chmod -R u+w "
-        f"{path}; rm -rf {path}) and run this again: {kind} {os.path.basename(path)[:12]} is made again."
+        f"{path}; rm -rf {path}) and run this again: {kind.name} {os.path.basename(path)[:12]} is made again."
     )

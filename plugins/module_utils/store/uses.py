@@ -18,18 +18,11 @@ import os
 import time
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import KINDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import folders_as_above, group_writes, place
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold, is_held
 
-# What a store holds: the kind of an input of a launch, and the folder of its entries.
-FOLDERS = {
-    "code": "code",
-    "environment": "environments",
-    "packages": "packages",
-    "image": "images",
-    "dataset": "datasets",
-}
-PLACES = (*FOLDERS.values(), "runtime", "archives")
+PLACES = (*(kind.folder for kind in KINDS), "archives")
 USED = "used"
 STATE_ROOTS = "state_roots"
 # How long (seconds) a launch waits for a prune that holds the same entry; a prune needs milliseconds.

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmError
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import runtime_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
@@ -67,13 +68,12 @@ class Inside:
         """
         if self.allocation is None:
             raise RuntimeError("a launch is started after its job has been looked at")
-        runtime = next(str(ref["path"]) for ref in self.request.refs if ref["kind"] == "runtime")
         argv = step_argv(
             job_id=self.allocation.job_id,
             name=self.request.name_of(run.generation),
             nodes=self.nodes,
             run_dir=run.path,
-            runtime=runtime,
+            runtime=runtime_of(self.request.refs).path,
             nonce=self.request.submitter,
         )
         start = Starter(self.slurm, run, sleep=self.sleep).start(argv)

@@ -113,8 +113,8 @@ class Launcher:
             missing = absent(self.request.refs, self.request.state_root, self.slurm.note, check_mode=self.check_mode)
             # Check before building: a job that will be refused should not wait for its environment, and a refused first
             # launch should leave nothing behind, not even the job runtime.
-            costly = any(ref["kind"] in ("environment", "runtime") for ref in missing)
-            building = any(ref["kind"] != "runtime" for ref in missing)  # the runtime is in state_root
+            costly = any(ref.declared.costly for ref in missing)
+            building = any(ref.declared.in_store for ref in missing)
             if not missing or self.check_mode:
                 self.excluded = excluded_nodes.of(self.slurm, self.request, self.clock())
             checked = self.check(generation, building) if not missing or costly or self.check_mode else None

@@ -13,6 +13,7 @@ import sys
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import described, is_own
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import runtime_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
@@ -27,8 +28,7 @@ def keep(request: Request) -> None:
                 f"state_root: {wanted['archive']} can be written by others ({described(wanted['archive'])}), and the "
                 "nodes would run its content: remove it, and it is packed again"
             )
-        runtime = next(ref["path"] for ref in request.refs if ref["kind"] == "runtime")
-        packer = os.path.join(runtime, "node", "pack.py")
+        packer = os.path.join(runtime_of(request.refs).path, "node", "pack.py")
         command = [sys.executable, "-I", packer, "keep", wanted["folder"], wanted["archive"]]
         done = subprocess.run(
             command,

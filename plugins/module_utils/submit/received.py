@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, runtime_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import settle
@@ -45,14 +46,14 @@ def carry_out(
     shared = dict(given.get("array", given))
     asked = shared.pop("stores")
     given = {**given, "array": shared} if "array" in given else shared
+    refs = [Ref.of(ref) for ref in shared["refs"]]
     if params["x_runtime"]:
-        runtime = next(ref for ref in shared["refs"] if ref["kind"] == "runtime")
-        publish_files(runtime["path"], params["x_runtime"])
+        publish_files(runtime_of(refs).path, params["x_runtime"])
     try:
         sources: list[dict[str, str]] = []
         if params["state"] == "present":
             state_root = os.path.dirname(os.path.dirname(os.path.dirname(shared["runs_dir"])))
-            given, sources = settle(given, shared["refs"], asked, state_root, slurm.note, check_mode=check_mode)
+            given, sources = settle(given, refs, asked, state_root, slurm.note, check_mode=check_mode)
         launcher = launcher_of(given, f"{socket.gethostname()}:{os.getpid()}")
         result = launcher.cancel() if params["state"] == "absent" else launcher.launch()
     finally:

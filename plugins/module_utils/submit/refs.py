@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
@@ -21,6 +22,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import PLAIN, digest_token, text_replaced
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import damage
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import (
+    BY_NAME,
+    ENVIRONMENT,
+    LISTED,
+    NOTHING,
+    RUNTIME,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import present
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key, read_bundle
@@ -37,30 +46,33 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.verified impo
 
 T = TypeVar("T")
 
-# The record of an item whose large file (or files) the nodes compare with a digest.
-_SAYS = {"environment": "env.json", "dataset": "dataset.json", "packages": "packages.json"}
+
+def _runtime_is_whole(ref: Ref) -> bool:
+    try:
+        return is_own(ref.path) and bundle_key(read_bundle(ref.path)) == ref.key
+    except OSError:
+        return False
 
 
-def is_present(ref: Mapping[str, str]) -> bool:
-    """Return whether an item is present. An environment must be complete and its Python must exist.
+# Items that do not get their final name only when they are complete.
+_COMPLETE: dict[str, Callable[[Ref], bool]] = {
+    ENVIRONMENT.name: lambda ref: present(ref.path) is not None,  # its Python must exist, too
+    RUNTIME.name: _runtime_is_whole,
+}
 
-    Other items get their final name only when they are complete.
-    """
-    if ref["kind"] == "environment":
-        return present(ref["path"]) is not None
-    if ref["kind"] == "runtime":
-        try:
-            return is_own(ref["path"]) and bundle_key(read_bundle(ref["path"])) == ref["key"]
-        except OSError:
-            return False
-    if ref["kind"] == "image":  # a runtime needs one file of it, which may be built later than the others
-        return os.path.isfile(os.path.join(ref["path"], ref["file"]))
-    return os.path.isdir(ref["path"])
+
+def is_present(ref: Ref) -> bool:
+    """Return whether an item is present, and complete."""
+    if ref.kind in _COMPLETE:
+        return _COMPLETE[ref.kind](ref)
+    if ref.file:  # a launch may need one file of an image, which may be built later than the others
+        return os.path.isfile(os.path.join(ref.path, ref.file))
+    return os.path.isdir(ref.path)
 
 
 def settle(
     request: T,
-    refs: Sequence[Mapping[str, str]],
+    refs: Sequence[Ref],
     asked: Parameters,
     state_root: str,
     note: Callable[[str], None],
@@ -79,21 +91,22 @@ def settle(
     texts: dict[str, str] = {}
     sources = []
     for ref in refs:
-        if ref["kind"] not in uses.FOLDERS:
+        kind = ref.declared
+        if not kind.in_store:
             continue
         content = _content(ref)
-        if ref["path"] != own.place(ref["kind"], ref["key"]):
+        if ref.path != own.place(kind, ref.key):
             # The job file names a dataset: in one of the stores, or elsewhere, as the user chose.
             for store in stores[:-1]:
-                if ref["path"] == store.place(ref["kind"], ref["key"]) and os.path.lexists(ref["path"]):
-                    check(store, ref["kind"], ref["path"], memory, content=content)
-            texts[digest_token(ref["key"])] = recorded_digest(ref["kind"], ref["path"])
+                if ref.path == store.place(kind, ref.key) and os.path.lexists(ref.path):
+                    check(store, ref.path, memory, content=content, tree=kind.tree)
+            texts[digest_token(ref.key)] = recorded_digest(ref.kind, ref.path)
             continue
         location = locate(
             stores,
-            ref["kind"],
-            ref["key"],
-            lambda path, ref=ref: is_present({**ref, "path": path}),  # type: ignore[misc]
+            kind,
+            ref.key,
+            lambda path, ref=ref: is_present(replace(ref, path=path)),  # type: ignore[misc]
             memory=memory,
             content=content,
             note=note,
@@ -101,19 +114,17 @@ def settle(
         if location is None:
             continue
         store, path = location
-        sources.append({"kind": ref["kind"], "key": ref["key"], "path": path, "store": store.path})
+        sources.append({"kind": ref.kind, "key": ref.key, "path": path, "store": store.path})
         if not store.own:
             _check_plain(own, path)
-            texts[ref["path"]] = path
-        texts[digest_token(ref["key"])] = recorded_digest(ref["kind"], path)
+            texts[ref.path] = path
+        texts[digest_token(ref.key)] = recorded_digest(ref.kind, path)
     return text_replaced(request, texts), sources
 
 
-def _content(ref: Mapping[str, str]) -> Content | None:
-    """Return the content to verify here: items with a digest that the nodes do not compare."""
-    if ref["kind"] != "image":
-        return None
-    return Content((ref["file"],), lambda path: damage(path, ref["file"]))
+def _content(ref: Ref) -> Content | None:
+    """Return the content to verify here: the file of an image has a digest that the nodes do not compare."""
+    return Content((ref.file,), lambda path: damage(path, ref.file)) if ref.file else None
 
 
 def _check_plain(own: Store, path: str) -> None:
@@ -130,11 +141,12 @@ def _check_plain(own: Store, path: str) -> None:
 
 def recorded_digest(kind: str, path: str) -> str:
     """Return the sha256 that the nodes compare with, as recorded when the item was built; "" if there is none."""
-    if kind not in _SAYS:
+    declared = BY_NAME[kind]
+    if declared.compared == NOTHING:
         return ""
     try:
-        name = os.path.join(path, _SAYS[kind])
-        if kind == "packages":
+        name = os.path.join(path, declared.record)
+        if declared.compared == LISTED:
             return file_sha256(name)
         with open(name, encoding="utf-8") as stream:
             digest = str(json.load(stream)["sealed"]["sha256"])
@@ -152,26 +164,26 @@ def _markable(path: str) -> bool:
     return status.st_uid == os.geteuid() or bool(status.st_mode & 0o020 and os.access(slot.root, os.W_OK))
 
 
-def absent(
-    refs: Iterable[Mapping[str, str]], state_root: str | None, note: Callable[[str], None], *, check_mode: bool
-) -> list[dict[str, str]]:
-    """Return the `refs` that are not on the cluster. The others are marked as used, which protects them from prune.
+def absent(refs: Iterable[Ref], state_root: str | None, note: Callable[[str], None], *, check_mode: bool) -> list[Ref]:
+    """Return the `refs` that are not on the cluster, whose digests are not known before they are made.
+
+    The others are marked as used, which protects them from prune.
 
     Check mode marks nothing, and nothing is marked in another user's store. Raises RankzeroError if a prune hangs.
     """
     missing = []
     for ref in refs:
         there = is_present(ref)
-        if there and not check_mode and _markable(ref["path"]):
+        if there and not check_mode and _markable(ref.path):
             try:
-                uses.use(ref["path"], state_root)
+                uses.use(ref.path, state_root)
             except OSError as error:
                 note(
-                    f"{ref['kind']}: the use of {ref['path']} cannot be recorded there ({error.strerror}): a "
+                    f"{ref.kind}: the use of {ref.path} cannot be recorded there ({error.strerror}): a "
                     "prune of that store by another user does not know of this launch"
                 )
             # A prune may have removed the item, as a whole, before it was marked. The runtime's files were just read.
-            there = os.path.isdir(ref["path"]) if ref["kind"] == "runtime" else is_present(ref)
+            there = os.path.isdir(ref.path) if not ref.declared.in_store else is_present(ref)
         if not there:
-            missing.append(dict(ref))
+            missing.append(replace(ref, sha256=""))
     return missing

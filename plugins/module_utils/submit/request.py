@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds, ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
 
@@ -45,7 +46,7 @@ class Request:
     runs_dir: str
     job_name: str
     files: Mapping[str, str]
-    refs: Sequence[Mapping[str, str]]
+    refs: Sequence[Ref]
     relaunch: str
     limits: ResourceNeeds
     submitter: str = ""
@@ -70,11 +71,12 @@ class Request:
         """Build a request from the module's arguments, as `arguments` returns them."""
         typed = {name: kind(**given[name]) for name, kind in _TYPED.items() if isinstance(given.get(name), Mapping)}
         own = {"submitter": submitter, "secrets_file": secrets_file or given.get("secrets_file")}
-        return cls(**{**given, **typed, **own})
+        return cls(**{**given, **typed, **own, "refs": [Ref.of(ref) for ref in given["refs"]]})
 
     def arguments(self) -> JsonObject:
         """Return the arguments for the module. The module adds the submitter itself."""
-        return {name: value for name, value in asdict(self).items() if name not in _NOT_SENT}
+        values = {**asdict(self), "refs": [ref.record() for ref in self.refs]}
+        return {name: value for name, value in values.items() if name not in _NOT_SENT}
 
     @property
     def state_root(self) -> str:

@@ -11,6 +11,7 @@ from typing import Union
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
@@ -34,7 +35,7 @@ class LaunchResult:
     job_id: str | None = None
     standing: str | None = None
     message: str = ""
-    missing: Sequence[Mapping[str, str]] = ()
+    missing: Sequence[Ref] = ()
     excluded: Sequence[Exclusion] = ()
     diff: Sequence[Mapping[str, str]] = ()
     allocation: str | None = None
@@ -46,7 +47,8 @@ class LaunchResult:
     def of(cls, result: Parameters) -> LaunchResult:
         """Read the result of the module. Fields that the module or the action adds are left out."""
         known = {part.name: result[part.name] for part in fields(cls) if part.name in result}
-        return cls(**{**known, "excluded": [Exclusion(**node) for node in result.get("excluded", ())]})
+        excluded = [Exclusion(**node) for node in result.get("excluded", ())]
+        return cls(**{**known, "excluded": excluded, "missing": [Ref.of(ref) for ref in result.get("missing", ())]})
 
     def result(self) -> ModuleResult:
         """Return the result of the module."""
@@ -58,7 +60,7 @@ class LaunchResult:
             del values["checks"]
         if self.generation != 1 or self.launch_state not in ("submitted", "planned", "missing"):
             del values["predecessor"]
-        missing = [dict(ref) for ref in self.missing]
+        missing = [ref.record() for ref in self.missing]
         return {**values, "missing": missing, "excluded": list(values["excluded"]), "diff": list(values["diff"])}
 
     @property
@@ -108,7 +110,7 @@ class SweepResult:
     counts: Mapping[str, int]
     elements: Sequence[ElementResult]
     arrays: Sequence[ArrayResult] = ()
-    missing: Sequence[Mapping[str, str]] = ()
+    missing: Sequence[Ref] = ()
     diff: Mapping[str, str] = field(default_factory=dict)
     checks: ChecksMade | None = None
 
@@ -117,7 +119,9 @@ class SweepResult:
         """Read the result of the module. Fields that the module or the action adds are left out."""
         known = {part.name: result[part.name] for part in fields(cls) if part.name in result}
         elements = [ElementResult(**element) for element in result["elements"]]
-        return cls(**{**known, "elements": elements, "arrays": [ArrayResult(**array) for array in result["arrays"]]})
+        arrays = [ArrayResult(**array) for array in result["arrays"]]
+        missing = [Ref.of(ref) for ref in result.get("missing", ())]
+        return cls(**{**known, "elements": elements, "arrays": arrays, "missing": missing})
 
     def result(self) -> ModuleResult:
         """Return the result of the module."""
@@ -127,7 +131,7 @@ class SweepResult:
         # asdict() copies each value of a thousand elements.
         elements = [{**vars(element), "parameters": dict(element.parameters)} for element in self.elements]
         arrays = [dict(vars(array)) for array in self.arrays]
-        return {**values, "elements": elements, "arrays": arrays, "missing": [dict(ref) for ref in self.missing]}
+        return {**values, "elements": elements, "arrays": arrays, "missing": [ref.record() for ref in self.missing]}
 
     @property
     def hopeless(self) -> bool:

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import make_folder, own
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, first
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds
@@ -26,7 +28,7 @@ def prepare(
     *,
     folder: str,
     files: Mapping[str, str],
-    refs: Sequence[Mapping[str, str]],
+    refs: Sequence[Ref],
     stores: Parameters,
     attach: JsonObject | None,
     environments: str = "",
@@ -51,16 +53,17 @@ def prepare(
     state_root = os.path.normpath(os.path.join(folder, "../../.."))
     # The session's script is executed from this state root, so it must belong to the user.
     own(state_root)
-    sent = (files, refs)
-    (files, refs), _sources = settle(sent, refs, stores, state_root, slurm.note, check_mode=check_mode)
+    sent = (files, [ref.record() for ref in refs])
+    (files, actual), _sources = settle(sent, refs, stores, state_root, slurm.note, check_mode=check_mode)
+    refs = [Ref.of(ref) for ref in actual]
     missing = absent(refs, state_root, slurm.note, check_mode=check_mode)
     changed = False
     if not missing:
         if environments and not check_mode:
             make_folder(environments)
-        code = next((ref["path"] for ref in refs if ref["kind"] == "code"), None)
-        changed = _lay_out(folder, files, code, check_mode)
-    return {"changed": changed, "missing": missing, "nodes": nodes, "allocation": inside}
+        code = first(refs, CODE)
+        changed = _lay_out(folder, files, code.path if code else None, check_mode)
+    return {"changed": changed, "missing": [ref.record() for ref in missing], "nodes": nodes, "allocation": inside}
 
 
 def _lay_out(folder: str, files: Mapping[str, str], code: str | None, check_mode: bool) -> bool:

@@ -20,12 +20,13 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import generation_token, with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, LOST
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
@@ -114,11 +115,9 @@ class SweepLauncher:
         script = array.files["job.sbatch"].replace(self.request.tasks_token, "0")
         launcher = self._launcher(replace(array, files={**array.files, "job.sbatch": script}))
         checked = None
-        if todo and (
-            self.check_mode or not missing or any(ref["kind"] in ("environment", "runtime") for ref in missing)
-        ):
+        if todo and (self.check_mode or not missing or any(ref.declared.costly for ref in missing)):
             launcher.excluded = excluded_nodes.of(self.slurm, array, self.clock())
-            checked = launcher.check(self._next_number(), any(ref["kind"] != "runtime" for ref in missing))
+            checked = launcher.check(self._next_number(), any(ref.declared.in_store for ref in missing))
             self._check_owners(todo)
         if self.check_mode or missing:
             for row in todo:
@@ -346,7 +345,7 @@ class SweepLauncher:
     def _result(
         self,
         rows: Sequence[_Row],
-        missing: Sequence[Mapping[str, str]],
+        missing: Sequence[Ref],
         before: str,
         checks_made: ChecksMade | None = None,
     ) -> SweepResult:

@@ -175,7 +175,9 @@ def _looked_at(place: _Place, folder: str) -> int:
 def _staging(place: _Place, folder: str, answer: _Answer) -> None:
     """What is being copied to nodes that do not see it (runtime/node/copies.py), to how many of them, and its size."""
     names = place.shown.names(f"{folder}/stage") if folder else []
-    for kind in ("environment", "code"):
+    # The environment, which takes longer, before the code.
+    kinds = {name.partition(".")[0] for name in names if name.endswith(".room")}
+    for kind in sorted(filter(str.isidentifier, kinds), reverse=True):
         nodes = sum(name.startswith(f"{kind}.") and name.endswith(".room") for name in names)
         if nodes:
             done = sum(name.startswith(f"{kind}.") and name.endswith(".done") for name in names)

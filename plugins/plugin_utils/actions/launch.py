@@ -10,7 +10,6 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from ansible import constants as C
@@ -19,7 +18,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import OLDEST_PYTHON, python_too_old
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import image_formats
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS, short_names
@@ -30,6 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
     options_of_command_line,
     tell_localhost,
 )
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.missing import described
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import Spec, call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import interpreter
@@ -42,20 +43,11 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables impo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import patterns_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import VARIABLE, Snapshots
 
 RELAUNCH = ("on_failure", "always", "never")
 #: Values of the option `missing`.
 BUILD, FAIL, REPORT = MISSING["missing"]["choices"]
-#: What a launch may need on the cluster -> the module that makes it.
-MAKERS = {
-    "code": "code_snapshot",
-    "environment": "uv_environment",
-    "packages": "uv_cache",
-    "image": "image",
-    "dataset": "dataset",
-}
 
 
 class LaunchAction(Action):
@@ -178,16 +170,16 @@ class LaunchAction(Action):
         missing = result.get("missing") or []
         if not missing or wanted == REPORT or result.get("failed") or self._task.check_mode:
             return result
-        kinds = sorted({str(ref["kind"]) for ref in missing if wanted == FAIL or ref["kind"] != "code"})
+        kinds = {ref.kind: ref.declared for ref in map(Ref.of, missing) if wanted == FAIL or ref.declared != CODE}
         if kinds:
-            modules = " and ".join(f"rankzero.slurm.{MAKERS[kind]}" for kind in kinds)
+            modules = " and ".join(f"rankzero.slurm.{kinds[name].producer}" for name in sorted(kinds))
             return {
                 **result,
                 "failed": True,
                 "msg": (
-                    f"{' and '.join(kinds)}: not on the cluster, so nothing was submitted (missing: {wanted}). Use the "
-                    f"role rankzero.slurm.launch, which builds all that a job needs, or run {modules} before this "
-                    f"task. With `missing: {REPORT}` this task returns what to build."
+                    f"{' and '.join(sorted(kinds))}: not on the cluster, so nothing was submitted (missing: {wanted}). "
+                    "Use the role rankzero.slurm.launch, which builds all that a job needs, or run "
+                    f"{modules} before this task. With `missing: {REPORT}` this task returns what to build."
                 ),
             }
         for ref in missing:
@@ -197,7 +189,7 @@ class LaunchAction(Action):
 
     def _send_code(self, ref: Mapping[str, Any], result: ModuleResult) -> None:
         """Run the action code_snapshot for what is missing. Raises RankzeroError."""
-        name = f"rankzero.slurm.{MAKERS['code']}"
+        name = f"rankzero.slurm.{CODE.producer}"
         task = self._task.copy()
         task.action = name
         task.args = {
@@ -222,12 +214,11 @@ class LaunchAction(Action):
     def completed(self, result: ModuleResult, prepared: Prepared, job: Job, lines: list[str]) -> ModuleResult:
         """Add to a module's result what only the controller knows: the plan, and how to build what is missing."""
         if not result.get("failed"):
-            unstaged = [ref["path"] for ref in result.get("missing", []) if ref["kind"] == "dataset"]
+            unstaged = [ref for ref in map(Ref.of, result.get("missing", [])) if ref.declared.advice]
             if unstaged and not self._task.check_mode:
-                raise RankzeroError(
-                    f"data: {', '.join(unstaged)} is not on the cluster: stage the dataset first (role or module "
-                    "dataset), or name the existing version (digest)"
-                )
+                kind = unstaged[0].declared
+                paths = ", ".join(ref.path for ref in unstaged if ref.kind == kind.name)
+                raise RankzeroError(f"{kind.option}: {paths} is not on the cluster: {kind.advice}")
             result.update(self.producers(result, prepared, job))
             result["plan"] = lines
         return result
@@ -235,7 +226,8 @@ class LaunchAction(Action):
     def with_runtime(self, ask: Callable[..., ModuleResult], runtime: Mapping[str, str]) -> ModuleResult:
         """Call the module. If the job runtime is missing (once per cluster and version), copy it and call again."""
         result = ask()
-        if any(ref["kind"] == "runtime" for ref in result.get("missing", [])) and not self._task.check_mode:
+        missing = map(Ref.of, result.get("missing", []))
+        if any(not ref.declared.in_store for ref in missing) and not self._task.check_mode:
             result = ask(x_runtime=runtime)
         return result
 
@@ -266,51 +258,17 @@ class LaunchAction(Action):
 
     def producers(self, result: ModuleResult, prepared: Prepared, job: Job) -> ModuleResult:
         """Describe what is missing on the cluster: what its producers need to know, and where the results go."""
-        environment = job.spec.environment
-        sources: dict[str, dict[str, Any]] = {
-            "code": {
-                "src": prepared.snapshot.src,
-                "exclude": list(patterns_of(prepared.snapshot, job.spec.code.exclude)),
-            },
-            "environment": {
-                "project": job.project,
-                "extras": list(environment.extras),
-                "python": environment.python,
-                "torch": environment.torch,
-                "mode": environment.mode,
-                "compression": environment.compression,
-                "interpreter": environment.interpreter,
-                "file": environment.file,
-            },
-            "packages": {
-                "project": job.project,
-                "extras": list(environment.extras),
-                "python": environment.python,
-                "platform": environment.platform,
-                "torch": environment.torch,
-                "kind_of_set": environment.mode,
-            },
-        }
-        build = job.spec.container.build
-        if build is not None:
-            sources["image"] = {
-                **asdict(build),
-                "name": job.spec.name,
-                "containerfile": job.containerfile,
-                "context": job.context,
-                "formats": image_formats(job.spec.container.runtime),
-            }
-        missing = [{**ref, **sources.get(ref["kind"], {})} for ref in result.get("missing", [])]
+        missing = [Ref.of(ref) for ref in result.get("missing", [])]
         if missing and self._kept:
             raise RankzeroError(
-                f"{' and '.join(sorted({ref['kind'] for ref in missing}))} is not on the cluster although this "
+                f"{' and '.join(sorted({ref.kind for ref in missing}))} is not on the cluster although this "
                 "command has built what was missing: a file that it is made of changed meanwhile, or it was removed. "
                 "This launch was not submitted; run the same command again"
             )
         if missing and not self._snapshots.path:
             self._snapshots.path = self._snapshots.save(C.DEFAULT_LOCAL_TMP)
         return {
-            "missing": missing,
+            "missing": [described(ref, prepared, job) for ref in missing],
             "snapshots": self._snapshots.path,
             "store_root": prepared.arguments["stores"]["store_root"],
             "store_group_writable": job.settings.store_group_writable,

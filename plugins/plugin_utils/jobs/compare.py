@@ -10,6 +10,8 @@ import os
 from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import first, recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import changes
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import small_text
@@ -43,7 +45,7 @@ def compared(prepared: Prepared, before: Parameters | None) -> tuple[JsonObject 
     differences = [
         *(_with_origin(change, record["origins"]) for change in changes.spec_changes(earlier, spec)),
         *files,
-        *changes.input_changes(before["refs"], [{"kind": ref.kind, "key": ref.key} for ref in plan.refs]),
+        *changes.input_changes(recorded(before["refs"]), plan.refs),
     ]
     identity = {name: before[name] for name in ("key", "generation", "run_dir")}
     return {**identity, "changes": differences, "text": changes.sentence(before["key"], differences)}, diff
@@ -58,7 +60,8 @@ def _with_origin(change: str, origins: Mapping[str, str]) -> str:
 
 def _code(prepared: Prepared, before: Parameters) -> tuple[list[str], list[str], list[str]]:
     """As changes.code_changes; only the two digests if the files of the earlier code are unknown."""
-    digest = next((str(ref["key"]) for ref in before["refs"] if ref["kind"] == "code"), "none")
+    code = first(recorded(before["refs"]), CODE)
+    digest = code.key if code else "none"
     now = prepared.snapshot.digest
     if digest == now:
         return [], [], []

@@ -23,8 +23,9 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs import kinds
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import built_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import (
     Plan,
@@ -135,8 +136,9 @@ def prepare(
     plan_of = functools.partial(plan, inputs=inputs, site=site, container_places=places)
     made = plan_of(spec, job.merged)
     files = _files(made, job, facts, _of_the_code(snapshot, snapshots), after)
+    runtime_ref = Ref(kinds.RUNTIME.name, runtime_key, made.runtime_dir)
     arguments = {
-        **request_of(made, site, _refs(made, runtime_key), files, relaunch).arguments(),
+        **request_of(made, site, [*made.refs, runtime_ref], files, relaunch).arguments(),
         "code": _compared(snapshot),
         "stores": {
             "store_root": site.store_root,
@@ -244,15 +246,6 @@ def _compared(snapshot: Snapshot) -> dict[str, str]:
     """The files of the code with their short digests; {} if there are so many that sending them would take time."""
     few = len(snapshot.files) <= MOST_COMPARED
     return {entry.path: short_digest(entry) for entry in snapshot.files} if few else {}
-
-
-def _refs(made: Plan, runtime_key: str) -> list[dict[str, str]]:
-    """What the launch needs on the cluster, in the form that the module checks."""
-    refs: list[dict[str, str]] = [asdict(ref) for ref in made.refs]
-    for ref in refs:
-        if ref["kind"] == "image":
-            ref["file"] = built_file(made.spec.container.runtime)
-    return [*refs, {"kind": "runtime", "key": runtime_key, "path": made.runtime_dir}]
 
 
 def _warnings(job: Job) -> list[str]:

@@ -26,6 +26,7 @@ import jinja2.runtime
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.module_cache import Copy, Unusable, own
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import container_of, folder_of, values_of
@@ -215,7 +216,7 @@ def _opened(site_templates: str | None) -> tuple[jinja2.Environment, str]:
 
 
 def _values(plan: Plan) -> dict[str, Any]:
-    code = plan.ref("code")
+    code = plan.ref(CODE.name)
     return {
         "plan": plan,
         "key": short_key(plan.key),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import node_copies
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.parallelism import group_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
@@ -21,9 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.ne
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
 
 
-def request_of(
-    plan: Plan, site: Site, refs: Sequence[Mapping[str, str]], files: Mapping[str, str], relaunch: str
-) -> Request:
+def request_of(plan: Plan, site: Site, refs: Sequence[Ref], files: Mapping[str, str], relaunch: str) -> Request:
     """The request of a launch."""
     spec = plan.spec
     return Request(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, node_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import BY_NAME
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import seconds_text
@@ -32,8 +33,6 @@ if TYPE_CHECKING:  # at runtime, a wait does not need the planner, and a launch 
     from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Staging
 
 KEY_DIGITS = 8
-# The names of steps on the screen.
-STEPS = {"environment": "env", "packages": "packages", "image": "image", "code": "code", "dataset": "dataset"}
 
 
 def head(host: str, plan: Plan) -> Row:
@@ -70,7 +69,7 @@ def launched(host: str, result: Parameters, facts: Mapping[str, str]) -> list[Ro
     missing = {reference["kind"] for reference in result.get("missing", [])}
     others = {source["kind"]: f"from {source['store']}" for source in borrowed(result)}
     rows = [
-        Row(host, OK, STEPS[kind], f"{text} ({others.get(kind, 'cached')})", once=True)
+        Row(host, OK, BY_NAME[kind].label, f"{text} ({others.get(kind, 'cached')})", once=True)
         for kind, text in facts.items()
         if kind not in missing and state in ("missing", "submitted")
     ]
@@ -252,10 +251,11 @@ class Waiting:
 
 def copied(host: str, staging: Staging, state: str) -> Row:
     """The copying of code or environment to nodes that do not see the store: `2 of 3 nodes ###.  1.2 GB each`."""
+    name = BY_NAME[staging.kind].label if staging.kind in BY_NAME else staging.kind
     size = f"{amount(staging.size)} each" if staging.size else ""
     done = staging.nodes if state == OK else staging.done
     part = staging.done / staging.nodes if state == RUNNING else None
-    return Row(host, state, f"copy {STEPS[staging.kind]}", looked_at(done, staging.nodes), detail=size, fraction=part)
+    return Row(host, state, f"copy {name}", looked_at(done, staging.nodes), detail=size, fraction=part)
 
 
 def looked_at(done: int, nodes: int) -> str:

@@ -5,31 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE, ENVIRONMENT, KINDS, PACKAGES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import FAILED, NOTE, OK, RUNNING, Row
 
 COLLECTION = "rankzero.slurm."
 #: Actions of this collection -> the name of their step.
 STEPS = {
-    "code_snapshot": "code",
-    "uv_environment": "env",
-    "uv_cache": "packages",
-    "image": "image",
-    "dataset": "dataset",
+    **{kind.producer: kind.label for kind in KINDS if kind.producer},
     "hub_cache": "hub",
     "job_logs": "logs",
     "job_diagnosis": "diagnosis",
 }
 # The text of a step that reports nothing itself.
 DOING = {
-    "code": "publishing",
-    "env": "building",
-    "packages": "collecting",
-    "image": "building",
-    "dataset": "staging",
+    **{kind.label: kind.doing for kind in KINDS if kind.producer},
     "hub": "fetching",
     "logs": "fetching",
     "diagnosis": "reading the logs",
@@ -129,25 +122,30 @@ def _last(text: object) -> str:
 def _of_step(name: str, result: Parameters) -> str:
     """The outcome of a step in a few words; empty if it is not worth a line."""
     reference = result.get("ref") or {}
-    key = str(reference.get("key") or "")[:12]
-    if name == "env":
-        return _environment(result.get("environment") or {}, key)
-    if name == "packages":
-        return _listed(len(result.get("packages") or []), "package") or key
-    if name == "code":
-        sent = result.get("sent")
-        return f"{key}  {amount(sent)} sent" if sent else key
-    if name == "logs":
-        taken = int(result.get("bytes") or 0)
-        return f"{amount(taken)} in {_listed(len(result.get('files') or []), 'file')}" if taken > 1_000_000 else ""
-    if name == "diagnosis":
-        return ""
+    return _OUTCOMES.get(name, _moved)(result, str(reference.get("key") or "")[:12])
+
+
+def _moved(result: Parameters, key: str) -> str:
     moved = result.get("moved")
     return f"{key}  {amount(moved)} moved" if isinstance(moved, int) and moved else key
 
 
-def _environment(environment: Mapping[str, object], key: str) -> str:
-    packages = environment.get("packages")
+def _sent(result: Parameters, key: str) -> str:
+    sent = result.get("sent")
+    return f"{key}  {amount(sent)} sent" if sent else key
+
+
+def _packages(result: Parameters, key: str) -> str:
+    return _listed(len(result.get("packages") or []), "package") or key
+
+
+def _logs(result: Parameters, _key: str) -> str:
+    taken = int(result.get("bytes") or 0)
+    return f"{amount(taken)} in {_listed(len(result.get('files') or []), 'file')}" if taken > 1_000_000 else ""
+
+
+def _environment(result: Parameters, key: str) -> str:
+    packages = (result.get("environment") or {}).get("packages")
     if not isinstance(packages, Mapping) or not packages:
         return key
     telling = [f"{name} {packages[name]}" for name in TELLING if name in packages][:2]
@@ -156,3 +154,13 @@ def _environment(environment: Mapping[str, object], key: str) -> str:
 
 def _listed(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}" if count else ""
+
+
+# The name of a step -> its outcome, from the result and the key of what it made.
+_OUTCOMES: Mapping[str, Callable[[Parameters, str], str]] = {
+    CODE.label: _sent,
+    ENVIRONMENT.label: _environment,
+    PACKAGES.label: _packages,
+    "logs": _logs,
+    "diagnosis": lambda _result, _key: "",
+}

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 POLL_SECONDS = 0.2
+# What is copied: its column in the preflight's table, and the program in it that is tried out.
 COLUMNS = {"code": "proj", "environment": "env"}
+PROGRAMS = {"environment": os.path.join("bin", "python")}
 
 
 class Stage:
@@ -237,10 +239,10 @@ def receive(stage: Stage, kind: str, imports: str) -> None:
     if problem:
         return stage.fail(kind, problem)
     columns = {COLUMNS[kind]: "staged"}
-    if kind == "environment":
-        node_versions, torch, problem = versions(os.path.join(stage.view, kind, "bin", "python"), imports.split())
+    if kind in PROGRAMS:
+        node_versions, torch, problem = versions(os.path.join(stage.view, kind, PROGRAMS[kind]), imports.split())
         columns.update({COLUMNS[kind]: "missing"} if problem else node_versions)
-        problem = problem and f"environment: {problem}"
+        problem = problem and f"{kind}: {problem}"
         return amend(stage.folder, name, kind, problem, columns, torch)
     return amend(stage.folder, name, kind, problem, columns)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Callable
 
 from artifact import verdict
 from core import held_steps, processes, workdir
@@ -52,7 +53,7 @@ def copy_missing(job: Job) -> None:
     for line in plan[2:]:
         kind, source = line.split(" ", 1)
         _copy(job, kind, source, holders, max(1, int(deadline - time.monotonic())))
-        _look_through(job, kind)
+        THROUGH[kind](job, os.path.join(job.copies.view, kind))
 
 
 def _copy(job: Job, kind: str, source: str, holders: str, left: int) -> None:
@@ -78,26 +79,33 @@ def _copy(job: Job, kind: str, source: str, holders: str, left: int) -> None:
         processes.wait_or_kill(receiver, left + 10)
 
 
-def _look_through(job: Job, kind: str) -> None:
-    """From here on the ranks see the code, or the environment, through the view."""
-    now, copies = os.path.join(job.copies.view, kind), job.copies
-    if kind == "code":
-        copies.snapshot = job.get("RANKZERO_CODE")
-        job.export("RANKZERO_CODE", now)
-        with open(job.path(".staged"), "w", encoding="ascii"):
-            pass
-        try:
-            workdir.relink(job.path("work"), copies.snapshot, now)
-            # The first node may not have got it; its report then says why.
-            if os.path.isdir(now):
-                workdir.link(job.path("work"), now, job.get("RANKZERO_ARTIFACT_PATH"))
-        except OSError:
-            verdict.refuse(job, 66, f"cannot lay out {job.path('work')}")
-        return
+def _code_through(job: Job, now: str) -> None:
+    """From here on the ranks see the code through the view."""
+    copies = job.copies
+    copies.snapshot = job.get("RANKZERO_CODE")
+    job.export("RANKZERO_CODE", now)
+    with open(job.path(".staged"), "w", encoding="ascii"):
+        pass
+    try:
+        workdir.relink(job.path("work"), copies.snapshot, now)
+        # The first node may not have got it; its report then says why.
+        if os.path.isdir(now):
+            workdir.link(job.path("work"), now, job.get("RANKZERO_ARTIFACT_PATH"))
+    except OSError:
+        verdict.refuse(job, 66, f"cannot lay out {job.path('work')}")
+
+
+def _environment_through(job: Job, now: str) -> None:
+    """From here on the ranks see the environment through the view."""
+    copies = job.copies
     copies.python, copies.virtual_env = job.get("RANKZERO_PYTHON"), job.get("VIRTUAL_ENV")
     use_environment(job, now)
     if copies.virtual_env == copies.python.partition("/bin/")[0]:
         job.export("VIRTUAL_ENV", now)
+
+
+#: What can be copied -> what makes the ranks see its copy, whose path in the view it gets.
+THROUGH: dict[str, Callable[[Job, str], None]] = {"code": _code_through, "environment": _environment_through}
 
 
 def use_environment(job: Job, environment: str) -> None:

@@ -60,14 +60,13 @@ class Place:
         )
 
     def lay_out(self, made: Plan, templates: str | None = None, **options: Any) -> dict[str, Any]:
-        refs = [{"kind": ref.kind, "key": ref.key, "path": ref.path} for ref in made.refs]
         files = {name: (Path(RUNTIME) / name).read_text(encoding="utf-8") for name in programs(made)}
         files["shell.sh"] = render_shell(made, templates)
         folder = folder_of(made)
         # What lies at these paths is not looked at as a store's: its keys are no digests.
         stores = {"store_root": str(self.root / "other")}
         return prepare(
-            Slurm(environment={}), folder=folder, files=files, refs=refs, stores=stores, attach=None, **options
+            Slurm(environment={}), folder=folder, files=files, refs=made.refs, stores=stores, attach=None, **options
         )
 
     def say(self, made: Plan, line: str, templates: str | None = None, **environment: str) -> list[str]:

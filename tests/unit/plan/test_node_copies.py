@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.node_copies import NodeCopies, kept
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
@@ -18,9 +19,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import 
 from tests.plans import context
 
 REFS = [
-    {"kind": "code", "key": "c0", "path": "/store/code/c0"},
-    {"kind": "environment", "key": "e5", "path": "/store/environments/e5"},
-    {"kind": "runtime", "key": "44", "path": "/state/runtime/44"},
+    Ref("code", "c0", "/store/code/c0"),
+    Ref("environment", "e5", "/store/environments/e5"),
+    Ref("runtime", "44", "/state/runtime/44"),
 ]
 CONTAINER = {"runtime": "apptainer", "image": "/images/torch.sif"}
 
@@ -61,7 +62,7 @@ def test_what_the_nodes_do_not_see_is_packed_and_the_runtime_is_not() -> None:
 
 def test_packages_are_not_packed() -> None:
     """Each node makes its environment from the store itself."""
-    refs = [REFS[0], {"kind": "packages", "key": "a7", "path": "/store/packages/a7"}]
+    refs = [REFS[0], Ref("packages", "a7", "/store/packages/a7")]
     wanted = spec(environment={"mode": "cache"}, preflight={"enabled": False})
     assert kept(refs, wanted, ClusterSettings(), "/state") == []
     with pytest.raises(SpecError, match=r"environment\.mode: cache .*the nodes do not see.*use venv"):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token, with_generation
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Ref
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, contract, manifest, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
@@ -226,7 +226,7 @@ def test_the_nodes_compare_what_is_one_file_and_they_copy_or_mount(mode: str) ->
     merged = merge([Layer("job.yml", {"name": "job", "command": ["train.py"], **data})])
     given = {"code_key": "c0de", "environment_key": "e5e5", "packages_key": "9ac5", "runtime_key": "4444"}
     made = plan(validated(merged), merged, **given, state_root="/state", store_root="/store")
-    assert {ref["kind"]: ref["sha256"] for ref in made.recorded() if "sha256" in ref} == {
+    assert {ref.kind: ref.sha256 for ref in made.refs if ref.sha256} == {
         "packages": digest_token("9ac5"),
         "dataset": digest_token("a" * 64),
         **({"environment": digest_token("e5e5")} if mode == "sealed" else {}),

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import prune as pruning
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.prune import prune
@@ -233,7 +234,7 @@ def test_a_folder_of_the_store_that_leads_elsewhere_is_left_alone(place: Place, 
 
 def test_what_was_marked_lately_stays_even_without_a_run(place: Place) -> None:
     code = place.thing(f"code/{CODE}")
-    assert absent([{"kind": "code", "key": CODE, "path": str(code)}], str(place.state), print, check_mode=False) == []
+    assert absent([Ref("code", CODE, str(code))], str(place.state), print, check_mode=False) == []
     assert place.prune(days=0)["removed"] == []
     mark = place.store / "used" / "code" / CODE
     os.utime(mark, (NOW - 7200, NOW - 7200))
@@ -271,7 +272,8 @@ def test_a_launch_waits_for_the_prune_that_has_its_code_and_builds_anew(place: P
     assert slot
     program = (
         "import sys; from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent\n"
-        f"ref = {{'kind': 'code', 'path': {str(code)!r}}}\n"
+        "from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref\n"
+        f"ref = Ref('code', 'k', {str(code)!r})\n"
         "print('asks', flush=True); print(len(absent([ref], None, print, check_mode=False)))"
     )
     with hold(slot.lock, 0):

@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import ownership
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE, IMAGE
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import tool
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import stores, verified
@@ -59,7 +60,7 @@ def code(store: Path, text: str = "print()\n") -> Path:
 
 
 def found(store: Store, path: Path, memory: Memory | None = None) -> str | None:
-    place = locate([store], "code", path.name, os.path.isdir, memory=memory)
+    place = locate([store], CODE, path.name, os.path.isdir, memory=memory)
     return place and place[1]
 
 
@@ -109,7 +110,7 @@ def test_a_folder_above_that_all_may_write_is_refused(tmp_path: Path) -> None:
         stores.keep_own(own(tmp_path / "open" / "store"))
     said: list[str] = []
     store = trusted(tmp_path / "open" / "store")
-    assert locate([store], "code", path.name, os.path.isdir, note=said.append) is None
+    assert locate([store], CODE, path.name, os.path.isdir, note=said.append) is None
     assert "everybody may write" in said[0]
 
 
@@ -165,7 +166,7 @@ def test_a_code_tree_is_what_its_name_says_or_is_not_used(tmp_path: Path, harm: 
     with pytest.raises(ownership.Untrusted, match=r"is not used\. .*rm -rf"):
         found(own(tmp_path / "store"), path, memory)
     said: list[str] = []
-    assert locate([trusted(tmp_path / "store")], "code", path.name, os.path.isdir, note=said.append) is None
+    assert locate([trusted(tmp_path / "store")], CODE, path.name, os.path.isdir, note=said.append) is None
     assert len(said) == 1
 
 
@@ -183,7 +184,7 @@ def test_nothing_of_an_owner_who_is_not_trusted_counts(tmp_path: Path) -> None:
     said: list[str] = []
     if os.geteuid() != 0:  # what root owns counts everywhere
         store = trusted(tmp_path / "store", OTHER)
-        assert locate([store], "code", path.name, os.path.isdir, note=said.append) is None
+        assert locate([store], CODE, path.name, os.path.isdir, note=said.append) is None
         assert "belongs to" in said[0]
     assert found(trusted(tmp_path / "store"), path) == str(path)
 
@@ -200,9 +201,9 @@ def test_trusted_stores_come_before_ones_own(tmp_path: Path) -> None:
         }
     )
     assert [store.own for store in both] == [False, False, True]
-    assert locate(both, "code", mine.name, os.path.isdir) == (both[1], str(theirs))
-    assert locate(both, "code", mine.name, lambda path: path == str(mine)) == (both[2], str(mine))
-    assert locate(both, "image", "0" * 32, os.path.isdir) is None
+    assert locate(both, CODE, mine.name, os.path.isdir) == (both[1], str(theirs))
+    assert locate(both, CODE, mine.name, lambda path: path == str(mine)) == (both[2], str(mine))
+    assert locate(both, IMAGE, "0" * 32, os.path.isdir) is None
 
 
 def test_an_owner_whom_the_host_does_not_know_is_an_error() -> None:

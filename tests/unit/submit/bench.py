@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
@@ -179,7 +180,7 @@ class Bench:
                 "launch.json": "{}\n",
                 "contract.json": '{"artifact": null}\n',
             },
-            refs=[{"kind": "code", "key": "k", "path": str(self.store)}],
+            refs=[Ref("code", "k", str(self.store))],
             relaunch="on_failure",
             limits=ResourceNeeds(nodes=2, time_minutes=60.0),
             submitter=f"{socket.gethostname()}:{os.getpid()}",

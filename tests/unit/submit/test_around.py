@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement
@@ -160,7 +161,7 @@ def packing(bench: Bench) -> dict[str, Any]:
     key, files = runtime_bundle()
     runtime = str(bench.store.parent / "runtime" / key)
     publish_files(runtime, files)
-    refs = [*bench.request.refs, {"kind": "runtime", "key": key, "path": runtime}]
+    refs = [*bench.request.refs, Ref("runtime", key, runtime)]
     return {"refs": refs, "archives": [{"folder": str(bench.store), "archive": str(archive)}]}
 
 

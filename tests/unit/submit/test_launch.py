@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
 from tests.unit.submit.bench import NOW, TOKEN, Bench, Cluster, tree
@@ -225,10 +226,10 @@ def test_an_end_that_only_silent_accounting_could_tell_is_not_guessed(bench: Ben
 
 
 def test_what_is_missing_is_named_and_nothing_is_written_or_asked(bench: Bench) -> None:
-    refs = [*bench.request.refs, {"kind": "code", "key": "e", "path": str(bench.store / "nowhere")}]
+    refs = [*bench.request.refs, Ref("code", "e", str(bench.store / "nowhere"))]
     result = bench.launch(refs=refs)
     assert (result["launch_state"], result["changed"], result["generation"]) == ("missing", False, 1)
-    assert result["missing"] == [refs[1]]
+    assert result["missing"] == [refs[1].record()]
     assert bench.cluster.asked == []
     assert not bench.runs.exists()
 
@@ -240,7 +241,7 @@ def test_a_store_of_others_will_do_where_only_the_runtime_is_missing(
     """The runtime is kept under state_root."""
     (tmp_path / "a-file").touch()
     roots = {"state_root": str(tmp_path), "store_root": str(tmp_path / "a-file" / "store")}
-    refs = [*bench.request.refs, {"kind": kind, "key": "e", "path": str(tmp_path / "nowhere")}]
+    refs = [*bench.request.refs, Ref(kind, "e", str(tmp_path / "nowhere"))]
     given = {"refs": refs, "places": StorageNeeds(roots=roots)}
     if refused:
         with pytest.raises(RankzeroError, match="store_root: "):
@@ -250,7 +251,7 @@ def test_a_store_of_others_will_do_where_only_the_runtime_is_missing(
 
 
 def test_no_environment_is_built_for_a_job_that_is_refused_then(bench: Bench) -> None:
-    refs = [*bench.request.refs, {"kind": "environment", "key": "e", "path": str(bench.store / "nowhere")}]
+    refs = [*bench.request.refs, Ref("environment", "e", str(bench.store / "nowhere"))]
     assert bench.launch(refs=refs)["launch_state"] == "missing"
     assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol"]
     with pytest.raises(RankzeroError, match=r"resources.nodes: 9 asked"):
@@ -283,7 +284,7 @@ def test_check_mode_writes_nothing_at_all(bench: Bench, prepared: str) -> None:
         if prepared == "lost":
             bench.cluster.add(bench.name(), "RUNNING")
     elif prepared == "missing":
-        refs.append({"kind": "environment", "key": "e", "path": "/nowhere"})
+        refs.append(Ref("environment", "e", "/nowhere"))
     elif prepared != "nothing":
         secret = bench.store / "secret"
         secret.write_bytes(b"A=eA==\n")

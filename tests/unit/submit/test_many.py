@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.batch import Batch, SlurmOfMany
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import (
     BatchLaunch,
@@ -141,7 +142,7 @@ def test_one_refusal_holds_up_only_what_follows_it(folder: Folder) -> None:
 
 
 def test_what_must_be_built_holds_up_what_follows_without_an_error(folder: Folder) -> None:
-    nowhere = {"kind": "code", "key": "k" * 64, "path": str(folder.bench.store / "code" / ("k" * 64))}
+    nowhere = Ref("code", "k" * 64, str(folder.bench.store / "code" / ("k" * 64)))
     batch = folder.made([folder.launch("new", refs=[nowhere]), folder.launch("after", "new")])
     assert [ref["kind"] for ref in batch.answers["new"].missing] == ["code"]
     after = batch.answers["after"]

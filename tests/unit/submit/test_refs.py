@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,29 +18,30 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import files
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import verified
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key, publish_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent, is_present, settle
 
 
 def test_code_is_there_when_its_folder_is(tmp_path: Path) -> None:
-    assert is_present({"kind": "code", "path": str(tmp_path)})
+    assert is_present(Ref("code", "c", str(tmp_path)))
 
 
 def test_the_runtime_is_there_when_its_folder_holds_what_its_name_says(tmp_path: Path) -> None:
     files = {"job.sh": "true\n", "rank.sh": ""}
-    ref = {"kind": "runtime", "key": bundle_key(files), "path": str(tmp_path / "runtime" / bundle_key(files))}
+    ref = Ref("runtime", bundle_key(files), str(tmp_path / "runtime" / bundle_key(files)))
     assert not is_present(ref)
-    assert publish_files(ref["path"], files)
+    assert publish_files(ref.path, files)
     assert is_present(ref)
-    (Path(ref["path"]) / "json.py").write_text("", encoding="utf-8")
+    (Path(ref.path) / "json.py").write_text("", encoding="utf-8")
     assert not is_present(ref)
-    assert publish_files(ref["path"], files)
+    assert publish_files(ref.path, files)
     assert is_present(ref)
 
 
 def test_an_environment_is_there_only_while_its_python_is(tmp_path: Path) -> None:
-    ref = {"kind": "environment", "path": str(tmp_path)}
+    ref = Ref("environment", "e", str(tmp_path))
     assert not is_present(ref)  # a folder alone is no environment
     real = str(Path(sys.executable).resolve())
     (tmp_path / "bin").mkdir()
@@ -54,7 +56,7 @@ def test_an_environment_is_there_only_while_its_python_is(tmp_path: Path) -> Non
 # --- where things lie
 
 
-def store(root: Path) -> dict[str, str]:
+def store(root: Path) -> Ref:
     """A store with a sealed environment that nobody runs: its file, and what was recorded of it."""
     folder = root / "environments" / ("e" * 32)
     folder.mkdir(parents=True)
@@ -67,20 +69,18 @@ def store(root: Path) -> dict[str, str]:
     (folder / "env.json").write_text(json.dumps(document), encoding="utf-8")
     for path in (root, root / "environments", folder, *folder.iterdir()):
         path.chmod(0o755)
-    return {"kind": "environment", "key": "e" * 32, "path": str(folder)}
+    return Ref("environment", "e" * 32, str(folder))
 
 
-def settled(
-    tmp_path: Path, ref: dict[str, str], *trusted: Path
-) -> tuple[dict[str, Any], list[dict[str, str]], list[str]]:
-    script = f"rankzero_seal '{ref['path']}' SHA256-OF-{ref['key']}"
+def settled(tmp_path: Path, ref: Ref, *trusted: Path) -> tuple[dict[str, Any], list[dict[str, str]], list[str]]:
+    script = f"rankzero_seal '{ref.path}' SHA256-OF-{ref.key}"
     asked = {
         "store_root": str(tmp_path / "own"),
         "stores": [{"path": str(path), "owners": [str(os.geteuid())]} for path in trusted],
         "store_group_writable": False,
     }
     said: list[str] = []
-    given = {"files": {"job.sbatch": script}, "refs": [ref], "generation": 1}
+    given = {"files": {"job.sbatch": script}, "refs": [ref.record()], "generation": 1}
     return *settle(given, [ref], asked, str(tmp_path / "state"), said.append), said
 
 
@@ -88,15 +88,15 @@ def test_what_a_trusted_store_has_takes_the_place_of_ones_own(tmp_path: Path) ->
     tmp_path.chmod(0o755)
     own, platform = tmp_path / "own", tmp_path / "platform"
     ref = store(own)
-    there = store(platform)["path"]
+    there = store(platform).path
     request, sources, said = settled(tmp_path, ref, tmp_path / "none", platform)
     assert request["files"]["job.sbatch"] == f"rankzero_seal '{there}' {'5' * 64}"
-    assert request["refs"] == [{**ref, "path": there}]
+    assert request["refs"] == [replace(ref, path=there).record()]
     assert request["generation"] == 1
     assert sources == [{"kind": "environment", "key": "e" * 32, "path": there, "store": str(platform)}]
     (platform / "environments" / ("e" * 32) / "environment.sqsh").chmod(0o664)
     request, sources, said = settled(tmp_path, ref, platform)
-    assert request["files"]["job.sbatch"] == f"rankzero_seal '{ref['path']}' {'5' * 64}"
+    assert request["files"]["job.sbatch"] == f"rankzero_seal '{ref.path}' {'5' * 64}"
     assert [one["store"] for one in sources] == [str(own)]
     assert len(said) == 1
 
@@ -112,7 +112,7 @@ def test_an_image_of_another_store_is_compared_once(tmp_path: Path, monkeypatch:
     (folder / "image.json").write_text(json.dumps(record), encoding="utf-8")
     for path in (folder.parents[1], folder.parent, folder, *folder.iterdir()):
         path.chmod(0o755)
-    ref = {"kind": "image", "key": "a" * 32, "path": f"{tmp_path}/own/images/{'a' * 32}", "file": name}
+    ref = Ref("image", "a" * 32, f"{tmp_path}/own/images/{'a' * 32}", file=name)
     read: list[str] = []
     real = files.file_sha256
     monkeypatch.setattr(files, "file_sha256", lambda path, **given: (read.append(path), real(path, **given))[1])
@@ -130,16 +130,16 @@ def test_an_image_of_another_store_is_compared_once(tmp_path: Path, monkeypatch:
 
 def test_what_is_nowhere_stays_where_it_will_be_made(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    ref = {"kind": "environment", "key": "e" * 32, "path": f"{tmp_path}/own/environments/{'e' * 32}"}
+    ref = Ref("environment", "e" * 32, f"{tmp_path}/own/environments/{'e' * 32}")
     request, sources, _said = settled(tmp_path, ref, tmp_path / "platform")
-    assert (request["refs"], sources) == ([ref], [])
+    assert (request["refs"], sources) == ([ref.record()], [])
 
 
 def test_a_path_that_needs_quotes_is_not_put_in_the_place_of_another(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     platform = tmp_path / "plat form"
     store(platform)
-    ref = {"kind": "environment", "key": "e" * 32, "path": f"{tmp_path}/own/environments/{'e' * 32}"}
+    ref = Ref("environment", "e" * 32, f"{tmp_path}/own/environments/{'e' * 32}")
     with pytest.raises(RankzeroError, match=r"plat form/environments/e+ contains characters other"):
         settled(tmp_path, ref, platform)
 

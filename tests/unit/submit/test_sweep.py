@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
     SlurmError,
     SlurmUnavailable,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import substituted
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.checks import Checked
@@ -299,9 +300,9 @@ def test_what_waits_for_something_that_is_over_is_submitted_anew(grid: Grid) -> 
 
 
 def test_missing_code_submits_nothing(grid: Grid) -> None:
-    refs = [{"kind": "code", "key": "k", "path": "/not/there"}]
+    refs = [Ref("code", "k", "/not/there")]
     result = grid.launch(refs=refs)
-    assert (grid.states(result), result["missing"], result["changed"]) == (["missing"] * 3, refs, False)
+    assert (grid.states(result), result["missing"], result["changed"]) == (["missing"] * 3, [refs[0].record()], False)
     assert not grid.runs.exists() and "sbatch" not in grid.cluster.commands
 
 
@@ -327,7 +328,7 @@ def test_a_sweep_is_checked_before_what_takes_long_is_built(
         return Checked()
 
     monkeypatch.setattr(Launcher, "check", check)
-    grid.launch(check_mode, refs=[{"kind": kind, "key": "k", "path": f"/not/there/{kind}"} for kind in missing])
+    grid.launch(check_mode, refs=[Ref(kind, "k", f"/not/there/{kind}") for kind in missing])
     assert building == expected
 
 

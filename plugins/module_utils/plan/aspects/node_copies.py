@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
@@ -59,9 +60,7 @@ def archives(state_root: str) -> str:
     return f"{state_root}/archives"
 
 
-def kept(
-    refs: Sequence[Mapping[str, str]], spec: LaunchSpec, settings: ClusterSettings, state_root: str
-) -> list[dict[str, str]]:
+def kept(refs: Sequence[Ref], spec: LaunchSpec, settings: ClusterSettings, state_root: str) -> list[dict[str, str]]:
     """Return what must be packed before the job is submitted: (folder, archive) of each item that the nodes do not see.
 
     Raises SpecError if the store is not shared and the job may not copy.
@@ -84,7 +83,7 @@ def kept(
                 )
             ]
         )
-    if any(ref["kind"] == "packages" for ref in refs):
+    if any(ref.declared.read_in_store for ref in refs):
         raise SpecError(
             [
                 (
@@ -95,7 +94,7 @@ def kept(
         )
     # The job looks for archives with this name.
     return [
-        {"folder": ref["path"], "archive": f"{archives(state_root)}/{ref['kind']}-{ref['key']}.tar"}
+        {"folder": ref.path, "archive": f"{archives(state_root)}/{ref.kind}-{ref.key}.tar"}
         for ref in refs
-        if ref["kind"] in ("code", "environment")
+        if ref.declared.copied
     ]

@@ -21,6 +21,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import PACKAGES
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.gather import (
     Aim,
     Means,
@@ -98,7 +99,7 @@ def ensure_packages(
     if options["state"] == "absent":
         return _absent(root, wanted.key, check_mode=check_mode)
     warnings: list[str] = []
-    other = borrowed(stores, "packages", wanted.key, lambda path: not _look(path, verify=True)[1], warnings)
+    other = borrowed(stores, PACKAGES, wanted.key, lambda path: not _look(path, verify=True)[1], warnings)
     if other:
         result = _result(wanted, other, read_manifest(other), changed=False)
         return {**result, **({"warnings": warnings} if warnings else {})}
@@ -306,7 +307,7 @@ def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
             remove(path)
         except OSError as error:
             raise trouble(error, path) from error
-    ref = {"kind": "packages", "key": key, "path": path, "digest": None, "present": False}
+    ref = {"kind": PACKAGES.name, "key": key, "path": path, "digest": None, "present": False}
     return {"changed": there, "ref": ref, "damaged": []}
 
 
@@ -319,7 +320,7 @@ def _result(
     damaged: list[str] | None = None,
 ) -> dict[str, Any]:
     digest = manifest["digest"] if manifest else None
-    ref = {"kind": "packages", "key": wanted.key, "path": path, "digest": digest, "present": manifest is not None}
+    ref = {"kind": PACKAGES.name, "key": wanted.key, "path": path, "digest": digest, "present": manifest is not None}
     result: dict[str, Any] = {"changed": changed, "ref": ref, "damaged": damaged or []}
     if damaged:
         result["warnings"] = [f"{path} is damaged: {name_list(damaged)}. It is built again."]

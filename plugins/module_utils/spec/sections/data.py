@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import DATASET
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 
 NAME = r"[a-z][a-z0-9_]{0,31}"
@@ -70,7 +71,7 @@ def _parse(value: object) -> Dataset:
         if name not in _KEYS:
             hint = t.suggestion(str(name), _KEYS)
             raise t.Invalid(f"has the key {t.shown(name)}{hint}; known: {', '.join(_KEYS[:4])}")
-    if value.get("kind") not in (None, "dataset"):
+    if value.get("kind") not in (None, DATASET.name):
         raise t.Invalid(f"is a ref of kind {t.shown(value['kind'])}; expected one of module dataset")
     if value.get("path") is None:
         raise t.Invalid("needs a path")

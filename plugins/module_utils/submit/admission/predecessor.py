@@ -14,6 +14,8 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, first, recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, keys_of, newest_of_each
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import (
@@ -48,14 +50,14 @@ def predecessor(request: Request) -> JsonObject | None:
     # Of equal distances, min returns the first, which is the newest.
     run, record = min(candidates, key=lambda pair: _distance(own, pair[1]))
     who = identity(run.path)
-    refs = _refs(record)
+    refs = recorded(record.get("refs"))
     return {
         "name": who.name,
         "key": who.key,
         "generation": who.generation,
         "run_dir": run.path,
         "spec": record["spec"] if isinstance(record.get("spec"), Mapping) else {},
-        "refs": [{"kind": str(ref.get("kind")), "key": str(ref.get("key"))} for ref in refs],
+        "refs": [{"kind": ref.kind, "key": ref.key} for ref in refs],
         "code": _code(request, refs),
     }
 
@@ -84,11 +86,6 @@ def _manifest(text: str) -> Mapping[str, Any]:
     return {}
 
 
-def _refs(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    refs = record.get("refs")
-    return [ref for ref in (refs if isinstance(refs, list) else []) if isinstance(ref, Mapping)]
-
-
 def _distance(own: Mapping[str, Any], record: Mapping[str, Any]) -> int:
     """Return in how many words two manifests differ: of the spec, and of the inputs."""
     ours, theirs = _words(own), _words(record)
@@ -96,7 +93,7 @@ def _distance(own: Mapping[str, Any], record: Mapping[str, Any]) -> int:
 
 
 def _words(record: Mapping[str, Any]) -> Counter[str]:
-    words = Counter(f"{ref.get('kind')} {ref.get('key')}" for ref in _refs(record))
+    words = Counter(f"{ref.kind} {ref.key}" for ref in recorded(record.get("refs")))
     left: list[tuple[str, object]] = [("", record.get("spec"))]
     while left:
         path, value = left.pop()
@@ -116,11 +113,12 @@ def _time(folder: str) -> float:
         return 0.0
 
 
-def _code(request: Request, refs: Sequence[Mapping[str, Any]]) -> JsonObject | None:
+def _code(request: Request, refs: Sequence[Ref]) -> JsonObject | None:
     """Return how the earlier code differs from the request's: {"files": {path: digest} of the files that are gone or
     were different, "added": [path], "texts": {path: text}}. None if that is unknown.
     """
-    path = next((str(ref.get("path")) for ref in refs if ref.get("kind") == "code"), "")
+    earlier = first(refs, CODE)
+    path = earlier.path if earlier else ""
     if not request.code or not os.path.isabs(path):
         return None
     before: dict[str, str] = {}

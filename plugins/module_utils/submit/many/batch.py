@@ -200,7 +200,7 @@ class Batch:
 def _answer(name: str, made: SubmissionResult, check_mode: bool) -> Answer:
     """The part of a launch's result that the controller needs. A whole one is as large as the launch's files."""
     # Every call copies the job runtime itself.
-    missing = [dict(ref) for ref in made.missing if ref["kind"] != "runtime"]
+    missing = [ref.record() for ref in made.missing if ref.declared.in_store]
     if isinstance(made, SweepResult):
         active = [
             {"key": each.key, "job_id": each.job_id, "run_dir": each.run_dir}
