@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import Snapshots
 
 
 def git(folder: Path, *arguments: str) -> None:
@@ -91,3 +93,61 @@ def test_refused_changes_are_named(repository: Path, tmp_path: Path) -> None:
     (plain / "a.py").write_text("")
     with pytest.raises(SpecError, match="at no commit"):
         provenance.refuse_changes(take(str(plain)))
+
+
+def test_every_kind_of_change_is_shown(repository: Path) -> None:
+    (repository / "gone.py").write_text("gone = 1\n")
+    (repository / "staged.py").write_text("staged = 1\n")
+    git(repository, "add", ".")
+    git(repository, "commit", "--quiet", "-m", "third")
+    (repository / "gone.py").unlink()
+    (repository / "staged.py").write_text("staged = 2\n")
+    git(repository, "add", "staged.py")
+    (repository / "staged.py").write_text("staged = 3\n")
+    (repository / "run.sh").write_text("#!/bin/sh\n")
+    (repository / "run.sh").chmod(0o755)
+    (repository / "link").symlink_to("a.py")
+    (repository / "large.txt").write_text("x\n" * 1_000_000)
+    fresh = repository / "fresh"
+    fresh.mkdir()
+    git(fresh, "init", "--quiet")
+    (fresh / "b.py").write_text("b = 1\n")
+    snapshot = take(str(repository))
+    assert snapshot.changed == ("fresh/b.py", "gone.py", "large.txt", "link", "run.sh", "staged.py")
+    shown = provenance.diff(snapshot)
+    for text in (
+        "-gone = 1",
+        "-staged = 1\n+staged = 3",
+        "new file mode 100755",
+        "new file mode 120000",
+        "+++ b/fresh/b.py",
+    ):
+        assert text in shown, shown
+    assert "/dev/null and b/large.txt differ" in shown and "+x" not in shown
+
+
+def test_a_launch_opens_the_repository_once(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commit, address and differences are facts of one look, also for a later task of the same command."""
+    program, log = tmp_path / "bin" / "git", tmp_path / "asked"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\necho \"$*\" >> '{log}'\nexec '{shutil.which('git')}' \"$@\"\n")
+    program.chmod(0o755)
+    git(repository, "rm", "-r", "--quiet", "--cached", "third", ".gitmodules")
+    git(repository, "commit", "--quiet", "-m", "without the submodule")
+    for name in ("third", ".gitmodules"):
+        (repository / name).rename(tmp_path / name)
+    git(repository, "remote", "add", "origin", "https://user:secret@host/x?y")
+    with monkeypatch.context() as patch:
+        patch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+        for changed, most in ((False, 4), (True, 7)):
+            if changed:
+                (repository / "a.py").write_text("a = 2\n")
+                (repository / "new.py").write_text("new\n")
+            log.write_text("")
+            first = Snapshots()
+            known = first.known(first.take(str(repository)))
+            kept = Snapshots(first.save(str(tmp_path)))
+            assert kept.known(kept.take(str(repository))) == known
+            asked = log.read_text().splitlines()
+            assert 0 < len(asked) <= most, asked
+            assert known[0] == "https://host/x" and ("+a = 2" in known[1]) == changed
