@@ -154,6 +154,17 @@ class Neighbours:
             connection = self.early.pop(other)
             connection.sendall(b"!")
             return connection
+        while True:
+            try:
+                return self.call(other)
+            except ConnectionResetError:
+                # Among many strangers it may have hung up on this one, too.
+                if time.monotonic() + POLL_SECONDS > self.deadline:
+                    raise
+                time.sleep(POLL_SECONDS)
+
+    def call(self, other):
+        """Connect to another place. Raises ConnectionResetError where it hangs up, OSError where it is not there."""
         name = self.plan["nodes"][other]
         port, word = await_document(port_file(self.folder, self.plan, other), self.deadline) or (0, "")
         connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -164,6 +175,7 @@ class Neighbours:
         connection.settimeout(self.left())
         # It may still be busy with its other neighbour.
         if not connection.recv(1):
+            connection.close()
             raise ConnectionResetError(f"{name} hung up")
         return connection
 

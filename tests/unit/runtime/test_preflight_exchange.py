@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.runtime.harness import runtime_parts
 from tests.unit.runtime.test_preflight import PROGRAM
 
 
@@ -100,3 +101,67 @@ def test_strangers_neither_hold_the_exchange_up_nor_take_part(tmp_path: Path) ->
         running.append(node(tmp_path, nodes, 1))
         found = ended(tmp_path, nodes, running)
     assert found["n0"]["n1"] > 0 and found["n1"]["n0"] > 0
+
+
+#: Connects to a port all the time, and says nothing, nonsense, or a part of a word.
+FLOOD = """
+import socket, sys
+held, words = [], [b"", b"x" * 4096, bytes(3), bytes(20)]
+print("ready", flush=True)
+while True:
+    for word in words * 16:
+        try:
+            held.append(socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=0.2))
+            held[-1].sendall(word)
+        except OSError:
+            pass
+    for connection in held[:-200]:
+        connection.close()
+    del held[:-200]
+"""
+
+
+def test_a_flood_of_strangers_leaves_the_neighbours_their_measurement(tmp_path: Path) -> None:
+    """It goes on while the neighbour calls: what is in the queue before it is hung up on, or it calls again."""
+    nodes = ["n0", "n1"]
+    plan_of(tmp_path, nodes, torch=False)
+    running = [node(tmp_path, nodes, 0)]
+    path, deadline = tmp_path / "ports" / "0" / "n0.port", time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline and running[0].poll() is None
+        time.sleep(0.02)
+    port = json.loads(path.read_text())[0]
+    floods = [
+        subprocess.Popen([sys.executable, "-c", FLOOD, "127.0.0.1", str(port)], stdout=subprocess.PIPE, text=True)
+        for _number in range(3)
+    ]
+    try:
+        for flood in floods:
+            assert flood.stdout is not None and flood.stdout.readline() == "ready\n"
+        running.append(node(tmp_path, nodes, 1))
+        found = ended(tmp_path, nodes, running)
+    finally:
+        for flood in floods:
+            flood.kill()
+            flood.communicate()
+    assert found["n0"]["n1"] > 0 and found["n1"]["n0"] > 0
+
+
+def test_a_neighbour_that_is_hung_up_on_calls_again(tmp_path: Path) -> None:
+    """A node that many strangers call hangs up on the oldest caller, and that may be its neighbour."""
+    nodes = ["n0", "n1"]
+    plan_of(tmp_path, nodes, torch=False)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        with runtime_parts("preflight.exchange") as exchange:
+            port = [listener.getsockname()[1], "00" * exchange.WORD_BYTES]
+            exchange.publish(exchange.port_file(str(tmp_path), {"nodes": nodes}, 0), port, mode=0o600)
+        caller = node(tmp_path, nodes, 1, budget=20)
+        listener.settimeout(60)
+        for _again in range(3):
+            listener.accept()[0].close()
+        connection, _address = listener.accept()
+        with connection:
+            connection.settimeout(60)
+            assert connection.recv(4) == (1).to_bytes(4, "big")
+        listener.close()
+        assert caller.communicate(timeout=60)[0] and caller.returncode == 0
