@@ -17,7 +17,6 @@ from ansible import constants as C
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB, MISSING
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import OLDEST_PYTHON, python_too_old
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
@@ -33,7 +32,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.missing import described
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import Spec, call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
@@ -275,22 +273,8 @@ class LaunchAction(Action):
         }
 
     def call(self, module: str, module_args: Parameters, task_vars: TaskVariables, spec: Spec) -> ModuleResult:
-        """Run the module on the host. If it could not start, find out whether the host's Python is too old."""
-        result = call_module(self, module, module_args, task_vars, spec)
-        # Ansible reports what it requires, but not what to do.
-        unable = "module_stderr" in result or re.search("requires .*Python", str(result.get("msg")))
-        if result.get("failed") and unable:
-            python = interpreter(self, task_vars)
-            # Python 2 accepts this too.
-            asked = shlex.quote("import sys; sys.stdout.write('%d.%d.%d' % tuple(sys.version_info[:3]))")
-            version = self._low_level_execute_command(f"{shlex.quote(python)} -c {asked}")["stdout"].strip()
-            if (
-                re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", version)
-                and tuple(map(int, version.split(".")))[:2] < OLDEST_PYTHON
-            ):
-                host = str(task_vars.get("inventory_hostname", "the host"))
-                raise RankzeroError(python_too_old(host, python, version, []))
-        return result
+        """Run the module on the host."""
+        return call_module(self, module, module_args, task_vars, spec)
 
     def _command_line(self) -> dict[str, Any]:
         """Overrides given as `-e nodes=8`: only names of the closed list, and only from the command line.

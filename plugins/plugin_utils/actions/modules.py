@@ -9,6 +9,7 @@ import base64
 import functools
 import json
 import os
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -51,7 +52,29 @@ def call_module(
         module, module_args=dict(arguments), task_vars=variables, wrap_async=action._task.async_val
     )
     executed.pop("invocation", None)  # it contains complete files
+    # Ansible reports what it requires, or what the interpreter says of code that it cannot read, but not what to do.
+    unable = "module_stderr" in executed or re.search("requires .*Python", str(executed.get("msg")))
+    if executed.get("failed") and unable and (message := _too_old(action, variables)):
+        return {"failed": True, "changed": False, "msg": message}
     return executed
+
+
+def _too_old(action: Any, variables: TaskVariables) -> str:
+    """What to do where the host's Python is too old for any module; empty where it is not."""
+    from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import (
+        OLDEST_PYTHON,
+        python_too_old,
+    )
+
+    python = interpreter(action, variables)
+    # Python 2 accepts this too.
+    asked = shlex.quote("import sys; sys.stdout.write('%d.%d.%d' % tuple(sys.version_info[:3]))")
+    version = action._low_level_execute_command(f"{shlex.quote(python)} -c {asked}")["stdout"].strip()
+    if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", version):
+        return ""
+    if tuple(map(int, version.split(".")))[:2] >= OLDEST_PYTHON:
+        return ""
+    return python_too_old(str(variables.get("inventory_hostname", "the host")), python, version, [])
 
 
 def checked(arguments: Parameters, spec: Spec) -> tuple[dict[str, Any], list[str]] | None:
