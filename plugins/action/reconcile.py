@@ -6,19 +6,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, runtime_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import plan as plans
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS, Step
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, Policies, Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import BatchLaunch, Before, packed
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import (
+    Answer,
+    BatchLaunch,
+    Before,
+    SweepMade,
+    packed,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch_many import LaunchManyAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
@@ -36,12 +43,33 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display impo
 
 COLORS = {"launch": "green", "cancel": "yellow", "failed": "red"}
 
-# Values in the steps of a plan that only this action uses.
+# Fields of a step that are not part of the result.
 _INTERNAL = ("ours", "submits", "anew", "recorded")
-# Values that only this action adds to them.
-_OF_THE_ACTION = ("done", "error", "leaves")
 
-Step = dict[str, Any]
+
+@dataclass
+class _Line:
+    """A line of the plan: the step of the cluster's plan, and what became of it. `leaves`: what a launch sends."""
+
+    step: Step
+    done: bool = False
+    error: str = ""
+    leaves: JsonObject | None = None
+
+    @property
+    def is_sweep(self) -> bool:
+        """Whether it is about a sweep."""
+        return self.step.kind == "sweep"
+
+    @property
+    def launches(self) -> bool:
+        """Whether it is a launch."""
+        return self.step.action == "launch"
+
+    def result(self) -> JsonObject:
+        """The line as the module documents it."""
+        values = {name: value for name, value in asdict(self.step).items() if name not in _INTERNAL}
+        return {**values, "done": self.done, "error": self.error, "leaves": self.leaves}
 
 
 @dataclass
@@ -53,6 +81,16 @@ class _Ready:
     follows: list[str]
     generation: str = ""
     jobs: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Outcome:
+    """What the action finds out, in the fields of its result. `diff`: in the form of Ansible's."""
+
+    slurm_commands: int
+    diff: list[Mapping[str, str]]
+    missing: list[JsonObject] = field(default_factory=list)
+    snapshots: str | None = None
 
 
 class ActionModule(LaunchManyAction):
@@ -95,37 +133,24 @@ class ActionModule(LaunchManyAction):
         answer = self._module(options, request)
         if answer.get("failed"):
             return answer
-        steps = _steps(answer["steps"], ready)
         stores = next(iter(ready.values())).rendered.first.arguments["stores"]
-        self._tell(steps, ready, name, origin)
-        result = {
-            "changed": any(step["action"] in ("launch", "cancel") for step in steps),
-            "steps": steps,
-            "set": name,
-            "provenance": origin,
-            "missing": [],
-            "snapshots": None,
-            "store_root": stores["store_root"],
-            "store_group_writable": stores["store_group_writable"],
-            "slurm_commands": answer["slurm_commands"],
-            "diff": [_standing(steps)],
-        }
+        lines = _lines([Step(**step) for step in answer["steps"]], ready)
+        self._tell(lines, ready, name, origin)
+        outcome = _Outcome(answer["slurm_commands"], [_standing(lines)])
         if answer["runtime_missing"] and not self._task.check_mode:
             request = replace(request, runtime_files=next(iter(ready.values())).rendered.first.runtime)
-        self._act(options, request, steps, ready, result)
-        result["counts"] = {action: sum(step["action"] == action for step in steps) for action in plans.ACTIONS}
-        result["active"] = _active(steps)
-        problems = [f"{step['name']} ({step['file']}): {step['error']}" for step in steps if step["error"]]
-        for step in steps:
-            for internal in _INTERNAL:
-                step.pop(internal)
-        # If something must be built first, the action runs again afterwards, and reports these problems then.
-        if problems and not result["missing"]:
-            count = "1 launch was" if len(problems) == 1 else f"{len(problems)} launches were"
-            result.update(
-                failed=True, msg="\n".join([f"{count} not possible:", *(f"  - {problem}" for problem in problems)])
-            )
-        return result
+        self._act(options, request, lines, ready, outcome)
+        return {
+            "changed": any(line.step.action in ("launch", "cancel") for line in lines),
+            "steps": [line.result() for line in lines],
+            "set": name,
+            "provenance": origin,
+            **vars(outcome),
+            **{option: stores[option] for option in ("store_root", "store_group_writable")},
+            "counts": {action: sum(line.step.action == action for line in lines) for action in ACTIONS},
+            "active": _active(lines),
+            **_failure(lines, outcome),
+        }
 
     def _warn(self, names: list[str]) -> None:
         if names:
@@ -159,133 +184,118 @@ class ActionModule(LaunchManyAction):
         self,
         options: Mapping[str, Any],
         request: ReconcileRequest,
-        steps: list[Step],
+        lines: list[_Line],
         ready: Mapping[str, _Ready],
-        result: dict[str, Any],
+        outcome: _Outcome,
     ) -> None:
         """Carry out the plan by one call. Check mode: whether Slurm would accept each launch."""
-        wanted = [step for step in steps if step["action"] == "launch" or not self._task.check_mode]
+        wanted = [line for line in lines if line.launches or not self._task.check_mode]
         wanted = [
-            step
-            for step in wanted
-            if step["action"] in ("cancel", "launch")
-            or (step["action"] in ("adopt", "unchanged", "failed") and not step["recorded"])
-            or (step["action"] == "adopt" and not step["ours"])
+            line
+            for line in wanted
+            if line.step.action in ("cancel", "launch")
+            or (line.step.action in ("adopt", "unchanged", "failed") and not line.step.recorded)
+            or (line.step.action == "adopt" and not line.step.ours)
         ]
-        answer: dict[str, Any] = {"held": [], "answers": []}
+        held: Sequence[str] = ()
+        answers: list[Answer] = []
         if wanted:
-            plan = [
-                plans.Step(**{key: value for key, value in step.items() if key not in _OF_THE_ACTION})
-                for step in wanted
-            ]
-            answer = self._module(options, replace(request, steps=plan, launches=self._batch(wanted, ready)))
-            if answer.get("failed"):
-                raise RankzeroError(str(answer.get("msg")), steps=steps)
-            result["slurm_commands"] += answer["slurm_commands"]
-        for step in steps if not self._task.check_mode else ():
-            step["done"] = step["action"] != "launch" and step["name"] not in answer["held"]
-        of_name = {step["name"]: step for step in steps if step["action"] != "cancel"}
-        for each in answer["answers"]:
-            self._answered(of_name[each["name"]], each, ready, result)
+            steps = [line.step for line in wanted]
+            done = self._module(options, replace(request, steps=steps, launches=self._batch(wanted, ready)))
+            if done.get("failed"):
+                raise RankzeroError(str(done.get("msg")), steps=[line.result() for line in lines])
+            held, answers = done["held"], [Answer.of(each) for each in done["answers"]]
+            outcome.slurm_commands += done["slurm_commands"]
+        for line in lines if not self._task.check_mode else ():
+            line.done = not line.launches and line.step.name not in held
+        of_name = {line.step.name: line for line in lines if line.step.action != "cancel"}
+        for each in answers:
+            self._answered(of_name[each.name], each, ready[each.name], outcome)
 
-    def _batch(self, wanted: list[Step], ready: Mapping[str, _Ready]) -> str:
+    def _batch(self, wanted: list[_Line], ready: Mapping[str, _Ready]) -> str:
         """The launches of a plan, each after those that it follows, as text for the module."""
-        of_name = {step["name"]: step for step in wanted if step["kind"] == "sweep" or step["action"] == "launch"}
-        launches = [_launch(of_name[name], prepared) for name, prepared in ready.items() if name in of_name]
+        of_name = {line.step.name: line.step for line in wanted if line.is_sweep or line.launches}
+        shipped: dict[bytes, str] = {b"": ""}
+        launches = []
+        for name, prepared in ready.items():
+            if name in of_name:
+                lines = b"" if self._task.check_mode else self.secrets(prepared.spec.job, self._task_vars)
+                if lines not in shipped:
+                    shipped[lines] = self.ship_secrets(lines, f"secrets-{len(shipped) - 1}.env")
+                launches.append(_launch(of_name[name], prepared, shipped[lines]))
         known = {
-            name: Before(prepared.rendered.request["token"], prepared.generation, prepared.jobs)
+            name: Before(ready[name].rendered.request["token"], ready[name].generation, ready[name].jobs)
             for launch in launches
-            for name, prepared in ((name, ready[name]) for name in launch.follows)
+            for name in launch.follows
         }
-        if not self._task.check_mode:
-            shipped: dict[bytes, str] = {}
-            for launch in launches:
-                lines = self.secrets(ready[launch.name].spec.job, self._task_vars)
-                if lines:
-                    shipped[lines] = shipped.get(lines) or self.ship_secrets(lines, f"secrets-{len(shipped)}.env")
-                    launch.request.get("array", launch.request)["secrets_file"] = shipped[lines]
         return packed(launches, known)
 
-    def _answered(
-        self, step: Step, answer: Mapping[str, Any], ready: Mapping[str, _Ready], result: dict[str, Any]
-    ) -> None:
+    def _answered(self, line: _Line, answer: Answer, prepared: _Ready, outcome: _Outcome) -> None:
         """Take over the outcome of one launch of the plan."""
+        made = answer.job
         if self._task.check_mode:
-            first = ready[step["name"]].rendered.first
-            if answer["job"] and answer["job"]["launch_state"] == "planned" and answer["job"]["generation"] == 1:
-                result["diff"].append(compared(first, answer["predecessor"])[1])
-            result["diff"] += answer["diff"]
-            if answer["msg"]:
-                self._refused(step, answer)
+            if made and made.launch_state == "planned" and made.generation == 1:
+                outcome.diff.append(compared(prepared.rendered.first, answer.predecessor)[1])
+            outcome.diff += answer.diff
+        if answer.msg:
+            self._refused(line, answer.msg)
+        elif self._task.check_mode:
             return
-        if not self._possible(step, answer, ready, result):
-            return
-        sweep, job = answer["sweep"], answer["job"]
-        if step["action"] != "launch" or not (sweep or job):
-            return
-        step["done"] = True
-        if sweep:
-            step["elements"] = sweep["active"]
-            step["job_id"] = ",".join(sweep["arrays"]) or step["job_id"]
-            counts = ", ".join(f"{count} {name}" for name, count in sweep["counts"].items())
-            self._say(f"{step['name']}: {counts}; {sweep['sweep_dir']}")
-        else:
-            step.update(generation=job["generation"], job_id=job["job_id"], run_dir=job["run_dir"])
+        elif answer.missing:
+            self._lacks(line, answer.missing, prepared, outcome)
+        elif line.launches and answer.sweep:
+            self._swept(line, answer.sweep)
+        elif line.launches and made:
+            line.done = True
+            line.step = replace(line.step, generation=made.generation, job_id=made.job_id, run_dir=made.run_dir)
             how = {"submitted": "submitted", "adopted": "already there and active, adopted"}
-            outcome = how.get(job["launch_state"], job["launch_state"])
-            self._say(f"{step['name']}: job {step['job_id']}, generation {step['generation']}: {outcome}")
+            became = how.get(made.launch_state, made.launch_state)
+            self._say(f"{line.step.name}: job {made.job_id}, generation {made.generation}: {became}")
 
-    def _possible(
-        self, step: Step, answer: Mapping[str, Any], ready: Mapping[str, _Ready], result: dict[str, Any]
-    ) -> bool:
-        """Whether a launch was, or could be, made. If not, record why: refused, or something must be built first."""
-        if answer["msg"]:
-            self._refused(step, answer)
-            return False
-        prepared = ready[step["name"]]
-        if not answer["missing"]:
-            return True
+    def _swept(self, line: _Line, made: SweepMade) -> None:
+        line.done = True
+        line.step = replace(line.step, elements=made.active, job_id=",".join(made.arrays) or line.step.job_id)
+        counts = ", ".join(f"{count} {name}" for name, count in made.counts.items())
+        self._say(f"{line.step.name}: {counts}; {made.sweep_dir}")
+
+    def _lacks(self, line: _Line, missing: Sequence[JsonObject], prepared: _Ready, outcome: _Outcome) -> None:
+        """Record what must be built before a launch."""
         try:
-            needed = self.producers({"missing": answer["missing"]}, prepared.rendered.first, prepared.spec.job)
+            needed = self.producers({"missing": missing}, prepared.rendered.first, prepared.spec.job)
         except RankzeroError as error:
-            self._refused(step, {"msg": error.message})
-            return False
-        result["snapshots"] = needed["snapshots"]
-        known = {ref["path"] for ref in result["missing"]}
-        result["missing"] += [ref for ref in needed["missing"] if ref["path"] not in known]
-        self._say(f"{step['name']}: to be built first: {', '.join(ref['kind'] for ref in needed['missing'])}")
-        return False
+            self._refused(line, error.message)
+            return
+        outcome.snapshots = needed["snapshots"]
+        known = {ref["path"] for ref in outcome.missing}
+        outcome.missing += [ref for ref in needed["missing"] if ref["path"] not in known]
+        self._say(f"{line.step.name}: to be built first: {', '.join(ref['kind'] for ref in needed['missing'])}")
 
-    def _refused(self, step: Step, answer: Mapping[str, Any]) -> None:
-        step["error"] = str(answer.get("msg"))
-        self._say(f"{step['name']}: not possible: {step['error']}", "red")
+    def _refused(self, line: _Line, why: str) -> None:
+        line.error = why
+        self._say(f"{line.step.name}: not possible: {why}", "red")
 
-    def _tell(self, steps: list[Step], ready: Mapping[str, _Ready], name: str, origin: Mapping[str, Any]) -> None:
+    def _tell(self, lines: list[_Line], ready: Mapping[str, _Ready], name: str, origin: Mapping[str, Any]) -> None:
         at = f" at {str(origin['commit'])[:10]}" if origin.get("commit") else ""
         self._say(f"{name}{at}{' with uncommitted changes' if origin.get('dirty') else ''}")
-        for step in steps:
-            what = "array" if step["kind"] == "sweep" else "job"
-            job = f"{what} {step['job_id']}" if step["job_id"] else ""
-            where = f" ({', '.join(filter(None, (step['file'], job)))})"
-            self._say(f"  {step['action']:<10}{step['name']}{where}: {step['reason']}", COLORS.get(step["action"]))
-            if step["action"] == "launch":
-                for line in ready[step["name"]].rendered.first.leaving.lines():
-                    self._say(f"            {line}")
+        for line in lines:
+            step = line.step
+            job = f"{'array' if line.is_sweep else 'job'} {step.job_id}" if step.job_id else ""
+            where = f" ({', '.join(filter(None, (step.file, job)))})"
+            self._say(f"  {step.action:<10}{step.name}{where}: {step.reason}", COLORS.get(step.action))
+            for text in ready[step.name].rendered.first.leaving.lines() if line.launches else ():
+                self._say(f"            {text}")
 
     def _say(self, text: str, color: str | None = None) -> None:
         display.display(f"{self._host}: {text}", color=color)
 
 
-def _launch(step: Step, prepared: _Ready) -> BatchLaunch:
+def _launch(step: Step, prepared: _Ready, secrets_file: str) -> BatchLaunch:
     """The launch of a step; for a sweep whose elements all exist, what is needed to record them."""
-    request = {**prepared.rendered.launch.arguments}
-    if step["kind"] == "sweep":
-        request["array"] = {**request["array"]}
-    if step["anew"]:
-        request.get("array", request).update(supersedes=True, relaunch="on_failure")
+    changes: JsonObject = {"supersedes": True, "relaunch": "on_failure"} if step.anew else {}
+    request = prepared.rendered.changed(**changes, **({"secrets_file": secrets_file} if secrets_file else {}))
     # If all elements of a sweep are submitted, they need not be named.
-    narrowed = len(step["submits"]) < len(prepared.rendered.element_keys())
-    return BatchLaunch(step["name"], request, prepared.follows, list(step["submits"]) if narrowed else [])
+    narrowed = len(step.submits) < len(prepared.rendered.element_keys())
+    return BatchLaunch(step.name, request, prepared.follows, list(step.submits) if narrowed else [])
 
 
 def _state_root(ready: Mapping[str, _Ready]) -> str:
@@ -294,54 +304,66 @@ def _state_root(ready: Mapping[str, _Ready]) -> str:
     return os.path.dirname(os.path.dirname(os.path.dirname(runs_dir)))
 
 
-def _steps(planned: list[Step], ready: Mapping[str, _Ready]) -> list[Step]:
-    """The steps of the cluster's plan, with what only the controller knows about them."""
-    steps: list[Step] = [{**step, "done": False, "error": "", "leaves": None} for step in planned]
-    for step in steps:
-        if step["action"] == "launch":
-            step["leaves"] = ready[step["name"]].rendered.first.leaving.facts()
-        if step["kind"] == "sweep":
-            step["run_dir"] = os.path.join(_state_root(ready), "runs", step["name"], f"{SWEEP_PREFIX}{step['key']}")
-        if step["file"]:
-            _note(ready[step["name"]], step)
-    return steps
+def _lines(planned: Sequence[Step], ready: Mapping[str, _Ready]) -> list[_Line]:
+    """The lines of the cluster's plan, with what only the controller knows about them."""
+    lines = []
+    for step in planned:
+        if step.kind == "sweep":
+            runs = _state_root(ready)
+            step = replace(step, run_dir=os.path.join(runs, "runs", step.name, f"{SWEEP_PREFIX}{step.key}"))
+        leaves = ready[step.name].rendered.first.leaving.facts() if step.action == "launch" else None
+        if step.file:
+            _note(ready[step.name], step)
+        lines.append(_Line(step, leaves=leaves))
+    return lines
 
 
 def _note(prepared: _Ready, step: Step) -> None:
     """Record what later launches must know about a launch that exists."""
-    prepared.generation = str(step["generation"] or "")
-    listed = step["elements"] if step["kind"] == "sweep" else [step] if step["action"] == "adopt" else []
-    prepared.jobs = [str(each["job_id"]) for each in listed if each["job_id"]]
+    prepared.generation = str(step.generation or "")
+    adopted = [step.job_id] if step.action == "adopt" else []
+    listed = [each["job_id"] for each in step.elements] if step.kind == "sweep" else adopted
+    prepared.jobs = [job_id for job_id in listed if job_id]
 
 
-def _active(steps: list[Step]) -> list[str]:
+def _active(lines: Sequence[_Line]) -> list[str]:
     """The run directories of the specs' active launches."""
-    run_dirs: list[str] = []
-    for step in steps:
-        if step["kind"] == "sweep" and step["file"]:
-            run_dirs += [each["run_dir"] for each in step["elements"]]
-        elif step["action"] == "adopt" or (step["action"] == "launch" and step["done"]):
-            run_dirs += [step["run_dir"]] if step["run_dir"] else []
-    return run_dirs
+    run_dirs: list[str | None] = []
+    for line in lines:
+        if line.is_sweep and line.step.file:
+            run_dirs += [each["run_dir"] for each in line.step.elements]
+        elif line.step.action == "adopt" or (line.launches and line.done):
+            run_dirs.append(line.step.run_dir)
+    return [run_dir for run_dir in run_dirs if run_dir]
 
 
-def _standing(steps: list[Step]) -> dict[str, str]:
+def _failure(lines: Sequence[_Line], outcome: _Outcome) -> JsonObject:
+    """How the task fails, if a launch was not possible."""
+    problems = [f"{line.step.name} ({line.step.file}): {line.error}" for line in lines if line.error]
+    # If something must be built first, the action runs again afterwards, and reports these problems then.
+    if not problems or outcome.missing:
+        return {}
+    count = "1 launch was" if len(problems) == 1 else f"{len(problems)} launches were"
+    return {"failed": True, "msg": "\n".join([f"{count} not possible:", *(f"  - {text}" for text in problems)])}
+
+
+def _standing(lines: Sequence[_Line]) -> dict[str, str]:
     """The launches before and after, one line each, in the form of Ansible's diff."""
     before, after = [], []
-    for step in steps:
-        line = f"{step['name']} {step['key']}"
-        if step["kind"] == "sweep":
-            active = step["counts"]["active"]
-            to_come = 0 if step["action"] == "cancel" else active + len(step["submits"])
-            before += [f"{line} {active} elements\n"] if active else []
-            after += [f"{line} {to_come} elements\n"] if to_come else []
+    for line in lines:
+        step, text = line.step, f"{line.step.name} {line.step.key}"
+        if line.is_sweep:
+            active = (step.counts or {}).get("active", 0)
+            to_come = 0 if step.action == "cancel" else active + len(step.submits)
+            before += [f"{text} {active} elements\n"] if active else []
+            after += [f"{text} {to_come} elements\n"] if to_come else []
             continue
-        if step["action"] in ("cancel", "adopt", "keep"):
-            before.append(f"{line} job {step['job_id']}\n")
-        if step["action"] in ("adopt", "keep"):
-            after.append(f"{line} job {step['job_id']}\n")
-        if step["action"] == "launch":
-            after.append(f"{line} new job\n")
+        if step.action in ("cancel", "adopt", "keep"):
+            before.append(f"{text} job {step.job_id}\n")
+        if step.action in ("adopt", "keep"):
+            after.append(f"{text} job {step.job_id}\n")
+        if line.launches:
+            after.append(f"{text} new job\n")
     return {
         "before_header": "active launches",
         "after_header": "active launches",

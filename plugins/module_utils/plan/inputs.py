@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -90,12 +90,14 @@ class Site:
     """Where a cluster stores files, as absolute paths.
 
     The roots in `settings` are not used: they may still begin with ~ or $NAME. `caches` is launch_cluster.caches.
+    `used`: the hours that count against this month's budget, by unit; {} if the cluster has none.
     """
 
     state_root: str
     store_root: str
     settings: ClusterSettings = field(default_factory=ClusterSettings)
     caches: str | None = None
+    used: Mapping[str, float] = field(default_factory=dict)
 
     def refs(self, inputs: Inputs, spec: LaunchSpec) -> tuple[Ref, ...]:
         """Return the refs of the inputs that are in the store once they are built."""

@@ -106,9 +106,11 @@ class LaunchAction(Action):
         state_root, store_root, *caches = self.roots(job)
         if self._kept and not self._snapshots.path:
             self._snapshots = Snapshots(self._kept)
+        monthly = any(option.endswith(A_MONTH) for option in job.settings.budget)
+        used = self._used_in_month(state_root) if monthly else {}
         prepared = prepare(
             job,
-            Site(state_root, store_root, job.settings, caches[0] if caches else None),
+            Site(state_root, store_root, job.settings, caches[0] if caches else None, used),
             relaunch=relaunch,
             facts={"collection": collection_version(), **(facts or {})},
             adopted=self._adopted(job),
@@ -120,9 +122,6 @@ class LaunchAction(Action):
             from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import record
 
             record(os.path.join(prepared.snapshot.src, path) for path in prepared.snapshot.written)
-        if any(option.endswith(A_MONTH) for option in job.settings.budget):
-            limits = prepared.arguments["limits"]
-            prepared.arguments["limits"] = {**limits, "used": self._used_in_month(state_root)}
         return prepared
 
     def _used_in_month(self, state_root: str) -> dict[str, float]:
@@ -141,12 +140,11 @@ class LaunchAction(Action):
 
         arguments: the module's `job` and `state`.
         """
-        request = dict(prepared.arguments)
         lines = self.secrets(job, task_vars) if arguments["state"] == "present" else b""
 
         def ask(**more: Any) -> ModuleResult:
-            if lines and not self._task.check_mode:
-                request["secrets_file"] = self.ship_secrets(lines)
+            shipped = {"secrets_file": self.ship_secrets(lines)} if lines and not self._task.check_mode else {}
+            request = {**prepared.arguments, **shipped}
             return self.call("rankzero.slurm.job", {**arguments, "x_request": request, **more}, task_vars, JOB)
 
         result = self.with_runtime(ask, prepared.runtime)

@@ -59,6 +59,11 @@ class Rendered:
         """The launch of the stage; for a sweep, its first element."""
         return self.launch.first if isinstance(self.launch, PreparedSweep) else self.launch
 
+    def changed(self, **changes: Any) -> JsonObject:
+        """The arguments of its module, with changes to the request of its job or array. Nothing is written into it."""
+        given = self.launch.arguments
+        return {**given, "array": {**given["array"], **changes}} if self.is_sweep else {**given, **changes}
+
     def element_keys(self) -> list[str]:
         """The keys of a sweep's elements; empty for a job."""
         return [element["key"] for element in self.launch.arguments["elements"]] if self.is_sweep else []

@@ -97,6 +97,7 @@ def _limits(plan: Plan, site: Site) -> ResourceNeeds:
         segment=ask.segment,
         switches=ask.switches,
         group_nodes=group_nodes(plan.spec),
+        used=site.used,
         budget={option: float(hours) for option, hours in site.settings.budget.items()},
         # Each attempt has the whole time limit.
         attempts=1 + checkpoint.max_restarts if checkpoint.requeue else 1,

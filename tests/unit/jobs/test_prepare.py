@@ -103,6 +103,12 @@ def test_a_request_arrives_as_it_was_sent(project: Path, more: dict[str, Any]) -
     assert json.loads(json.dumps(arrived.arguments())) == json.loads(json.dumps(sent))
 
 
+def test_what_was_used_this_month_is_part_of_the_request_from_the_start(project: Path) -> None:
+    used = {"node_hours": 3.5, "gpu_hours": 0.0}
+    made = prepare(job(project), Site("/state", "/store", used=used), relaunch="on_failure", facts={})
+    assert made.arguments["limits"]["used"] == used
+
+
 def test_a_prepared_launch_is_what_the_module_asks_for(project: Path) -> None:
     made = ready(job(project, artifact={"then": "end"}, resources={"nodes": 2, "time": "01:30:00", "partition": "p"}))
     arguments = dict(made.arguments)

@@ -104,13 +104,13 @@ def test_what_failed_is_looked_up_by_one_query(folder: Folder) -> None:
     for job in folder.cluster.jobs.values():
         job.update(state="FAILED", exit=1)
     batch = folder.made(launches)
-    assert [(answer.job or {})["generation"] for answer in batch.answers.values()] == [2] * 8
+    assert [answer.job and answer.job.generation for answer in batch.answers.values()] == [2] * 8
     # One query about all, and one each for a job whose run directory was removed under it.
     assert [sum("--jobs=" in " ".join(words) for words in folder.cluster.asked), folder.commands()["squeue"]] == [1, 9]
     assert folder.commands()["sinfo"] == 1
     # What is active is adopted, and nothing is submitted twice.
     batch = folder.made(launches)
-    assert {(answer.job or {})["launch_state"] for answer in batch.answers.values()} == {"adopted"}
+    assert {answer.job and answer.job.launch_state for answer in batch.answers.values()} == {"adopted"}
     assert folder.commands()["sbatch"] == 0
 
 

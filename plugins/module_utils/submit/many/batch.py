@@ -22,7 +22,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import BatchLaunch, Before
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import (
+    Answer,
+    BatchLaunch,
+    Before,
+    LaunchMade,
+    SweepMade,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.patience import statuses, submitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import Submission, carry_out
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
@@ -67,23 +73,6 @@ class SlurmOfMany(Slurm):
 
 
 @dataclass
-class Answer:
-    """The outcome of one launch of a batch, with what the controller has to know.
-
-    `msg`: why it was not possible, or empty. `missing`: what must be built first. `job` or `sweep`: the launch.
-    `diff`, `predecessor`: in check mode only.
-    """
-
-    name: str
-    msg: str = ""
-    missing: list[dict[str, str]] = field(default_factory=list)
-    job: JsonObject | None = None
-    sweep: JsonObject | None = None
-    diff: list[dict[str, str]] = field(default_factory=list)
-    predecessor: JsonObject | None = None
-
-
-@dataclass
 class Batch:
     """The launches of one call. `known`: the launches before that are not made here, by name."""
 
@@ -117,7 +106,7 @@ class Batch:
             answer.msg = "" if any(each.missing for each in self.answers.values()) else hinders
             answer.job = answer.sweep = None
         elif not answer.msg and not answer.missing:
-            generation = str((answer.job or {}).get("generation") or "")
+            generation = str((answer.job and answer.job.generation) or "")
             self.known[launch.name] = Before(launch.token, generation)
             return True
         self.answers[launch.name] = answer
@@ -208,14 +197,9 @@ def _answer(name: str, made: SubmissionResult, check_mode: bool) -> Answer:
             if each.standing == ACTIVE
         ]
         arrays = [array.job_id for array in made.arrays]
-        sweep = {"counts": dict(made.counts), "sweep_dir": made.sweep_dir, "arrays": arrays, "active": active}
+        sweep = SweepMade(dict(made.counts), made.sweep_dir, arrays, active)
         return Answer(name, missing=missing, sweep=sweep, diff=[dict(made.diff)] if check_mode else [])
-    job = {
-        "generation": made.generation,
-        "job_id": made.job_id,
-        "run_dir": made.run_dir,
-        "launch_state": made.launch_state,
-    }
+    job = LaunchMade(made.generation, made.job_id, made.run_dir, made.launch_state)
     answer = Answer(name, missing=missing, job=job)
     if check_mode:
         answer.diff = [dict(each) for each in made.diff if each["before"] != each["after"]]

@@ -9,7 +9,7 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import text_replaced
@@ -59,6 +59,51 @@ class BatchLaunch:
             return {**self.request, **own}
         more = {name: self.request[name] for name in ("elements", "manifest")}
         return {**self.request, **text_replaced(more, generations), "array": {**shared, **own}}
+
+
+@dataclass(frozen=True)
+class LaunchMade:
+    """A launch of a batch, with the fields that module `job` documents."""
+
+    generation: int | None
+    job_id: str | None
+    run_dir: str | None
+    launch_state: str
+
+
+@dataclass(frozen=True)
+class SweepMade:
+    """A sweep of a batch. `counts`: elements by state. `arrays`: its new jobs. `active`: key, job_id and run_dir of
+    each active element.
+    """
+
+    counts: Mapping[str, int]
+    sweep_dir: str
+    arrays: Sequence[str]
+    active: Sequence[Mapping[str, str | None]]
+
+
+@dataclass
+class Answer:
+    """The outcome of one launch of a batch, with what the controller has to know.
+
+    `msg`: why it was not possible, or empty. `missing`: what must be built first. `job` or `sweep`: the launch.
+    `diff`, `predecessor`: in check mode only.
+    """
+
+    name: str
+    msg: str = ""
+    missing: list[dict[str, str]] = field(default_factory=list)
+    job: LaunchMade | None = None
+    sweep: SweepMade | None = None
+    diff: list[dict[str, str]] = field(default_factory=list)
+    predecessor: JsonObject | None = None
+
+    @classmethod
+    def of(cls, given: JsonObject) -> Answer:
+        """Read an answer from the result of the module."""
+        job, sweep = given["job"], given["sweep"]
+        return cls(**{**given, "job": job and LaunchMade(**job), "sweep": sweep and SweepMade(**sweep)})
 
 
 def packed(launches: Sequence[BatchLaunch], known: Mapping[str, Before]) -> str:

@@ -1,0 +1,52 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller reads answers as dataclasses: a key that is spelled in a subscript is a field without a type."""
+
+from __future__ import annotations
+
+import ast
+import collections
+
+from tests.repository import bullet_list, files, syntax_tree
+
+#: How many subscripts with a text there are. Only their number may fall: a lower number belongs here.
+MOST = 599
+#: Files whose data has types to the edge of Ansible.
+TYPED = ("plugins/action/reconcile.py",)
+MOST_OF_TYPED = 30
+
+
+def keys_spelled() -> collections.Counter[str]:
+    """File -> the number of subscripts with a text, of the actions and what they load."""
+    count: collections.Counter[str] = collections.Counter()
+    for path in files("plugins/", ".py"):
+        if path.startswith(("plugins/action/", "plugins/plugin_utils/")):
+            count[path] = sum(
+                isinstance(node, ast.Subscript)
+                and isinstance(node.slice, ast.Constant)
+                and isinstance(node.slice.value, str)
+                for node in ast.walk(syntax_tree(path))
+            )
+    return count
+
+
+def test_no_more_keys_are_spelled_than_before() -> None:
+    count = keys_spelled()
+    assert sum(count.values()) <= MOST, bullet_list([f"{path}: {number}" for path, number in count.most_common(12)])
+    assert all(count[path] <= MOST_OF_TYPED for path in TYPED)
+
+
+def test_nothing_is_written_into_a_finished_request() -> None:
+    written = []
+    for path in files("plugins/", ".py"):
+        if path.startswith(("plugins/action/", "plugins/plugin_utils/")):
+            for node in ast.walk(syntax_tree(path)):
+                targets = node.targets if isinstance(node, ast.Assign) else []
+                written += [
+                    f"{path}:{node.lineno}"
+                    for target in targets
+                    if isinstance(target, ast.Subscript)
+                    and any(getattr(part, "attr", "") in ("arguments", "request") for part in ast.walk(target.value))
+                ]
+    assert not written, bullet_list(written)
