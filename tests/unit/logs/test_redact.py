@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Holding, Part
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets import sums
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets.sums import (
     FILE,
     LONGEST,
@@ -238,3 +239,34 @@ def test_the_module_s_half_redacts(tmp_path: Path) -> None:
     assert (dest / "a.log").read_bytes() == b"*" * len(HUB)
     held = holdings(Place.of(str(dest)))["a.log"]
     assert held == Holding(len(HUB), len(HUB), held.digest)
+
+
+def test_sums_that_somebody_else_has_written_cost_a_reader_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The owner of a run directory may write the sums, and a log to go with them: every place would be digested."""
+    digested = 0
+    digest = sums._digest
+
+    def counted(salt: bytes, value: bytes) -> str:
+        nonlocal digested
+        digested += 1
+        return digest(salt, value)
+
+    own = json.loads(sums.sums_of([b"aaaaaaaa", b"correct horse"]))
+    length, bits, _digest = next(row for row in own["rows"] if row[0] == 8)
+    alike = [[length, bits, f"{number:064x}"] for number in range(5000)]
+    short = [[512, "00", "0" * 64], [512, "01", "0" * 64], [6, "0", "0"]]
+    log = b"a" * 100_000 + b" correct horse\n"
+    monkeypatch.setattr(sums, "_digest", counted)
+    for rows in (alike, short, short * 2000, [[10, bits[:2] * 10, ""], *own["rows"]]):
+        digested = 0
+        Redactor(sums.KnownSecrets(json.dumps({**own, "rows": rows}))).clean(log)
+        assert digested <= len(log) // 4 + 10_001
+    assert b"correct horse" not in Redactor(sums.KnownSecrets(json.dumps(own))).clean(log)
+
+
+@pytest.mark.parametrize(
+    "row", ['[Infinity, "00", ""]', '[1e999, "00", ""]', '[NaN, "00", ""]', '["9", "00", ""]', "[[]]"]
+)
+def test_sums_that_are_damaged_know_no_secret(row: str) -> None:
+    text = '{"salt": "00", "rows": [' + row + "]}"
+    assert not list(sums.KnownSecrets(text).spans(b"nothing to find"))
