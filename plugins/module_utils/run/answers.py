@@ -29,10 +29,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     RunFacts,
     status_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, submitted_from
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import (
-    CLOCK_SLACK,
-    DEFAULT_REACH,
     JobRecord,
     base_id,
     find_by_id,
@@ -283,7 +281,7 @@ class _Lookup:
                 requeued.setdefault(record.job_id, []).append(launch)
         if not requeued:
             return
-        begun = (_earliest(wanted) or time.time() - DEFAULT_REACH) - CLOCK_SLACK
+        begun = submitted_from(_earliest(wanted))
         for row in query_sacct(self.slurm, [f"--jobs={','.join(requeued)}"], begun):
             for launch in requeued.get(row.job_id, ()):
                 if launch.record and row.name == launch.record.name:

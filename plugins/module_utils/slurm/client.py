@@ -18,6 +18,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Callable, Optional
@@ -57,6 +58,10 @@ KEPT_PREFIXES = ("SLURM_SACK_",)
 # KRB5CCNAME: the ticket that a site's plugin hands on to the job.
 SUBMITTED = ("PATH", "KRB5CCNAME")
 
+# How far back (seconds) sacct searches for an id if the caller gives no `since`. By itself it starts at midnight.
+DEFAULT_REACH = 90 * 86400
+# Seconds by which clocks may differ. A job must not seem older than the intent to submit it.
+CLOCK_SLACK = 300
 # Error messages (in LC_ALL=C) when slurmctld, slurmdbd or munged does not answer.
 SILENCE = (
     "unable to contact slurm controller",
@@ -101,6 +106,14 @@ class CommandResult:
         """The last lines of the command's own error message, in one line."""
         lines = [line.strip() for line in (self.stderr or self.stdout).splitlines() if line.strip()]
         return "; ".join(lines[-3:]) or f"exit code {self.rc}"
+
+
+def submitted_from(since: float | None) -> float:
+    """Return the time (epoch seconds) from which a job may be the one that is sought, 0.0 for any time.
+
+    A time that has not come yet was written by a host whose clock is ahead. It says nothing, and sacct refuses it.
+    """
+    return 0.0 if since is None or since > time.time() else since - CLOCK_SLACK
 
 
 def short_queries(arguments: Sequence[str], limit: int = LIST_BYTES) -> Iterator[list[str]]:

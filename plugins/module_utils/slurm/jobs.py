@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, states
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import client, parse, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, raise_for, short_queries
 
 SQUEUE_COLUMNS = (
@@ -60,10 +60,6 @@ SACCT_COLUMNS = (
     "WorkDir",
     "JobName",
 )
-# How far back (seconds) sacct searches for an id if the caller gives no `since`. By itself it starts at midnight.
-DEFAULT_REACH = 90 * 86400
-# Seconds by which clocks may differ. A job must not seem older than the intent to submit it.
-CLOCK_SLACK = 300
 # Seconds within which Slurm requeues a job after a node failure or a preemption, if at all.
 REQUEUE_TIME = 30
 # `scontrol show job` takes one id, so each id costs one command. For more ids than this it is not used.
@@ -283,7 +279,7 @@ def query_scontrol(slurm: Slurm, job_id: str) -> list[JobRecord]:
 
 
 def query_sacct(slurm: Slurm, selection: Sequence[str], since: float, *, steps: bool = False) -> list[JobRecord]:
-    """Return the jobs in accounting since `since` (epoch seconds), one record per job; with `steps` also one per step.
+    """Return the jobs in accounting since `since` (epoch seconds; 0.0: DEFAULT_REACH ago), one record per job or step.
 
     Duplicate rows of requeued jobs become earlier attempts. Accounting is optional. If it is absent or disabled, the
     result is empty and `slurm.accounting` is "disabled". If the database does not answer, the result is empty,
@@ -294,7 +290,8 @@ def query_sacct(slurm: Slurm, selection: Sequence[str], since: float, *, steps: 
     if slurm.find("sacct") is None:
         slurm.accounting = "disabled"
         return []
-    start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(since, 0)))
+    begin = max(since or time.time() - client.DEFAULT_REACH, 0)
+    start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(begin))
     shown = [*([] if steps else ["--allocations"]), "--duplicates", "--parsable2", f"--delimiter={parse.FIELD}"]
     rows = []
     for query in short_queries(selection):
@@ -330,6 +327,11 @@ def without_forgotten(slurm: Slurm, records: Sequence[JobRecord]) -> list[JobRec
     return [replace(record, state="FORGOTTEN") if gone else record for record, gone in zip(records, lost)]
 
 
+def _recent(record: JobRecord, earliest: float) -> bool:
+    """Return whether a job was submitted since then. One in the queue is never too old: a clock was ahead."""
+    return (record.active and record.source != "sacct") or record.submit is None or record.submit >= earliest
+
+
 def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) -> dict[str, JobRecord]:
     """Return records by job id for the `ids` that any source knows. An array's id includes its tasks.
 
@@ -343,7 +345,7 @@ def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) 
             raise RankzeroError(f"job_id: {job_id!r} is not a Slurm job id; expected digits such as 1234 or 1234_5.")
     if not wanted:
         return {}
-    earliest = 0.0 if since is None else since - CLOCK_SLACK
+    earliest = client.submitted_from(since)
     by_id: dict[str, JobRecord] = {}
 
     def keep(records: Iterable[JobRecord]) -> None:
@@ -351,7 +353,7 @@ def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) 
             asked = record.job_id in wanted or record.array_job_id in wanted
             # A federation may show a job once per cluster. The cluster that runs it has the better record.
             better = record.job_id not in by_id or by_id[record.job_id].state == "REVOKED"
-            if asked and better and (record.submit is None or record.submit >= earliest):
+            if asked and better and _recent(record, earliest):
                 by_id[record.job_id] = record
 
     def missing() -> list[str]:
@@ -363,8 +365,7 @@ def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) 
         for job_id in missing():
             keep(query_scontrol(slurm, job_id))
     if missing():
-        reach = time.time() - DEFAULT_REACH if since is None else earliest
-        accounted = query_sacct(slurm, [f"--jobs={','.join(missing())}"], reach)
+        accounted = query_sacct(slurm, [f"--jobs={','.join(missing())}"], earliest)
         mine = [row for row in accounted if wanted.keys() & {row.array_job_id, *parse.tasks_of(row.job_id)}]
         keep(without_forgotten(slurm, mine))
     return by_id
@@ -384,10 +385,10 @@ def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[Jo
         if "," in name:
             raise RankzeroError(f"job name {name!r} contains a comma, which Slurm's lists do not support.")
     user = f"--user={os.geteuid()}"
-    earliest = since - CLOCK_SLACK
+    earliest = client.submitted_from(since)
 
     def only(asked: set[str], records: Iterable[JobRecord]) -> list[JobRecord]:
-        jobs = [r for r in records if r.name in asked and (r.submit is None or r.submit >= earliest)]
+        jobs = [r for r in records if r.name in asked and _recent(r, earliest)]
         return [replace(r, job_id=task_id) for r in jobs for task_id in parse.tasks_of(r.job_id)]
 
     jobs = only(set(wanted), query_squeue(slurm, [user, f"--name={','.join(wanted)}"]))

@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse, states
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import DEFAULT_REACH
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import DEFAULT_REACH, Slurm, submitted_from
 
 COLUMNS = (
     "JobID", "State", "ExitCode", "DerivedExitCode", "MaxRSS", "MaxRSSNode", "ReqMem", "NodeList", "JobName",
@@ -116,7 +115,7 @@ def step_ends(slurm: Slurm, job_id: str, *, since: float | None = None) -> list[
     """Return the newest attempt of a job and its steps, in order; empty if accounting is absent, disabled or silent."""
     if slurm.accounting in ("disabled", "silent") or slurm.find("sacct") is None:
         return []
-    reach = time.time() - DEFAULT_REACH if since is None else since
+    reach = submitted_from(since) or time.time() - DEFAULT_REACH
     start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(reach, 0)))
     result = slurm.attempt(
         "sacct", "--noheader", "--noconvert", "--parsable2", f"--delimiter={parse.FIELD}", f"--starttime={start}",

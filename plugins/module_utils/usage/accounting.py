@@ -16,8 +16,12 @@ from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, short_queries
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import CLOCK_SLACK, DEFAULT_REACH
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import (
+    DEFAULT_REACH,
+    Slurm,
+    short_queries,
+    submitted_from,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import launch_id
 
 COLUMNS = (
@@ -36,7 +40,7 @@ def accounted(slurm: Slurm, job_ids: Iterable[str], since: float | None) -> dict
         return {}
     if slurm.accounting in ("disabled", "silent") or slurm.find("sacct") is None:
         return None
-    earliest = time.time() - DEFAULT_REACH if since is None else since - CLOCK_SLACK
+    earliest = submitted_from(since) or time.time() - DEFAULT_REACH
     start = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(max(earliest, 0)))
     rows: list[Mapping[str, str]] = []
     for query in short_queries([f"--jobs={','.join(wanted)}"]):

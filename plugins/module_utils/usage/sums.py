@@ -25,8 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS, identity
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import trusted_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import CLOCK_SLACK
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CLOCK_SLACK, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.accounting import accounted
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import PARTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import (

@@ -180,6 +180,13 @@ def test_disabled_accounting_is_asked_once() -> None:
     assert fake.programs.count("sacct") == 1
 
 
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a month after the recorded jobs."""
+    monkeypatch.setattr(jobs.time, "time", lambda: SUBMITTED + 30 * 86400)
+
+
+@pytest.mark.usefixtures("later")
 def test_an_old_job_with_a_reused_id_is_another_job() -> None:
     answers = {"squeue": UNKNOWN_ID, "scontrol": UNKNOWN_ID, "sacct": SACCT}
     assert jobs.find_by_id(FakeSlurm(**answers).slurm(), ["23"], since=SUBMITTED + 86400) == {}  # type: ignore[arg-type]
@@ -218,9 +225,33 @@ def test_by_name_asks_accounting_only_for_what_is_missing() -> None:
     assert {(record.job_id, record.source) for record in found} == {("34", "squeue"), ("24", "sacct")}
 
 
+@pytest.mark.usefixtures("later")
 def test_by_name_since() -> None:
     fake = FakeSlurm(squeue=SQUEUE, sacct=NO_ACCOUNTING)
-    assert jobs.find_by_name(fake.slurm(), ["ok"], since=time.time() + 10 * 365 * 86400) == []
+    assert jobs.find_by_name(fake.slurm(), ["ok"], since=SUBMITTED + 86400) == []
+
+
+@pytest.mark.usefixtures("later")
+@pytest.mark.parametrize("ahead", [7200.0, 31 * 86400.0])
+def test_a_job_in_the_queue_is_found_whatever_the_clock_of_its_submitter_said(ahead: float) -> None:
+    queue = jobs.query_squeue(FakeSlurm(squeue=SQUEUE).slurm(), [])
+    waiting = next(record for record in queue if record.active)
+    slurm = FakeSlurm(squeue=SQUEUE, scontrol=UNKNOWN_ID, sacct=NO_ACCOUNTING).slurm()
+    since = (waiting.submit or 0.0) + ahead
+    assert waiting.job_id in jobs.find_by_id(slurm, [waiting.job_id], since=since)
+    assert waiting.job_id in {record.job_id for record in jobs.find_by_name(slurm, [waiting.name], since=since)}
+
+
+@pytest.mark.usefixtures("later")
+def test_accounting_is_never_asked_from_a_time_that_has_not_come() -> None:
+    """sacct refuses it, and accounting would seem silent until that time."""
+    fake = FakeSlurm(squeue=UNKNOWN_ID, scontrol=UNKNOWN_ID, sacct=SACCT)
+    slurm, future = fake.slurm(), SUBMITTED + 31 * 86400
+    assert jobs.find_by_id(slurm, ["23"], since=future)
+    assert jobs.find_by_name(slurm, ["fail3"], since=future)
+    asked = [argument for words in fake.asked for argument in words if argument.startswith("--starttime=")]
+    now = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(jobs.time.time()))
+    assert len(asked) == 2 and all(argument.partition("=")[2] <= now for argument in asked), asked
 
 
 def test_nothing_asked_costs_nothing() -> None:
