@@ -24,6 +24,13 @@ from benchmarks.launch import table
 
 #: A proven launch may be repeated late, so all launches are checked again this many seconds after the last has settled.
 LOOK_AGAIN = 120.0
+#: Counts of `Row`, in words.
+_SHAPES = {
+    "arrays": "were job arrays",
+    "spares": "had a spare node",
+    "restarted": "went on on a spare node",
+    "handed_over": "went on in another job",
+}
 
 
 @dataclass
@@ -44,6 +51,11 @@ class Row:
     waits: int
     late: list[str]
     alive: list[str]
+    #: How many launches were job arrays, had a spare node, restarted on it, and went on in another job.
+    arrays: int
+    spares: int
+    restarted: int
+    handed_over: int
     #: How long the batch took, in seconds.
     took: float
 
@@ -68,10 +80,22 @@ def rows_of(lab: str, came: Came) -> list[Row]:
                 0 if rows else len(came.waits),
                 [] if rows else came.late,
                 [text for text in came.alive for launch in of if text.startswith(f"{launch.case.name}:")],
+                *_shapes(of),
                 0.0 if rows else round(came.seconds, 1),
             )
         )
     return rows
+
+
+def _shapes(of: Sequence[Launched]) -> tuple[int, int, int, int]:
+    """Counts of launches as in `Row`. What became of a launch is in the verdicts of its earlier attempts."""
+    earlier = [[said for part in launch.case.parts() for said in part.outcomes().values()] for launch in of]
+    return (
+        sum(len(launch.case.parts()) > 1 for launch in of),
+        sum("spares" in launch.case.job["resources"] for launch in of),
+        sum(any(said.get("ended_by") == "restart" for said in launch) for launch in earlier),
+        sum(any(" takes over: " in str(said.get("message")) for said in launch) for launch in earlier),
+    )
 
 
 def run_at_random(
@@ -143,7 +167,7 @@ def _later(ground: Ground, rows: Sequence[Row], launched: Sequence[Launched], se
         if word and not any(text.startswith(f"{launch.case.name}:") for text in row.doubled):
             row.doubled.append(f"{launch.case.name}: later: {word}")
             keep(ground, launch, kept)
-        if launch.proven and launch.case.outcome().get("success") is not True:
+        if launch.proven and not launch.case.proven():
             row.lost.append(f"{launch.case.name}: its proof is gone")
             keep(ground, launch, kept)
 
@@ -153,9 +177,10 @@ def keep(ground: Ground, launch: Launched, folder: Path) -> None:
     target = folder / launch.case.name
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
-    if launch.case.runs.is_dir():
-        shutil.copytree(launch.case.runs, target / "runs", symlinks=True, ignore_dangling_symlinks=True)
-    names = sorted(f"{path.name} {path.stat().st_mtime:.2f}\n" for path in launch.case.ledger.iterdir())
+    for number, part in enumerate(launch.case.parts()):
+        if part.runs.is_dir():
+            shutil.copytree(part.runs, target / f"runs-{number}", symlinks=True, ignore_dangling_symlinks=True)
+    names = sorted(f"{path.name} {path.stat().st_mtime:.2f}\n" for path in launch.case.ledger.rglob("*"))
     (target / "ledger").write_text("".join(names), encoding="utf-8")
     for log in Path(ground.lab.path("log")).glob("*/slurm*.log"):
         shutil.copy(log, target / f"{log.parent.name}-{log.name}")
@@ -191,11 +216,13 @@ def report(rows: Sequence[Row], labs: Sequence[str]) -> str:
     head = ["fault at a random time", *labs, *counted, "seconds until it is proven"]
     helped = [text for row in rows for text in row.helped]
     counts = "".join(f"\n- {text}: {helped.count(text)} times" for text in sorted(set(helped)))
+    shapes = ", ".join(f"{sum(getattr(row, name) for row in rows)} {text}" for name, text in _SHAPES.items())
     count = sum(row.injections for row in rows)
     seconds = max((sum(row.took for row in rows if row.lab == lab) for lab in labs), default=0.0)
     return (
         f"{count} injections on {sum(row.launches for row in rows)} launches in {seconds / 60:.0f} min.\n\n"
-        f"{table.markdown(head, lines)}" + (f"\nLeft to an administrator by Slurm:\n{counts}\n" if counts else "")
+        f"{table.markdown(head, lines)}\nOf the launches: {shapes}.\n"
+        + (f"\nLeft to an administrator by Slurm:\n{counts}\n" if counts else "")
     )
 
 

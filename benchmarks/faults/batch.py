@@ -12,10 +12,13 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_epoch
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.checkpoint import EARLY_SIGNAL
 from benchmarks.faults import instants, ledger, playing
+from benchmarks.faults.arrays import Array
 from benchmarks.faults.ground import OVER, Case, Ground, timed
 from benchmarks.faults.instants import Batch, Injection
 from benchmarks.faults.shared import Breaker, short
@@ -47,12 +50,16 @@ class Launched:
     asked_at: float = 0.0
 
     def doubled(self) -> str:
-        files = {path.name: path.stat().st_mtime for path in self.case.ledger.iterdir()}
-        return ledger.doubled(ledger.parse(files), self.case.proofs())
+        for part in self.case.parts():
+            files = {path.name: path.stat().st_mtime for path in part.ledger.iterdir()}
+            word = ledger.doubled(ledger.parse(files), part.proofs())
+            if word:
+                return word
+        return ""
 
     @property
     def lost(self) -> bool:
-        return not self.proven or not any(self.case.ledger.glob("run.*.begun"))
+        return not self.proven or not all(any(part.ledger.glob("run.*.begun")) for part in self.case.parts())
 
 
 @dataclass
@@ -122,16 +129,23 @@ class Storm:
     def _launched(self, batch: Batch, number: int) -> Launched:
         job = batch.jobs[number]
         kind = next((injection.kind for injection in batch.injections if number in injection.launches), batch.kind)
-        case = self.ground.case(
-            f"r{batch.number}",
-            program=timed(job.seconds),
-            resources={"time": LIMIT, "nodes": job.nodes},
-            artifact={
+        spec: dict[str, Any] = {
+            "resources": {"time": LIMIT, "nodes": job.nodes, **({"spares": job.spares} if job.spares else {})},
+            # The preflight decides which nodes are needed.
+            "preflight": {"enabled": bool(job.spares)},
+            "artifact": {
                 "path": "result.json",
                 "require": {"ok": {"eq": 1}},
                 "then": "end" if job.then_end else "let_run",
             },
-        )
+        }
+        if kind == instants.HANDOVER:
+            spec["checkpoint"] = {"signal_before_end": 30, "requeue": True}
+        name, program = f"r{batch.number}", timed(job.seconds)
+        if job.elements > 1:
+            case: Case = Array(self.ground, name, program, spec, job.elements)
+        else:
+            case = self.ground.case(name, program=program, **spec)
         case.seconds = job.seconds
         return Launched(case, kind)
 
@@ -200,11 +214,30 @@ class Storm:
                 came, injection, playing.killed(self.ground, cases, after, tree=injection.kind == instants.TREE)
             )
             return
+        if injection.kind == instants.HANDOVER:
+            self._count(came, injection, self._handed_over(came.launched[injection.launches[0]].case, injection.at))
+            return
         shared = [half for half in injection.single if half.kind in instants.GONE]
         with ThreadPoolExecutor(len(shared)) as pool:
             for future in [pool.submit(self._shared, half, begun, came.batch.window) for half in shared]:
                 future.result()
         self._count(came, injection, True)
+
+    def _handed_over(self, case: Case, at: float) -> bool:
+        """Forbid the requeue of a job that runs, and send it the early signal. False if it had ended before."""
+        begun: list[Path] = []
+        deadline = time.monotonic() + LAUNCHED
+        while not begun and time.monotonic() < deadline:
+            time.sleep(0.2)
+            begun = list(case.ledger.glob("run.*.begun"))
+        time.sleep(at * case.seconds)
+        if not begun or any(case.ledger.glob("run.*.ended")):
+            return False
+        job = begun[0].name.split(".")[1]
+        self.ground.root_on(
+            "head", f"scontrol update JobId={job} Requeue=0 && scancel --batch --signal={EARLY_SIGNAL} {job} || true"
+        )
+        return True
 
     def _shared(self, injection: Injection, begun: float, window: float) -> None:
         """Break something shared at its time."""
@@ -225,8 +258,7 @@ class Storm:
             due = [
                 launch
                 for launch in left
-                if now - launch.asked_at > AGAIN
-                and (launch.case.name not in active or launch.case.outcome().get("success"))
+                if now - launch.asked_at > AGAIN and (launch.case.name not in active or launch.case.proven())
             ]
             if due:
                 replies = self.ground.many("head", [{"request": launch.case.request} for launch in due], together=3)
@@ -234,7 +266,7 @@ class Storm:
                     launch.asked_at = time.monotonic()
                     launch.states.append(_said(reply))
                     launch.message = str(reply["result"].get("message") or reply["result"].get("msg") or "")
-                    launch.proven = launch.states[-1] == "unchanged" and launch.case.outcome().get("success") is True
+                    launch.proven = launch.states[-1] == "unchanged" and launch.case.proven()
                     launch.seconds = time.monotonic() - launch.case.begun
                 left = [
                     launch for launch in left if not launch.proven and launch.states.count("submitted") < GENERATIONS

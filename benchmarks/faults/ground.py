@@ -25,8 +25,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import faults, 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import prepare
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
+from benchmarks.faults.parts import Part
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"
@@ -217,7 +218,7 @@ def timed(seconds: float) -> Callable[[str], Sequence[str]]:
         # Waits by reading with a time limit from a pipe without a writer, so that no process is started twice a second.
         wait = f"until=$((${{EPOCHREALTIME/./}} + {round(seconds * 1e6)})); exec 9<> <(:); "
         wait += f"while ((${{EPOCHREALTIME/./}} < until)); do {first} echo . > $alive; read -rt 0.5 -u 9; done"
-        return ["bash", "-c", f"me=$$-$RANDOM; alive={mark}.alive; {begin}; {wait}; {end}; {proof}"]
+        return ["bash", "-c", f"trap 'exit 0' TERM; me=$$-$RANDOM; alive={mark}.alive; {begin}; {wait}; {end}; {proof}"]
 
     return program
 
@@ -247,8 +248,10 @@ class Case:
         }
         state, store = f"{ground.inside}/state", f"{ground.inside}/store"
         job = read_job(self.job, {"state_root": state, "store_root": store}, None, None, str(ground.code))
-        prepared = prepare(job, Site(state, store, job.settings), relaunch="on_failure", facts={"collection": "0.0.0"})
-        for ref in prepared.arguments["refs"]:
+        place = Site(state, store, job.settings)
+        prepared, self.sent = self._prepared(job, site=place, relaunch="on_failure", facts={"collection": "0.0.0"})
+        launch = self.sent.get("array", self.sent)
+        for ref in launch["refs"]:
             there = ground.outside / Path(ref["path"]).relative_to(ground.inside)
             with ground.lock:
                 if there.exists():
@@ -261,9 +264,14 @@ class Case:
                 ground.give(ground.outside / Path(there.relative_to(ground.outside)).parts[0])
         self.request = f"{ground.inside}/requests/{self.name}.json"
         # The state of the request after the module has found the stores.
-        request = {name: value for name, value in prepared.arguments.items() if name != "stores"}
-        (ground.outside / "requests" / f"{self.name}.json").write_text(json.dumps(request), encoding="utf-8")
-        self.runs = ground.outside / Path(prepared.arguments["runs_dir"]).relative_to(ground.inside)
+        launch.pop("stores")
+        (ground.outside / "requests" / f"{self.name}.json").write_text(json.dumps(self.sent), encoding="utf-8")
+        self.runs = ground.outside / Path(launch["runs_dir"]).relative_to(ground.inside)
+
+    def _prepared(self, job: Job, **options: Any) -> tuple[Prepared, dict[str, Any]]:
+        """The launch whose code and runtime are needed, and what is sent."""
+        prepared = prepare(job, **options)
+        return prepared, prepared.arguments
 
     # What one or more users do.
 
@@ -313,14 +321,12 @@ class Case:
 
     def run_dir(self, generation: int | None = None) -> Path:
         """A generation's run directory; the newest by default."""
-        generations = sorted(
-            (path for path in self.runs.glob("*") if path.name.isdigit()), key=lambda path: int(path.name)
-        )
         if generation is not None:
             return self.runs / str(generation)
-        if not generations:
+        newest = Part(self.ledger, self.runs).newest()
+        if newest is None:
             raise Broken("there is no run directory")
-        return generations[-1]
+        return newest
 
     def jobs(self) -> dict[str, str]:
         """Job id -> state of all its jobs that Slurm shows."""
@@ -332,23 +338,15 @@ class Case:
         """JOB.ATTEMPT of everything that ran."""
         return {path.name.removeprefix("job.") for path in self.ledger.glob("job.*")}
 
-    def outcome(self) -> dict[str, Any]:
-        try:
-            document = json.loads((self.run_dir() / "outcome.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError, Broken):
-            return {}
-        return document if isinstance(document, dict) else {}
+    def parts(self) -> list[Part]:
+        """The launches of this case."""
+        return [Part(self.ledger, self.runs)]
 
-    def proofs(self) -> list[float]:
-        """When each proof of this launch was written, for all attempts and generations: epoch seconds."""
-        times = []
-        for path in self.runs.glob("*/outcome*.json"):
-            try:
-                if json.loads(path.read_text(encoding="utf-8")).get("success") is True:
-                    times.append(path.stat().st_mtime)
-            except (OSError, ValueError, AttributeError):
-                continue
-        return times
+    def proven(self) -> bool:
+        return all(part.outcome().get("success") is True for part in self.parts())
+
+    def outcome(self) -> dict[str, Any]:
+        return self.parts()[0].outcome()
 
     def evidence(self) -> str:
         """What Slurm shows of the launch's jobs and nodes, what ran, the verdicts, and the end of each job's log."""
@@ -356,10 +354,13 @@ class Case:
         parts = [line for line in shown.splitlines() if self.name in line]
         parts += [f"nodes: {self.ground.slurm('sinfo', '--noheader', '--Node', '--format=%N %T %E').strip()}"]
         parts += [f"ran: {', '.join(sorted(self.ran())) or 'nothing'}"]
-        for path in sorted(self.runs.glob("*/outcome*.json")) + sorted(self.runs.glob("*/logs/job.*.log")):
+        for path in [path for part in self.parts() for path in self._told(part.runs)]:
             with contextlib.suppress(OSError):
-                parts.append(f"{path.relative_to(self.runs)}: {path.read_text(errors='replace')[-1500:]}")
+                parts.append(f"{path.relative_to(self.runs.parent)}: {path.read_text(errors='replace')[-1500:]}")
         return "\n".join(parts)
+
+    def _told(self, runs: Path) -> list[Path]:
+        return sorted(runs.glob("*/outcome*.json")) + sorted(runs.glob("*/logs/job.*.log"))
 
     def wait_until(self, condition: Callable[[], object], what: str) -> None:
         try:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-MODULE, TWO, CLOCKS, ANSIBLE, TREE = "module", "two", "clocks", "ansible", "tree"
+MODULE, TWO, CLOCKS, ANSIBLE, TREE, HANDOVER = "module", "two", "clocks", "ansible", "tree", "handover"
 SLURMCTLD, SLURMDBD, NODE, REBOOT, PAIR = "slurmctld", "slurmdbd", "node", "reboot", "pair"
 FROZEN, SLURMD, PARTITION, FLAP = "frozen", "slurmd", "partition", "flap"
 SHARED, READ_ONLY, FULL = "shared", "read_only", "full"
@@ -25,6 +25,7 @@ KINDS = {
     CLOCKS: "two launchers, their clocks apart by -2 h to 1 day",
     ANSIBLE: "ansible-playbook is killed",
     TREE: "ansible-playbook and all its processes are killed",
+    HANDOVER: "the early signal, where a successor must go on",
     SLURMCTLD: "slurmctld is killed and started again",
     SLURMDBD: "slurmdbd is killed and started again",
     NODE: "a node is off for 2 s to 60 s",
@@ -40,11 +41,11 @@ KINDS = {
 }
 #: Approximate number of each kind per 1,000 injections. Faults of a single launch are cheap and have many places.
 WEIGHTS = {
-    MODULE: 22, TWO: 9, CLOCKS: 9, ANSIBLE: 5, TREE: 5, SLURMCTLD: 9, SLURMDBD: 4, NODE: 4, REBOOT: 4, PAIR: 5,
-    FROZEN: 3, SLURMD: 3, PARTITION: 4, FLAP: 4, SHARED: 4, READ_ONLY: 3, FULL: 3,
+    MODULE: 22, TWO: 9, CLOCKS: 9, ANSIBLE: 5, TREE: 5, HANDOVER: 6, SLURMCTLD: 9, SLURMDBD: 4, NODE: 4, REBOOT: 4,
+    PAIR: 5, FROZEN: 3, SLURMD: 3, PARTITION: 4, FLAP: 4, SHARED: 4, READ_ONLY: 3, FULL: 3,
 }  # fmt: skip
 #: Faults that hit one launch, or one playbook's. A batch may mix them, because they do not affect other launches.
-OF_A_LAUNCH = (MODULE, TWO, CLOCKS, ANSIBLE, TREE)
+OF_A_LAUNCH = (MODULE, TWO, CLOCKS, ANSIBLE, TREE, HANDOVER)
 #: Faults that are a second launcher of the same launch.
 OF_TWO = (TWO, CLOCKS)
 #: Faults of one node, which needs its own namespaces.
@@ -68,6 +69,8 @@ GONE = {
 APART = (-7200.0, 86400.0)
 #: Share of the launches in a batch of a shared fault that a playbook makes and waits for.
 WAITED = 0.5
+#: Share of the launches, of those that may be one, that are a job array, and its elements; and that have a spare node.
+ARRAYS, ELEMENTS, SPARES = 0.15, 3, 0.15
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ QUICK = Scale(launches=4, begin=2.0, window=3.0, program=(0.5, 2.0))
 class Job:
     """One launch: when it is made, how long its program runs, on how many nodes, and whether its artifact ends it.
 
-    `waited`: a playbook makes it, and waits for it.
+    `waited`: a playbook makes it, and waits for it. `elements`: more than one is a job array.
     """
 
     start: float
@@ -98,6 +101,8 @@ class Job:
     nodes: int
     then_end: bool
     waited: bool = False
+    elements: int = 1
+    spares: int = 0
 
 
 @dataclass(frozen=True)
@@ -178,7 +183,10 @@ class _Plan:
     def batch(self, number: int, kinds: list[str]) -> Batch:
         own = kinds[0] in OF_A_LAUNCH
         sizes = [OF_ONE_PLAYBOOK if kind in OF_A_PLAYBOOK else 1 for kind in kinds]
-        jobs = tuple(self.job(not own) for _job_number in range(sum(sizes) if own else self.scale.launches))
+        each = (
+            [kind for kind, size in zip(kinds, sizes) for _number in range(size)] if own else [""] * self.scale.launches
+        )
+        jobs = tuple(self.job(kind) for kind in each)
         free = iter(range(len(jobs)))
         if own:
             hit = [self.single(kind, [next(free) for _each in range(size)]) for kind, size in zip(kinds, sizes)]
@@ -186,11 +194,16 @@ class _Plan:
             hit = [self.pair(free) if kind == PAIR else self.single(kind) for kind in kinds]
         return Batch(number, "launches" if own else kinds[0], jobs, tuple(hit), self.scale.window)
 
-    def job(self, shared: bool) -> Job:
+    def job(self, kind: str) -> Job:
+        """A launch. `kind`: of the fault that hits it alone; "" where the fault is shared."""
         seconds = round(self.chance.uniform(*self.scale.program), 2)
         nodes = 2 if self.chance.random() < 0.3 else 1
         start, then_end = round(self.chance.uniform(0, self.scale.begin), 2), self.chance.random() < 0.5
-        return Job(start, seconds, nodes, then_end, shared and self.chance.random() < WAITED)
+        waited = not kind and self.chance.random() < WAITED
+        alone = waited or kind in (*OF_A_PLAYBOOK, HANDOVER)
+        elements = ELEMENTS if self.chance.random() < ARRAYS and not alone else 1
+        spares = 1 if self.chance.random() < SPARES and kind != HANDOVER else 0
+        return Job(start, seconds, nodes, then_end, waited, elements, spares)
 
     def single(self, kind: str, launches: Sequence[int] = ()) -> Injection:
         gone = round(self.chance.uniform(*{**GONE, CLOCKS: APART}.get(kind, (0.0, 0.0))), 2)

@@ -29,14 +29,20 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 
 
 def launch(path: str) -> dict[str, Any]:
     """The result of the module for the request in a file."""
     with open(path, encoding="utf-8") as stream:
         request = json.load(stream)
+    who = f"{socket.gethostname()}:{os.getpid()}"
     try:
-        result = Launcher(Request.of(request, f"{socket.gethostname()}:{os.getpid()}"), Slurm()).launch().result()
+        if "elements" in request:
+            result = SweepLauncher(SweepRequest.of(request, who, None), Slurm()).launch().result()
+        else:
+            result = Launcher(Request.of(request, who), Slurm()).launch().result()
     except RankzeroError as error:
         return {"failed": True, "kind": type(error).__name__, "msg": error.message}
     return {name: result.get(name) for name in ("launch_state", "job_id", "message", "run_dir", "generation")}

@@ -129,13 +129,14 @@ def alive(case: Case, ends: Mapping[str, tuple[float | None, str]]) -> str:
 
     `ends`: job -> when it ended, and its state.
     """
-    if not case.proofs():
-        return ""
-    files = {path.name: path.stat().st_mtime for path in case.ledger.glob("run.*.ended")}
-    begun = {path.name: path.stat().st_mtime for path in case.ledger.glob("run.*.begun")}
-    whole = {run.job: run.alive for run in ledger.parse({**begun, **files}) if run.alive > run.begun}
-    for job, ended in whole.items():
-        end, state = ends.get(job, (None, ""))
-        if end is not None and end - ended > ALIVE:
-            return f"job {job} ({state}) ended {end - ended:.0f} s after its program"
+    for part in case.parts():
+        if not part.proofs():
+            continue
+        files = {path.name: path.stat().st_mtime for path in part.ledger.glob("run.*.ended")}
+        begun = {path.name: path.stat().st_mtime for path in part.ledger.glob("run.*.begun")}
+        whole = {run.job: run.alive for run in ledger.parse({**begun, **files}) if run.alive > run.begun}
+        for job, ended in whole.items():
+            end, state = ends.get(job, (None, ""))
+            if end is not None and end - ended > ALIVE:
+                return f"job {job} ({state}) ended {end - ended:.0f} s after its program"
     return ""

@@ -51,7 +51,13 @@ def test_no_fault_at_a_random_instant_loses_or_doubles_a_launch(lab: LabCluster,
         look_again=2, scale=instants.QUICK, without=SLOW_AT_RANDOM,
     )  # fmt: skip
     assert good(rows), rows
-    assert {row.kind for row in rows} == {instants.MODULE, instants.TWO, instants.CLOCKS, instants.SLURMCTLD}
+    assert {row.kind for row in rows} == {
+        instants.MODULE,
+        instants.TWO,
+        instants.CLOCKS,
+        instants.HANDOVER,
+        instants.SLURMCTLD,
+    }
     assert sum(row.injections for row in rows) >= 5
     assert all(row.broken == [] for row in rows), rows
 
@@ -82,6 +88,21 @@ def test_a_run_that_ends_early_has_seen_every_kind() -> None:
     planned = instants.batches("1", 333, 5)
     first = [batch.kind for batch in planned[: len({batch.kind for batch in planned})]]
     assert sorted(first) == sorted({batch.kind for batch in planned})
+
+
+def test_arrays_and_launches_with_spares_meet_shared_faults_and_their_own() -> None:
+    planned = instants.batches("1", 333, 5)
+    for own in (True, False):
+        jobs = [job for batch in planned if (batch.kind == "launches") == own for job in batch.jobs]
+        assert 0.02 < sum(job.elements > 1 for job in jobs) / len(jobs) < 0.3
+        assert 0.05 < sum(job.spares for job in jobs) / len(jobs) < 0.3
+        # Playbooks wait for single launches.
+        assert not any(job.waited and job.elements > 1 for job in jobs)
+    # The early signal must find the one job of a launch.
+    handed = [
+        batch.jobs[one.launches[0]] for batch in planned for one in batch.injections if one.kind == instants.HANDOVER
+    ]
+    assert handed and all((job.elements, job.spares) == (1, 0) for job in handed)
 
 
 def test_half_of_the_launches_under_shared_faults_are_waited_for() -> None:
