@@ -29,10 +29,10 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
     options_of_command_line,
     tell_localhost,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.missing import described
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import Spec, call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import described
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import CompiledTemplates
@@ -264,7 +264,7 @@ class LaunchAction(Action):
         if missing and not self._snapshots.path:
             self._snapshots.path = self._snapshots.save(C.DEFAULT_LOCAL_TMP)
         return {
-            "missing": [described(ref, prepared, job) for ref in missing],
+            "missing": [described(ref, prepared.snapshot, job) for ref in missing],
             "snapshots": self._snapshots.path,
             "store_root": prepared.arguments["stores"]["store_root"],
             "store_group_writable": job.settings.store_group_writable,

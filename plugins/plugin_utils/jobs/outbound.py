@@ -1,17 +1,22 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a launch sends from the controller, as its plan shows it."""
+"""What a launch sends from the controller: as its plan shows it, and as the modules that make its inputs are told."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE, ENVIRONMENT, IMAGE, PACKAGES
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import image_formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import images_of, secrets_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, patterns_of
 
 if TYPE_CHECKING:
     # Imported only if a job builds an image.
@@ -71,3 +76,60 @@ def _size(snapshot: Snapshot) -> str:
     count = len(snapshot.files)
     size = f"{snapshot.size / 1e6:.1f} MB" if snapshot.size >= 100_000 else f"{snapshot.size / 1e3:.1f} kB"
     return f"{count} {'file' if count == 1 else 'files'} ({size})"
+
+
+def described(ref: Ref, snapshot: Snapshot, job: Job) -> JsonObject:
+    """A missing input with the options of the module that makes it, for the role that calls that module."""
+    return {**ref.record(), **(_OPTIONS[ref.kind](snapshot, job) if ref.kind in _OPTIONS else {})}
+
+
+def _code(snapshot: Snapshot, job: Job) -> JsonObject:
+    return {
+        "src": snapshot.src,
+        "exclude": list(patterns_of(snapshot, job.spec.code.exclude)),
+    }
+
+
+def _environment(_snapshot: Snapshot, job: Job) -> JsonObject:
+    environment = job.spec.environment
+    return {
+        "project": job.project,
+        "extras": list(environment.extras),
+        "python": environment.python,
+        "torch": environment.torch,
+        "mode": environment.mode,
+        "compression": environment.compression,
+        "interpreter": environment.interpreter,
+        "file": environment.file,
+    }
+
+
+def _packages(_snapshot: Snapshot, job: Job) -> JsonObject:
+    environment = job.spec.environment
+    return {
+        "project": job.project,
+        "extras": list(environment.extras),
+        "python": environment.python,
+        "platform": environment.platform,
+        "torch": environment.torch,
+        "kind_of_set": environment.mode,
+    }
+
+
+def _image(_snapshot: Snapshot, job: Job) -> JsonObject:
+    build = job.spec.container.build
+    return {
+        **(asdict(build) if build else {}),
+        "name": job.spec.name,
+        "containerfile": job.containerfile,
+        "context": job.context,
+        "formats": image_formats(job.spec.container.runtime),
+    }
+
+
+_OPTIONS: dict[str, Callable[[Snapshot, Job], JsonObject]] = {
+    CODE.name: _code,
+    ENVIRONMENT.name: _environment,
+    PACKAGES.name: _packages,
+    IMAGE.name: _image,
+}
