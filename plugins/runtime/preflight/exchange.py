@@ -163,7 +163,7 @@ class Neighbours:
                     raise
                 time.sleep(POLL_SECONDS)
 
-    def call(self, other):
+    def call(self, other: int) -> socket.socket:
         """Connect to another place. Raises ConnectionResetError where it hangs up, OSError where it is not there."""
         name = self.plan["nodes"][other]
         port, word = await_document(port_file(self.folder, self.plan, other), self.deadline) or (0, "")
