@@ -10,7 +10,7 @@ LIMIT = 60
 me = {name: os.environ[name] for name in NAMES}
 print(me, flush=True)
 with open(f"rank-{me['RANK']}.tmp", "w", encoding="utf-8") as stream:
-    json.dump({**me, "host": os.uname().nodename}, stream)
+    json.dump({**me, "host": os.uname().nodename, "in_the_image": os.path.exists("/in-the-image")}, stream)
 os.replace(f"rank-{me['RANK']}.tmp", f"rank-{me['RANK']}.json")
 
 if me["RANK"] == "0":

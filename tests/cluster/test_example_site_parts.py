@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests import openmpi
+from tests import charliecloud, images, openmpi
 from tests.cluster.conftest import LabCluster
 from tests.cluster.examples import EXAMPLES, Example, read_json
 from tests.unpacked import Unavailable
 
-DECLARED = ("launchers",)
+DECLARED = ("launchers", "containers")
 
 
 def declared() -> dict[str, Any]:
@@ -63,3 +63,41 @@ def test_a_real_mpirun_starts_the_ranks_of_all_nodes(example: Example, tools: Pa
     assert {path.name for path in run.glob("logs/*/rank-*.log")} == {f"rank-{rank:04d}.log" for rank in range(4)}
     record = json.loads((run / "launch.json").read_text(encoding="utf-8"))["launcher"]
     assert (record["kind"], record["command"]) == ("mpirun", declared()["launchers"]["mpirun"]["command"])
+
+
+def test_a_real_charliecloud_holds_the_ranks(example: Example, tools: Path, lab: LabCluster) -> None:
+    inside = f"{lab.shared_inside}/site_parts"
+    try:
+        line = charliecloud.install(tools, inside)
+    except Unavailable as reason:
+        pytest.skip(f"no Charliecloud here: {reason}")
+    root = images.root_folder(tools / "image")
+    # Charliecloud mounts the node's own over them.
+    for name in ("group", "hosts", "resolv.conf"):
+        (root / "etc" / name).touch()
+    example.cluster["setup"] = {"commands": [line]}
+    asked = {"container.image": f"{inside}/image"}
+    done = example.play("-e", "job=jobs/charliecloud.yml", launch_overrides=asked)
+    assert done.returncode == 0, done.stdout
+    (run,) = example.runs("site-charliecloud")
+    ranks = [read_json(run / "work" / f"rank-{rank}.json") for rank in range(4)]
+    assert [rank["NODE_RANK"] for rank in ranks] == ["0", "0", "1", "1"]
+    assert all(rank["in_the_image"] for rank in ranks)
+    record = json.loads((run / "launch.json").read_text(encoding="utf-8"))
+    assert record["container"]["commands"] == ["ch-run"] and "launcher" not in record
+
+
+def test_an_image_that_charliecloud_cannot_start_is_named_before_the_ranks(
+    example: Example, tools: Path, lab: LabCluster
+) -> None:
+    inside = f"{lab.shared_inside}/site_parts"
+    try:
+        line = charliecloud.install(tools, inside)
+    except Unavailable as reason:
+        pytest.skip(f"no Charliecloud here: {reason}")
+    (tools / "image").mkdir()
+    example.cluster["setup"] = {"commands": [line]}
+    done = example.play("-e", "job=jobs/charliecloud.yml", launch_overrides={"container.image": f"{inside}/image"})
+    assert done.returncode != 0
+    assert "container.image" in done.stdout and "has neither bin nor usr" in done.stdout
+    assert example.runs("site-charliecloud") == []

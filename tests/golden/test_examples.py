@@ -49,6 +49,7 @@ SCRIPTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "kempnerforge-multi": ("kempnerforge", "multi", {}),
     "kempnerforge-single": ("kempnerforge", "single", {}),
     "site_parts-accelerate": ("site_parts", "accelerate", {}),
+    "site_parts-charliecloud": ("site_parts", "charliecloud", {}),
     "site_parts-mpirun": ("site_parts", "mpirun", {}),
     "enroot_site": ("enroot_site", "pretrain", {}),
     "enroot_site-debug": ("enroot_site", "pretrain", {"debug": "true", "nodes": "1"}),

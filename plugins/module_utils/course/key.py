@@ -13,7 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import BY_NAME, CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import first, recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import Starter
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import Starter, digest_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
 
@@ -34,6 +34,7 @@ def key_of(launch: JsonObject) -> str:
         inputs = {kind.keyed: key for kind, key in declared if kind is not None and kind.keyed}
         inputs.update({f"after.{upstream['name']}": str(upstream["key"]) for upstream in launch.get("after", [])})
         inputs.update(Starter(**launch["launcher"]).keyed() if launch.get("launcher") else {})
+        inputs.update({"container": digest_of(launch["container"])} if launch.get("container") else {})
         if parsed.problems:
             raise Unknowable(f"is not a record of a launch: {parsed.problems[0]}", fair=False)
         if parsed.spec.environment.path:

@@ -10,7 +10,7 @@ docs/containers.md. The tests refer to a trap by its number.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
@@ -26,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.conta
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.data import variable
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import UNMOUNTABLE, mount
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid
 
 # The image's programs would see the node's values of these variables, which do not fit them (trap 10).
 LEAKING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "PYTHONPATH")
@@ -45,6 +46,7 @@ class Entry:
     own disk; pyxis needs each of them listed.
     """
 
+    kind: Runtime
     runtime: str
     image: str
     mounts: tuple[Mount, ...]
@@ -58,11 +60,6 @@ class Entry:
     local: tuple[str, ...] = ()
 
     @property
-    def kind(self) -> Runtime:
-        """The declaration of its runtime."""
-        return registry.runtime_named(self.runtime)
-
-    @property
     def image_file(self) -> str:
         """The image as a path that each node must see; empty if it is a name in a registry."""
         return self.image if self.image.startswith("/") else ""
@@ -73,14 +70,23 @@ class Entry:
         return tuple(mount.source for mount in self.mounts)
 
 
-def findings(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
-    """Check the rules between the values of a container. Yields (paths, sentence) for plan/validate.py."""
+def findings(spec: LaunchSpec, own: Mapping[str, Runtime]) -> Iterator[tuple[Sequence[str], str]]:
+    """Check the rules between the values of a container. Yields (paths, sentence) for plan/validate.py. `own`: the
+    cluster's runtimes.
+    """
     wanted = spec.container
     yield from _own_flags(spec)
     if wanted.runtime == "none":
         yield from _without_container(wanted)
         return
-    kind = registry.runtime_named(wanted.runtime)
+    try:
+        kind = registry.runtime_named(wanted.runtime, own)
+    except Invalid as error:
+        yield (
+            ["container.runtime"],
+            f"container.runtime: {error}; a cluster declares others in launch_cluster.containers",
+        )
+        return
     if wanted.image is None and wanted.build is None:
         yield (
             ["container.image", "container.runtime"],
@@ -223,6 +229,7 @@ def entry(
     writable: Sequence[str] = (),
     built: str | None = None,
     environments: str = "",
+    own: Mapping[str, Runtime] | None = None,
 ) -> Entry | None:
     """Return how the ranks of a launch enter their container; None without a container. Raises SpecError.
 
@@ -234,7 +241,7 @@ def entry(
     image = wanted.image or built
     if wanted.runtime == "none" or image is None:
         return None
-    kind = registry.runtime_named(wanted.runtime)
+    kind = registry.runtime_named(wanted.runtime, own)
     users = [mount(text) for text in wanted.mounts]
     read_only = [Mount(place, place, ("ro",)) for place in places]
     # Each mount with the option that decides its location.
@@ -262,6 +269,7 @@ def entry(
     )
     step = kind.step(wish) if kind.step else ()
     return Entry(
+        kind=kind,
         runtime=wanted.runtime,
         image=image,
         mounts=mounts,
@@ -331,13 +339,13 @@ def _check_places(kind: Runtime, ours: Sequence[tuple[str, Mount]], users: Seque
         raise SpecError(problems)
 
 
-def built_file(runtime: str) -> str:
-    """Return the file of a built image that a runtime starts from."""
-    return registry.runtime_named(runtime).built
+def built_file(runtime: str, own: Mapping[str, Runtime] | None = None) -> str:
+    """Return the file of a built image that a runtime starts from. `own`: the cluster's runtimes."""
+    return registry.runtime_named(runtime, own).built
 
 
-def image_formats(runtime: str) -> list[str]:
+def image_formats(runtime: str, own: Mapping[str, Runtime] | None = None) -> list[str]:
     """Return the formats that module image builds for a runtime: always a squashfs file, and the file that it starts
     from.
     """
-    return list(dict.fromkeys(["sqsh", built_file(runtime).rpartition(".")[2]]))
+    return list(dict.fromkeys(["sqsh", built_file(runtime, own).rpartition(".")[2]]))

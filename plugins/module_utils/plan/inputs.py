@@ -26,7 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import R
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import built_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import starter
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import digest_of, starter
 
 
 def mounted(refs: Iterable[Ref]) -> list[str]:
@@ -117,7 +117,9 @@ class Site:
 
     def keyed(self, spec: LaunchSpec) -> dict[str, str]:
         """Return what the cluster declares of the launch that is part of the launch key, by name."""
-        return starter(spec.launcher.kind, self.settings.launchers).keyed()
+        runtime = self.settings.containers.get(spec.container.runtime)
+        keyed = starter(spec.launcher.kind, self.settings.launchers).keyed()
+        return {**keyed, **({"container": digest_of(runtime.record)} if runtime and runtime.record else {})}
 
     def environments_inside(self, packages: str, image: str) -> str:
         """Return the folder of the environments that jobs make of these packages (a key) inside this image.

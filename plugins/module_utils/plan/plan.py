@@ -99,7 +99,6 @@ def plan(
     key = launch_key(spec, inputs.keyed(spec) | site.keyed(spec))
     token = generation_token(key)
     runs_dir = f"{site.state_root}/runs/{spec.name}/{short_key(key)}"
-    # The runtime is stored next to the runs, because a node that does not see the store must start as well.
     runtime_dir = f"{site.state_root}/runtime/{inputs.runtime}"
     environment_path = _path(refs, ENVIRONMENT) or spec.environment.path
     python = f"{environment_path}/bin/python" if environment_path else "python3"
@@ -115,6 +114,7 @@ def plan(
         places=[*_read(spec, inputs, refs), runtime_dir, *filter(None, [spec.environment.path])],
         writable=[site.caches] if site.caches else [],
         variables=[*(variable.name for variable in exported), *([MLFLOW_RUN] if MLFLOW in spec.trackers else [])],
+        own=site.settings.containers,
     )
     context = Context(
         spec=spec,
@@ -149,10 +149,10 @@ def plan(
     )
 
 
-def _built(spec: LaunchSpec, refs: Sequence[Ref]) -> str | None:
+def _built(spec: LaunchSpec, site: Site, refs: Sequence[Ref]) -> str | None:
     """Return the file or folder of the image that is built for the job; None if none is."""
     image = _path(refs, IMAGE)
-    return f"{image}/{built_file(spec.container.runtime)}" if image else None
+    return f"{image}/{built_file(spec.container.runtime, site.settings.containers)}" if image else None
 
 
 def _named(refs: Sequence[Ref]) -> list[Variable]:
@@ -170,7 +170,7 @@ def _exports(context: Context) -> tuple[tuple[str, str], ...]:
 
 def _environments_inside(spec: LaunchSpec, inputs: Inputs, site: Site, refs: Sequence[Ref]) -> str:
     """Return where jobs make the environment inside the image: if there are packages for one, and a container."""
-    image = _built(spec, refs) or spec.container.image
+    image = _built(spec, site, refs) or spec.container.image
     if not inputs.packages or not image or spec.container.runtime == "none":
         return ""
     return site.environments_inside(inputs.packages, image)
@@ -228,6 +228,7 @@ def manifest(plan: Plan, merged: Merged, facts: Mapping[str, object]) -> JsonObj
         "origins": merged.origins,
         "world_size": plan.topology.world_size,
         **({"launcher": plan.topology.starter.record()} if plan.topology.starter.own else {}),
+        **({"container": plan.container.kind.record} if plan.container and plan.container.kind.record else {}),
         "refs": [ref.record() for ref in plan.refs],
         # The folder's name is the digest of its files.
         "runtime": plan.runtime_dir,

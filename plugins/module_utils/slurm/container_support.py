@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Command, Runtime
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.own import own_runtime
 
 VERSION_SECONDS = 15.0
 COMMANDS = tuple(command for runtime in registry.RUNTIMES for command in runtime.commands)
@@ -74,7 +75,7 @@ def check(slurm: Slurm, needs: ContainerNeeds) -> list[str]:
     node checks it before the ranks start. The same applies to paths that this host does not have, unless they belong to
     the file system of the run directory.
     """
-    kind = registry.runtime_named(needs.runtime)
+    kind = own_runtime(needs.runtime, needs.record) if needs.record else registry.runtime_named(needs.runtime)
     problems = _plugin(slurm, kind, needs) if kind.step else _command(slurm, kind, needs.own_setup)
     for what, path in [("image", needs.image), *(("mounts", source) for source in needs.sources)]:
         if path and not os.path.lexists(path) and _beside(path, needs.runs_dir):

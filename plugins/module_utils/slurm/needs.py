@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -40,3 +41,5 @@ class ContainerNeeds:
     image: str = ""
     sources: Sequence[str] = ()
     runs_dir: str = ""
+    #: What the cluster has declared of a runtime that is not ours.
+    record: Mapping[str, Any] | None = None

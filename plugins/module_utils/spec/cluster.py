@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Runtime
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.own import OWN_CONTAINERS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import OWN_FABRICS, Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import OWN_LAUNCHERS, Starter
@@ -108,6 +110,21 @@ class ClusterSettings:
         {},
         key=False,
         example={"numa": {"per": "rank", "command": ["numactl", "--localalloc", "{rank}"]}},
+    )
+    containers: dict[str, Runtime] = option(
+        OWN_CONTAINERS,
+        "Container runtimes of this cluster by name, in addition to the built-in ones or replacing them, each a "
+        "command around a Slurm task: commands, command (a list of words), mounts, images and more. See docs/site.md.",
+        {},
+        key=False,
+        example={
+            "shifter": {
+                "commands": ["shifter"],
+                "command": ["{mounts}", "--workdir={workdir}", "--image={image}", "--"],
+                "mounts": ["--volume={source}:{target}"],
+                "images": ["squashfs"],
+            }
+        },
     )
     code_roots: tuple[str, ...] | None = option(
         t.listed(t.text(r"[^\0]+", "a path")),

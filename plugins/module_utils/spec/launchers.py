@@ -57,6 +57,12 @@ BY_SLURM: Mapping[str, str] = {
 BY_TORCH: Mapping[str, str] = {**{name: name for name in BY_SLURM}, "NODE_RANK": "GROUP_RANK"}
 
 
+def digest_of(record: Mapping[str, Any]) -> str:
+    """Return the digest of what a cluster has declared, without what is only for people."""
+    said = {name: value for name, value in record.items() if name not in ("doc", "program")}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
 @dataclass(frozen=True)
 class Starter:
     """A program that starts the ranks.
@@ -125,8 +131,7 @@ class Starter:
         """What the launch key says of it besides its name: of a cluster's own record, what determines the ranks."""
         if not self.own:
             return {}
-        text = json.dumps({**self.record(), "doc": "", "program": ""}, sort_keys=True)
-        return {"launcher": hashlib.sha256(text.encode()).hexdigest()}
+        return {"launcher": digest_of(self.record())}
 
 
 _TORCHRUN = (

@@ -151,7 +151,7 @@ def choice(*names: str) -> Type:
 
 
 #: The name of something that a cluster declares in its inventory.
-DECLARED_NAME, DECLARED_WORDS = r"[a-z][a-z0-9_-]{0,31}", "a name in small letters, digits, '-' and '_', at most 32"
+DECLARED_NAME, DECLARED_WORDS = r"[a-z][a-z0-9_]{0,31}", "a name in small letters, digits and _, at most 32"
 
 
 def declared(option: str, *names: str) -> Type:

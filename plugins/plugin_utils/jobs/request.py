@@ -74,6 +74,7 @@ def container_needs(plan: Plan) -> ContainerNeeds | None:
         image=made.image_file if spec.container.image else "",
         sources=[mount(text).source for text in spec.container.mounts],
         runs_dir=plan.runs_dir(),
+        record=made.kind.record,
     )
 
 

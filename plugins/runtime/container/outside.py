@@ -27,8 +27,11 @@ _MEMORY = r"[Oo]ut [Oo]f [Mm]emory|oom.kill|OOM"
 def facts(job: Job, runtime: str, name: str) -> list[str]:
     """What is declared of a runtime under a name."""
     begin = f"{runtime} {name} "
+    own = job.get("RANKZERO_CONTAINER_FACTS").splitlines()
     with open(os.path.join(job.runtime, "container", "containers.txt"), encoding="utf-8") as stream:
-        return [line[len(begin) :].rstrip("\n") for line in stream if line.startswith(begin)]
+        # One that the cluster declares stands before ours of the same name.
+        lines = own if any(line.startswith(f"{runtime} ") for line in own) else stream.read().splitlines()
+    return [line[len(begin) :] for line in lines if line.startswith(begin)]
 
 
 def prepare(job: Job, runtime: str, variables: Sequence[str]) -> None:

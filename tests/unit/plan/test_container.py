@@ -36,7 +36,13 @@ ANY = runtime_names(RUNTIMES, "or")
         (PYXIS, None),
         (APPTAINER, None),
         (OCI, None),
-        ({"runtime": "docker"}, f"container.runtime: must be one of none, {runtime_names(RUNTIMES)}; not 'docker'"),
+        (
+            {"runtime": "docker"},
+            (
+                f"container.runtime: must be one of none, {runtime_names(RUNTIMES)}; not 'docker'; a cluster declares "
+                "others in launch_cluster.containers"
+            ),
+        ),
         (
             {"runtime": "oci", "image": "docker.io#ubuntu"},
             "container.image: 'docker.io#ubuntu' must be an absolute path on the cluster for oci",

@@ -68,13 +68,13 @@ def test_a_declaration_is_whole(runtime: Runtime) -> None:
 def test_one_file_is_one_runtime() -> None:
     folder = "plugins/module_utils/spec/containers/"
     own = {path.removeprefix(folder).removesuffix(".py") for path in files(folder, ".py")}
-    assert own - {"__init__", "base", "registry"} == set(registry.NAMES)
+    assert own - {"__init__", "base", "own", "registry"} == set(registry.NAMES)
 
 
 @every_runtime
 def test_the_pages_and_the_schema_know_it(runtime: Runtime) -> None:
     schema = json.loads(read("docs/job-spec.schema.json"))["properties"]["container"]["properties"]
-    assert runtime.name in schema["runtime"]["enum"]
+    assert runtime.name in schema["runtime"]["examples"]
     assert f"| `{runtime.name}` | {runtime.takes} |" in read("docs/containers.md")
     shown = read("plugins/modules/cluster_info.py")
     for name in [command.name for command in runtime.commands] + ([runtime.name] if runtime.step else []):

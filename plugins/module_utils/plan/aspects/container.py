@@ -19,7 +19,13 @@ class Container(Aspect):
 
     def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterable[Finding]:
         """Return contradictions between options of `container`, and options that the runtime does not have."""
-        return container.findings(spec)
+        return container.findings(spec, settings.containers)
+
+    def exports(self, context: Context) -> Iterable[tuple[str, str]]:
+        """Return what the job's programs must know of a runtime that the cluster has declared."""
+        kind = context.container.kind if context.container else None
+        if kind is not None and kind.record is not None:
+            yield "RANKZERO_CONTAINER_FACTS", "\n".join(f"{kind.name} {fact}" for fact in kind.facts())
 
     def header(self, context: Context) -> Options:
         """Return the options that the runtime needs in the header of the batch script."""

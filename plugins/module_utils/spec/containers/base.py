@@ -9,8 +9,9 @@ the documentation read it. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 Options = tuple[tuple[str, "str | bool"], ...]
 
@@ -75,6 +76,8 @@ class Runtime:
     prefixes of variables that would override the spec. `hides_tmp`: the node's /tmp is not visible. `unseen`: why the
     preflight cannot check the image. `carries`: prefixes of variables that the container gets without the prefix.
     `home`: its configuration is below the user's home.
+
+    `record`: the data that a cluster has declared it with (own.py); None for one of ours.
     """
 
     name: str
@@ -100,6 +103,7 @@ class Runtime:
     unseen: str = ""
     carries: tuple[str, ...] = ()
     home: bool = False
+    record: Mapping[str, Any] | None = None
 
     @property
     def used(self) -> tuple[str, ...]:

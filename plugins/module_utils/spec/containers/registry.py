@@ -9,8 +9,9 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.apptainer import APPTAINER
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Runtime
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.oci import OCI
@@ -29,9 +30,11 @@ BY_STEP = tuple(runtime for runtime in RUNTIMES if runtime.step)
 REMAPPING = tuple(runtime for runtime in RUNTIMES if runtime.remaps)
 
 
-def runtime_named(name: str) -> Runtime:
-    """Return the runtime with this name, which `container.runtime` has validated."""
-    return next(runtime for runtime in RUNTIMES if runtime.name == name)
+def runtime_named(name: str, own: Mapping[str, Runtime] | None = None) -> Runtime:
+    """Return the runtime with this name, a cluster's `own` first. Raises Invalid if there is none."""
+    known = {runtime.name: runtime for runtime in RUNTIMES} | dict(own or {})
+    t.choice("none", *known).parse(name)
+    return known[name]
 
 
 def runtime_names(runtimes: Iterable[Runtime], word: str = "") -> str:

@@ -88,10 +88,10 @@ class Container:
     """Section `container`: the image that the ranks run in, and how."""
 
     runtime: str = option(
-        t.choice("none", *registry.NAMES),
+        t.declared("containers", "none", *registry.NAMES),
         "Runtime that starts the container on the nodes. "
         + " ".join(f"`{runtime.name}`: {runtime.doc}." for runtime in registry.RUNTIMES)
-        + " `none`: no container.",
+        + " `none`: no container. A cluster may declare others in `launch_cluster.containers`.",
         "none",
         example="pyxis",
     )
