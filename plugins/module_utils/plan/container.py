@@ -26,7 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.conta
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.data import variable
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import UNMOUNTABLE, mount
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid, choice
 
 # The image's programs would see the node's values of these variables, which do not fit them (trap 10).
 LEAKING = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHOME", "PYTHONPATH")
@@ -47,7 +47,6 @@ class Entry:
     """
 
     kind: Runtime
-    runtime: str
     image: str
     mounts: tuple[Mount, ...]
     step: Options
@@ -58,6 +57,11 @@ class Entry:
     variables: tuple[str, ...]
     cleared: tuple[str, ...]
     local: tuple[str, ...] = ()
+
+    @property
+    def runtime(self) -> str:
+        """The name of its runtime."""
+        return self.kind.name
 
     @property
     def image_file(self) -> str:
@@ -80,13 +84,14 @@ def findings(spec: LaunchSpec, own: Mapping[str, Runtime]) -> Iterator[tuple[Seq
         yield from _without_container(wanted)
         return
     try:
-        kind = registry.runtime_named(wanted.runtime, own)
+        choice("none", *registry.NAMES, *own).parse(wanted.runtime)
     except Invalid as error:
         yield (
             ["container.runtime"],
             f"container.runtime: {error}; a cluster declares others in launch_cluster.containers",
         )
         return
+    kind = registry.runtime_named(wanted.runtime, own)
     if wanted.image is None and wanted.build is None:
         yield (
             ["container.image", "container.runtime"],
@@ -241,8 +246,7 @@ def entry(
     image = wanted.image or built
     if wanted.runtime == "none" or image is None:
         return None
-    kind = registry.runtime_named(wanted.runtime, own)
-    users = [mount(text) for text in wanted.mounts]
+    kind, users = registry.runtime_named(wanted.runtime, own), [mount(text) for text in wanted.mounts]
     read_only = [Mount(place, place, ("ro",)) for place in places]
     # Each mount with the option that decides its location.
     ours = [
@@ -270,7 +274,6 @@ def entry(
     step = kind.step(wish) if kind.step else ()
     return Entry(
         kind=kind,
-        runtime=wanted.runtime,
         image=image,
         mounts=mounts,
         step=step,

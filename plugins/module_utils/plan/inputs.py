@@ -89,7 +89,8 @@ class Inputs:
 class Site:
     """Where a cluster stores files, as absolute paths.
 
-    The roots in `settings` are not used: they may still begin with ~ or $NAME. `caches` is launch_cluster.caches.
+    The job runtime is stored next to the runs, because a node that does not see the store must start as well. The roots
+    in `settings` are not used: they may still begin with ~ or $NAME. `caches` is launch_cluster.caches.
     `used`: the hours that count against this month's budget, by unit; {} if the cluster has none.
     """
 
@@ -102,7 +103,7 @@ class Site:
     def refs(self, inputs: Inputs, spec: LaunchSpec) -> tuple[Ref, ...]:
         """Return the refs of the inputs that are in the store once they are built."""
         sealed = spec.environment.mode == "sealed"
-        file = built_file(spec.container.runtime) if inputs.image else ""
+        file = built_file(spec.container.runtime, self.settings.containers) if inputs.image else ""
         return tuple(
             Ref(
                 kind.name,
@@ -119,7 +120,7 @@ class Site:
         """Return what the cluster declares of the launch that is part of the launch key, by name."""
         runtime = self.settings.containers.get(spec.container.runtime)
         keyed = starter(spec.launcher.kind, self.settings.launchers).keyed()
-        return {**keyed, **({"container": digest_of(runtime.record)} if runtime and runtime.record else {})}
+        return {**keyed, **({"container": digest_of(dict(runtime.record))} if runtime and runtime.record else {})}
 
     def environments_inside(self, packages: str, image: str) -> str:
         """Return the folder of the environments that jobs make of these packages (a key) inside this image.

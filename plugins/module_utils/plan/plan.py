@@ -109,7 +109,7 @@ def plan(
     container = entry(
         dataclasses.replace(spec, checkpoint=dataclasses.replace(spec.checkpoint, dir=checkpoints)),
         runs_dir=runs_mounted,
-        built=_built(spec, refs),
+        built=_built(spec, site, refs),
         environments=inside,
         places=[*_read(spec, inputs, refs), runtime_dir, *filter(None, [spec.environment.path])],
         writable=[site.caches] if site.caches else [],

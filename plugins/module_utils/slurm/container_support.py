@@ -15,7 +15,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Command, Runtime
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.own import own_runtime
 
 VERSION_SECONDS = 15.0
 COMMANDS = tuple(command for runtime in registry.RUNTIMES for command in runtime.commands)
@@ -75,7 +74,7 @@ def check(slurm: Slurm, needs: ContainerNeeds) -> list[str]:
     node checks it before the ranks start. The same applies to paths that this host does not have, unless they belong to
     the file system of the run directory.
     """
-    kind = own_runtime(needs.runtime, needs.record) if needs.record else registry.runtime_named(needs.runtime)
+    kind = _runtime(needs)
     problems = _plugin(slurm, kind, needs) if kind.step else _command(slurm, kind, needs.own_setup)
     for what, path in [("image", needs.image), *(("mounts", source) for source in needs.sources)]:
         if path and not os.path.lexists(path) and _beside(path, needs.runs_dir):
@@ -87,6 +86,24 @@ def check(slurm: Slurm, needs: ContainerNeeds) -> list[str]:
         trouble = image_trouble(needs.image, kind)
         problems += [f"container.image: {needs.image} {trouble}."] if trouble else []
     return problems
+
+
+def _runtime(needs: ContainerNeeds) -> Runtime:
+    """Return what is checked here of the job's runtime, ours or the cluster's own."""
+    own = needs.own
+    if not own:
+        return registry.runtime_named(needs.runtime)
+    return Runtime(
+        name=needs.runtime,
+        doc="",
+        takes="",
+        needs="",
+        each="",
+        suffix=own["suffix"],
+        refuses=own["refuses"],
+        images=tuple(own["images"]),
+        commands=tuple(Command(name) for name in own["commands"]),
+    )
 
 
 def _command(slurm: Slurm, kind: Runtime, own_setup: bool) -> list[str]:

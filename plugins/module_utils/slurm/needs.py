@@ -41,5 +41,5 @@ class ContainerNeeds:
     image: str = ""
     sources: Sequence[str] = ()
     runs_dir: str = ""
-    #: What the cluster has declared of a runtime that is not ours.
-    record: Mapping[str, Any] | None = None
+    #: Of a runtime that the cluster declares: its commands and images, and what is wrong with any other file.
+    own: Mapping[str, Any] | None = None

@@ -10,10 +10,10 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Runtime
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.own import OWN_CONTAINERS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import OWN_FABRICS, Setting
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import OWN_LAUNCHERS, Starter
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_containers import OWN_CONTAINERS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import BUDGET
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import SOURCES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.stores import STORES

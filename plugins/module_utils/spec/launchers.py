@@ -57,10 +57,10 @@ BY_SLURM: Mapping[str, str] = {
 BY_TORCH: Mapping[str, str] = {**{name: name for name in BY_SLURM}, "NODE_RANK": "GROUP_RANK"}
 
 
-def digest_of(record: Mapping[str, Any]) -> str:
+def digest_of(record: JsonObject) -> str:
     """Return the digest of what a cluster has declared, without what is only for people."""
-    said = {name: value for name, value in record.items() if name not in ("doc", "program")}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+    counting = {name: value for name, value in record.items() if name not in ("doc", "program")}
+    return hashlib.sha256(json.dumps(counting, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

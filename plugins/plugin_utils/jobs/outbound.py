@@ -123,7 +123,7 @@ def _image(_snapshot: Snapshot, job: Job) -> JsonObject:
         "name": job.spec.name,
         "containerfile": job.containerfile,
         "context": job.context,
-        "formats": image_formats(job.spec.container.runtime),
+        "formats": image_formats(job.spec.container.runtime, job.settings.containers),
     }
 
 

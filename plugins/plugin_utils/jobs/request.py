@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import node_copies
@@ -15,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds, ContainerNeeds
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Runtime
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import mount
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import memory_mib, time_minutes
@@ -60,6 +62,13 @@ def shared_checkpoints(spec: LaunchSpec) -> str | None:
     return os.path.normpath(asked.dir) if asked.dir and not asked.fresh else None
 
 
+def _own_runtime(kind: Runtime) -> dict[str, Any] | None:
+    """What the cluster checks of a runtime that it has declared; None for one of ours."""
+    if kind.record is None:
+        return None
+    return {"commands": list(kind.used), "images": list(kind.images), "suffix": kind.suffix, "refuses": kind.refuses}
+
+
 def container_needs(plan: Plan) -> ContainerNeeds | None:
     """What the job's container needs from the cluster; None for a job without a container."""
     spec, made = plan.spec, plan.container
@@ -74,7 +83,7 @@ def container_needs(plan: Plan) -> ContainerNeeds | None:
         image=made.image_file if spec.container.image else "",
         sources=[mount(text).source for text in spec.container.mounts],
         runs_dir=plan.runs_dir(),
-        record=made.kind.record,
+        own=_own_runtime(made.kind),
     )
 
 

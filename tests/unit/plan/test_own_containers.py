@@ -13,8 +13,8 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.key import key_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import manifest
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.own import OWN_CONTAINERS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_containers import OWN_CONTAINERS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import container_needs
@@ -55,7 +55,9 @@ def test_a_runtime_of_the_cluster_is_planned_as_ours_are() -> None:
     told = {"boxer images root squashfs", "boxer command boxer", "boxer command boxer-run", "boxer log ^boxer: "}
     assert told <= set(facts)
     needs = container_needs(made)
-    assert needs is not None and json.loads(json.dumps(needs.record)) == RECORD
+    assert needs is not None and needs.own is not None
+    assert (needs.own["commands"], needs.own["images"]) == (RECORD["commands"], RECORD["images"])
+    assert made.container.kind.record is not None and json.loads(json.dumps(made.container.kind.record)) == RECORD
 
 
 def test_it_is_in_the_key_and_in_the_record() -> None:

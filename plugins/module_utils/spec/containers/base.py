@@ -77,7 +77,7 @@ class Runtime:
     preflight cannot check the image. `carries`: prefixes of variables that the container gets without the prefix.
     `home`: its configuration is below the user's home.
 
-    `record`: the data that a cluster has declared it with (own.py); None for one of ours.
+    `record`: the data that a cluster has declared it with (own_containers.py); None for one of ours.
     """
 
     name: str

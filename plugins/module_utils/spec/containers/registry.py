@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.apptainer import APPTAINER
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Runtime
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.oci import OCI
@@ -31,10 +30,10 @@ REMAPPING = tuple(runtime for runtime in RUNTIMES if runtime.remaps)
 
 
 def runtime_named(name: str, own: Mapping[str, Runtime] | None = None) -> Runtime:
-    """Return the runtime with this name, a cluster's `own` first. Raises Invalid if there is none."""
-    known = {runtime.name: runtime for runtime in RUNTIMES} | dict(own or {})
-    t.choice("none", *known).parse(name)
-    return known[name]
+    """Return the runtime with this name, which a rule of the plan has validated. `own`: the cluster's, which come
+    first.
+    """
+    return next(runtime for runtime in (*(own or {}).values(), *RUNTIMES) if runtime.name == name)
 
 
 def runtime_names(runtimes: Iterable[Runtime], word: str = "") -> str:

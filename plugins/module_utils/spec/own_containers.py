@@ -115,7 +115,7 @@ def _words(record: Mapping[str, Any], wish: Wish) -> tuple[str, ...]:
     )
 
 
-def own_runtime(name: str, record: Mapping[str, Any]) -> Runtime:
+def _runtime(name: str, record: Mapping[str, Any]) -> Runtime:
     """Return the runtime of a checked record."""
     images = tuple(record["images"])
     return Runtime(
@@ -151,7 +151,7 @@ def _parse_own(value: object) -> dict[str, Runtime]:
     records = _RECORDS.parse(value)
     if "none" in records:
         raise t.Invalid("none is the name of no container; give the runtime another name")
-    return {name: own_runtime(name, record) for name, record in records.items()}
+    return {name: _runtime(name, record) for name, record in records.items()}
 
 
 OWN_CONTAINERS = t.Type("map of container runtimes", _parse_own, dict(_RECORDS.schema))
