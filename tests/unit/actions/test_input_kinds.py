@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import plan as planned
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory, plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
@@ -53,7 +54,7 @@ def described(kind: str) -> dict[str, Any]:
     spec = validated(merge([Layer("job", JOB)]))
     job = SimpleNamespace(
         spec=spec, project="/p", containerfile="/p/Containerfile", context=None,
-        settings=SimpleNamespace(store_group_writable=False),
+        settings=ClusterSettings(),
     )  # fmt: skip
     prepared = SimpleNamespace(
         snapshot=SimpleNamespace(src="/p", left_out=()), arguments={"stores": {"store_root": "/store"}}
