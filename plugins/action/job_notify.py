@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.direct import Direct
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import Direct
 
 
 class ActionModule(Direct):

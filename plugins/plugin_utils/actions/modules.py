@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import module_
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import ROOT, interpreter
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 
 # The controller's lab is no part of any module that runs through an action.
 _FOLDERS = ("module_utils", "modules", "runtime")
@@ -75,6 +76,23 @@ def _too_old(action: Any, variables: TaskVariables) -> str:
     if tuple(map(int, version.split(".")))[:2] >= OLDEST_PYTHON:
         return ""
     return python_too_old(str(variables.get("inventory_hostname", "the host")), python, version, [])
+
+
+class Direct(Action):
+    """The action of a module that needs nothing from the controller: it runs the module of its file's name.
+
+    Without an action Ansible would run it by itself, and a host whose Python is too old would answer with a traceback.
+    """
+
+    _supports_check_mode = True
+    _supports_async = True
+    TRANSFERS_FILES = False
+
+    def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
+        """Ansible's entry."""
+        super().run(tmp, task_vars)
+        name = type(self).__module__.rpartition(".")[2]
+        return call_module(self, f"rankzero.slurm.{name}", self._task.args, task_vars, None)
 
 
 def checked(arguments: Parameters, spec: Spec) -> tuple[dict[str, Any], list[str]] | None:

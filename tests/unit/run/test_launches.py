@@ -18,6 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import f
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, NO_DATABASE, UNKNOWN_ID, FakeSlurm, said
+from tests.writers import Run
 
 KEY = "0123456789abcdef"
 NOW = time.time()
@@ -38,10 +39,12 @@ def entry(event: str, **more: Any) -> dict[str, Any]:
 def make_run(
     root: Path, *journal: dict[str, Any], name: str = "gpt", key: str = KEY, generation: int = 1, **files: Any
 ) -> Path:
-    """A run directory with a journal and the given files (their dots written as underscores)."""
-    run = root / "runs" / name / key / str(generation)
-    (run / "logs").mkdir(parents=True)
-    (run / "journal.jsonl").write_text("".join(json.dumps(line) + "\n" for line in journal))
+    """A run directory with a journal, what the job wrote at its start, and the given files (dots as underscores)."""
+    made, begun = Run.below(root, name, key, generation).journal(*journal), files.get("started_json")
+    if isinstance(begun, dict):
+        facts = {"at": begun["time"], "nodes": begun["nodes"], "job_id": begun["job_id"]}
+        made.started(files.pop("started_json")["attempt"], ranks=begun.get("world_size"), **facts)
+    run = made.path
     for name, content in files.items():
         text = content if isinstance(content, str) else json.dumps(content)
         (run / name.replace("_", ".")).write_text(text)
