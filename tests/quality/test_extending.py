@@ -101,7 +101,9 @@ def test_the_additions_keep_to_the_style(extended: Path) -> None:
     python = [path for path in changed if path.endswith(".py")]
     run("ruff", "check", "--no-cache", *python, cwd=extended)
     run("ruff", "format", "--no-cache", "--check", *python, cwd=extended)
-    run("shellcheck", *[path for path in changed if path.endswith(".sh")], cwd=extended)
+    scripts = [path for path in changed if path.endswith(".sh")]
+    if scripts:
+        run("shellcheck", *scripts, cwd=extended)
 
 
 def test_an_addition_is_at_most_a_file_and_six_lines() -> None:
