@@ -343,7 +343,7 @@ OPENS_ITSELF = {
     "prune/prune.py _sweep": "names only",
 }
 STATE_ROOMS = ("run", "submit", "watch", "logs", "slurm", "prune", "reconcile", "report")
-OPENING = {"open", "os.open", "io.open", "os.listdir", "os.scandir", "os.walk", "bounded_walk"}
+OPENING = {"open", "os.open", "io.open", "os.listdir", "os.scandir", "os.walk", "bounded_walk", "each_entry"}
 
 
 def test_files_of_a_state_root_are_opened_in_one_way() -> None:

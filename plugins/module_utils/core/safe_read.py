@@ -327,9 +327,30 @@ def regular(path: str) -> Iterator[IO[bytes]]:
 def is_listed(path: str) -> bool:
     """Return whether a file appears in the listing of its folder."""
     try:
-        return os.path.basename(path) in os.listdir(os.path.dirname(path) or ".")
+        return _names(os.path.dirname(path) or ".", os.path.basename(path))
     except OSError:
         return False
+
+
+def _names(folder: int | str, name: str) -> bool:
+    """Return whether a folder has an entry of this name. One is held at a time: there may be a million."""
+    with os.scandir(folder) as entries:
+        return any(entry.name == name for entry in entries)
+
+
+def each_entry(top: str) -> Iterator[os.DirEntry[str]]:
+    """Everything below a folder, one entry at a time, in any order: a folder may have a million files.
+
+    Links are not followed. Only LEVELS folders deep; a folder that cannot be read counts as empty.
+    """
+    pending = [(top, 1)]
+    while pending:
+        folder, depth = pending.pop()
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if depth < LEVELS and entry.is_dir(follow_symlinks=False):
+                    pending.append((entry.path, depth + 1))
+                yield entry
 
 
 def sync(path: str, folder: int = -100) -> None:

@@ -18,14 +18,14 @@ import os
 import stat
 import tarfile
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, bounded_walk, sync
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, each_entry, sync
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Plain, Redactor
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Fetched, FetchRequest, Holding, Part
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import JOURNAL, RunDirectory
@@ -50,30 +50,34 @@ def safe_path(path: str) -> bool:
     return bool(path) and path.isprintable() and not any(part in ("", ".", "..") for part in parts)
 
 
-def collect(logs_dir: str) -> Listing:
-    """(relative path, size) of every regular file below `logs_dir`, and warnings. Links are not followed."""
+def collect(logs_dir: str, wanted: Callable[[str], bool] = lambda _path: True, most: int | None = None) -> Listing:
+    """(relative path, size) of regular files below `logs_dir`, and warnings. Links are not followed.
+
+    `wanted`: tells by its path whether a file is. `most`: after more files than this, no further ones are looked at.
+    """
     files: list[tuple[str, int]] = []
     warnings: list[str] = []
-    for folder, folders, names in bounded_walk(logs_dir) if not os.path.islink(logs_dir) else ():
-        folders.sort()
-        for name in sorted(names):
-            full = os.path.join(folder, name)
-            path = os.path.relpath(full, logs_dir)
-            # Over a network file system, the size of a growing log would otherwise be out of date.
-            sync(full)
-            try:
-                status = os.lstat(full)
-            except OSError:
-                continue
-            if not stat.S_ISREG(status.st_mode) or path == INDEX:
-                continue
-            if not safe_path(path):
-                warnings.append(f"skipped a file whose name is not plain text: {path!a}")
-            elif not os.access(full, os.R_OK):
-                warnings.append(f"left out {path}: no permission to read it")
-            else:
-                files.append((path, status.st_size))
-    return files, warnings
+    for entry in each_entry(logs_dir) if not os.path.islink(logs_dir) else ():
+        full, path = entry.path, os.path.relpath(entry.path, logs_dir)
+        if entry.is_dir(follow_symlinks=False) or not wanted(path):
+            continue
+        # Over a network file system, the size of a growing log would otherwise be out of date.
+        sync(full)
+        try:
+            status = os.lstat(full)
+        except OSError:
+            continue
+        if not stat.S_ISREG(status.st_mode) or path == INDEX:
+            continue
+        if not safe_path(path):
+            warnings.append(f"skipped a file whose name is not plain text: {path!a}")
+        elif not os.access(full, os.R_OK):
+            warnings.append(f"left out {path}: no permission to read it")
+        else:
+            files.append((path, status.st_size))
+        if most is not None and len(files) + len(warnings) > most:
+            break
+    return sorted(files, key=lambda file: os.path.split(file[0])), sorted(warnings)
 
 
 def _digest(stream: IO[bytes], end: int, length: int, redactor: Redactor = PLAIN) -> str:

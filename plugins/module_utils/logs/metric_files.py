@@ -11,14 +11,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, bounded_walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, each_entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import DIGITS
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import MOST_OF_A_LOG, MetricSet, parts
 
+_Name = TypeVar("_Name", str, tuple[str, str])
 # At most so many files of each kind are read.
 MOST_FILES = 16
 # Names of JSON-lines files with metrics contain one of these.
@@ -29,22 +29,22 @@ _POSITIONS = frozenset((*_STEPS, *_TIMES, "x_runtime"))
 
 def metric_files(work: str) -> tuple[list[str], list[str]]:
     """The JSON-lines files with metrics and the folders with event files below a working directory, relative to it."""
-    lines: list[str] = []
+    lines: set[tuple[str, str]] = set()
     folders: set[str] = set()
-    try:
-        for folder, below, names in bounded_walk(work) if not os.path.islink(work) else ():
-            below.sort()
-            place = os.path.relpath(folder, work)
-            told = [name for name in sorted(names) if name.endswith(".jsonl")]
-            lines += [os.path.normpath(os.path.join(place, name)) for name in told if _is_named(place, name)]
-            folders |= {place for name in names if "tfevents" in name}
-    except (OSError, RankzeroError):
-        return [], []
-    return lines[:MOST_FILES], sorted(folders)[:MOST_FILES]
+    for entry in each_entry(work) if not os.path.islink(work) else ():
+        if entry.is_dir(follow_symlinks=False):
+            continue
+        path = os.path.relpath(entry.path, work)
+        if entry.name.endswith(".jsonl") and any(word in path.lower() for word in _NAMED):
+            lines = _first({*lines, (os.path.dirname(path), entry.name)})
+        if "tfevents" in entry.name:
+            folders = _first({*folders, os.path.dirname(path) or "."})
+    return [os.path.join(*parts) for parts in sorted(lines)], sorted(folders)
 
 
-def _is_named(place: str, name: str) -> bool:
-    return any(word in os.path.join(place, name).lower() for word in _NAMED)
+def _first(names: set[_Name]) -> set[_Name]:
+    """The first MOST_FILES names: of a million, no more are kept."""
+    return set(sorted(names)[:MOST_FILES])
 
 
 def _number(value: object) -> float | None:

@@ -25,6 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 WORK = "work"
 # Names shown where a path does not exist.
 MOST_SHOWN = 20
+# Files of one fetch. The request and the answer name each of them.
+MOST_FILES = 50_000
 
 
 @dataclass(frozen=True)
@@ -90,17 +92,24 @@ def chosen_paths(run: RunDirectory, paths: Sequence[str]) -> list[str]:
 
 
 def listing(root: str, paths: Sequence[str]) -> Listing:
-    """Return the files at or below `paths` in the folder `root`. Raises `RankzeroError` for a path without files."""
-    files, notes = collect(root)
+    """Return the files at or below `paths` in the folder `root`. Raises `RankzeroError` for a path without files, and
+    for more than MOST_FILES.
+    """
+    files, notes = collect(root, lambda name: any(_contains(path, name) for path in paths), MOST_FILES)
+    if len(files) + len(notes) > MOST_FILES:
+        raise RankzeroError(
+            f"paths: {', '.join(paths)} are more than {MOST_FILES} files. Name folders of it one after the "
+            "other, or let the program pack them into one file."
+        )
     missing = [path for path in paths if not any(_contains(path, name) for name, _size in files)]
     if missing:
-        first = [name for name, _size in files]
+        first = [name for name, _size in collect(root, most=MOST_FILES)[0]]
         names = sorted({name.partition("/")[0] + ("/" if "/" in name else "") for name in first})
         shown = ", ".join(names[:MOST_SHOWN]) or "none"
         raise RankzeroError(
             f"paths: no files at {', '.join(missing)} in {root}. Links are not followed. Names there: {shown}."
         )
-    return [(name, size) for name, size in files if any(_contains(path, name) for path in paths)], notes
+    return files, notes
 
 
 def _contains(path: str, name: str) -> bool:

@@ -8,6 +8,7 @@ Only entries with names of the expected form count, only in folders that are no 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -21,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
     SlurmMissing,
     SlurmUnavailable,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import bounded_walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import each_entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import record_of_sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import KINDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import Names, Run, Thing, named_in
@@ -137,14 +138,11 @@ def sweeps(state_root: str) -> Iterator[Thing]:
 
 def newest(path: str) -> float:
     """The newest modification time of anything in a folder, epoch seconds."""
-    times = [os.lstat(path).st_mtime]
-    for place, folders, files in bounded_walk(path):
-        for name in [*folders, *files]:
-            try:
-                times.append(os.lstat(os.path.join(place, name)).st_mtime)
-            except OSError:
-                continue
-    return max(times)
+    newest_time = os.lstat(path).st_mtime
+    for entry in each_entry(path):
+        with contextlib.suppress(OSError):
+            newest_time = max(newest_time, entry.stat(follow_symlinks=False).st_mtime)
+    return newest_time
 
 
 def size(path: str, owner: int | None = None) -> int:

@@ -31,6 +31,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from artifact import formats, together  # noqa: E402
 from core import files  # noqa: E402
+from core.log import ending  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,11 +50,6 @@ COMPARE = {
     "eq": operator.eq,
     "ne": operator.ne,
 }
-
-
-def read_json(path: str) -> Any:
-    with open(path, encoding="utf-8") as stream:
-        return json.load(stream)
 
 
 def look_up(document: Any, dotted: str) -> Any:
@@ -93,9 +89,11 @@ def compare(name: str, value: Any, operand: Any) -> bool:
 
 
 def listed(path: str) -> bool:
-    """Whether a file's folder names it."""
+    """Whether a file's folder names it. One name is held at a time: the ranks may have written a million files."""
+    name = os.path.basename(path)
     try:
-        return os.path.basename(path) in os.listdir(os.path.dirname(path))
+        with os.scandir(os.path.dirname(path)) as entries:
+            return any(entry.name == name for entry in entries)
     except OSError:
         return False
 
@@ -221,7 +219,7 @@ def inspect_values(
 
 
 def watch(arguments: argparse.Namespace) -> int:
-    artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
+    artifact = files.document(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
     path = evidence_of(arguments.run_dir, artifact)
     seen = judged = None
     while True:
@@ -241,7 +239,7 @@ def watch(arguments: argparse.Namespace) -> int:
 
 
 def proven(arguments: argparse.Namespace) -> int:
-    artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
+    artifact = files.document(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
     return 0 if artifact and settled(arguments.run_dir, artifact)["valid"] else 1
 
 
@@ -255,8 +253,7 @@ def first_to_end(run_dir: str, job_id: str, attempt: int) -> tuple[int | None, s
     srun itself returns the largest code. When one rank fails and the others are ended for it, that is theirs: 143.
     """
     try:
-        with open(os.path.join(run_dir, "logs", f"job.{job_id}.log"), encoding="utf-8", errors="replace") as stream:
-            log = stream.read()
+        log = ending(os.path.join(run_dir, "logs", f"job.{job_id}.log"))
     except OSError:
         return None, ""
     # The log goes on over requeues.
@@ -290,7 +287,7 @@ def verdict(ended_by: str, exit_code: int, report: dict[str, Any] | None, messag
 def unfit_nodes(run_dir: str, attempt: int) -> dict[str, str]:
     """{node: why} of the nodes that the preflight of this attempt found not to be fit."""
     try:
-        return dict(read_json(os.path.join(run_dir, "preflight", str(attempt), "unfit.json")))
+        return dict(files.document(os.path.join(run_dir, "preflight", str(attempt), "unfit.json")))
     except (OSError, ValueError):
         return {}
 
@@ -298,7 +295,7 @@ def unfit_nodes(run_dir: str, attempt: int) -> dict[str, str]:
 def trackers(run_dir: str) -> list[Any]:
     """Where the launch is found in its trackers: [] of a job without any."""
     try:
-        rows = read_json(os.path.join(run_dir, "trackers.json"))
+        rows = files.document(os.path.join(run_dir, "trackers.json"))
     except (OSError, ValueError):
         return []
     return rows if isinstance(rows, list) else []
@@ -306,7 +303,7 @@ def trackers(run_dir: str) -> list[Any]:
 
 def finish(arguments: argparse.Namespace | SimpleNamespace) -> int:
     try:
-        artifact = read_json(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
+        artifact = files.document(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
     except (OSError, ValueError, KeyError) as error:
         print(f"[rankzero] contract.json cannot be read: {error}")
         return MISSING_ARTIFACT_EXIT

@@ -7,9 +7,10 @@ only.
 
 from __future__ import annotations
 
-import json
 import os
 import re
+
+from core import files
 
 # As in hook/rankzero_together.py.
 MET = "met"
@@ -23,8 +24,7 @@ UNKNOWN = (
 def ranks_of(run_dir: str) -> int:
     """The number of ranks of the attempt; 0 where that is not known."""
     try:
-        with open(os.path.join(run_dir, "started.json"), encoding="utf-8") as stream:
-            return int(json.load(stream)["world_size"])
+        return int(files.document(os.path.join(run_dir, "started.json"))["world_size"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return 0
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from artifact import verdict
 from container import outside
 from core import processes
-from core.log import say
+from core.log import ending, say
 from core.state import Job
 from rank import step
 
@@ -27,6 +27,8 @@ _BUILD = (
 )
 # A network file system may show the new folder late.
 LOOKS = 35
+# Bytes at the end of the log of a build that are looked at.
+LAST_BYTES = 256 << 10
 
 
 def install(job: Job, seconds: int, folder: str, enter: Sequence[str]) -> None:
@@ -86,8 +88,7 @@ def _build(job: Job, seconds: int, place: str, enter: Sequence[str]) -> None:
 def _problem(job: Job, log: str, code: int) -> str:
     """What went wrong: build.py's own words, else the runtime's."""
     try:
-        with open(log, encoding="utf-8", errors="replace") as stream:
-            lines = stream.read().splitlines()
+        lines = ending(log, most=LAST_BYTES).splitlines()
     except OSError:
         lines = []
     own = [line.partition(" ")[2] for line in lines if line.startswith("problem ")]

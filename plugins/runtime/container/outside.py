@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from artifact import verdict
 from core import processes
+from core.log import ending
 from core.log_names import ranks_of
 from core.state import PROGRAM, SETUP, Job
 
@@ -109,8 +110,7 @@ def prove(job: Job) -> None:
 def failure(job: Job, log: str) -> str:
     """What the step's log says of a container that did not start, or where it can be read."""
     try:
-        with open(log, encoding="utf-8", errors="replace") as stream:
-            problem = reason(stream.read(), facts(job, job.get("RANKZERO_CONTAINER"), "log"))
+        problem = reason(ending(log), facts(job, job.get("RANKZERO_CONTAINER"), "log"))
     except OSError:
         problem = ""
     if re.search(_MEMORY, problem):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+# The largest document, in bytes: those that the runtime writes are far smaller.
+MOST_BYTES = 8 << 20
 POLL_SECONDS = 0.1
 LONGEST_PAUSE = 2.0
 # The folder of the nodes that may become the first one, which all others wait for. It stays small.
@@ -56,10 +58,18 @@ def read(path: str) -> Any:
 def load(path: str) -> Any:
     """The same without a listing: of what was published before this process began, and looked for by nobody here."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            return json.load(stream)
+        return document(path)
     except (OSError, ValueError):
         return None
+
+
+def document(path: str) -> Any:
+    """The content of a JSON file. Raises OSError; ValueError for other text, and for more than MOST_BYTES."""
+    with open(path, "rb") as stream:
+        text = stream.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"{path} has more than {MOST_BYTES} bytes, the limit for a document of the runtime")
+    return json.loads(text)
 
 
 def read_all(folder: str, names: Iterable[str]) -> dict[str, Any]:

@@ -10,6 +10,9 @@ import json
 import os
 import time
 
+# Bytes of a file that is read whole. A log may be of any size; what the runtime looks for stands at its end.
+MOST_BYTES = 4 << 20
+
 
 def say(text: str) -> None:
     """One line of the job's log. Unbuffered: what is started afterwards writes into the same file."""
@@ -33,6 +36,14 @@ def publish(path: str, text: str) -> None:
 
 def publish_json(path: str, document: object) -> None:
     publish(path, json.dumps(document) + "\n")
+
+
+def ending(path: str, start: int = 0, most: int = MOST_BYTES) -> str:
+    """The text of a file from byte `start` on; of more than `most` bytes the last ones. Raises OSError."""
+    with open(path, "rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        stream.seek(max(start, size - most))
+        return stream.read(most).decode("utf-8", "replace")
 
 
 def first_line(path: str) -> str:

@@ -33,11 +33,14 @@ def link(work: str, code: str, artifact: str, inner: str = "") -> None:
 def relink(work: str, before: str, now: str) -> None:
     """Lead the links to the code, into the snapshot `before` or a node's view, to folder `now`. Raises OSError."""
     view = re.compile(rf"/tmp/rankzero-{os.getuid()}-[^/]*/code/(?P<name>.+)")
-    for folder, folders, files in os.walk(work):
-        for entry in (*folders, *files):
-            path = os.path.join(folder, entry)
-            if not os.path.islink(path):
-                continue
+    pending = [work]
+    while pending:
+        # Of a folder only its links and folders are kept: it may have a million files.
+        kept = []
+        with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
+            kept = [(entry.path, entry.is_symlink()) for entry in entries if entry.is_symlink() or entry.is_dir()]
+        pending += [path for path, is_link in kept if not is_link]
+        for path in [path for path, is_link in kept if is_link]:
             target = os.readlink(path)
             match = view.fullmatch(target)
             if before and target.startswith(f"{before}/"):

@@ -12,7 +12,6 @@ it later. Standard library only.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 from typing import Any
@@ -21,13 +20,13 @@ from typing import Any
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from core import deliver  # noqa: E402
+from core import deliver, files  # noqa: E402
 
 
 def read(path: str) -> dict[str, Any]:
     """The JSON object in a file; {} where there is none."""
-    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as stream:
-        document = json.load(stream)
+    with contextlib.suppress(OSError, ValueError):
+        document = files.document(path)
         return document if isinstance(document, dict) else {}
     return {}
 

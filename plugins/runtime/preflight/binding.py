@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Task = tuple[int, set[int], set[int], list[str]]
     Layouts = dict[str, list[Task]]
 
+LONGEST = 64 << 10
 LINE = re.compile(r"^(?: *\d+: )?\[binding\] task=(\d+) node=(\S+) cpus=(\S+) online=(\S+) gpus=(\S+)$", re.MULTILINE)
 
 
@@ -69,13 +70,14 @@ def unbound() -> None:
 
 
 def output(folder: str) -> str:
-    """Everything that the tasks of the preflight step said: a file a node, or one for all."""
-    texts = []
+    """What the tasks of the preflight step said of themselves, a line each: from a file a node, or one for all."""
+    lines = []
     for name in sorted(os.listdir(folder)):
         if name.endswith(".log"):
             with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as stream:
-                texts.append(stream.read())
-    return "\n".join(texts)
+                # Others print there as well, a login's profile for one.
+                lines += [line.rstrip("\n") for line in iter(lambda: stream.readline(LONGEST), "") if LINE.match(line)]
+    return "\n".join(lines)
 
 
 def layouts(text: str) -> Layouts:

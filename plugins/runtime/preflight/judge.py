@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from core.files import names_in, publish, read, read_all
+from core.log import ending
 from node.reports import TOGETHER, reports_of
 from preflight import binding, topology
 from preflight.network import RDMA
@@ -28,20 +29,22 @@ if TYPE_CHECKING:
 SLOW_SHARE = 0.5
 COMPARABLE = 3  # with fewer nodes there is no median to be far from
 WORDS_MAX = 300
+# Bytes at the end of a node's log that are looked at, and of a line.
+WORDS_BYTES = 64 << 10
 
 
 def last_words(path: str) -> str:
     """The last line of what a node's tasks said besides what they are bound to, or nothing."""
-    with open(path, encoding="utf-8", errors="replace") as stream:
-        lines = [line.strip() for line in stream if line.strip() and not binding.LINE.match(line.strip())]
-    return lines[-1][:WORDS_MAX] if lines else ""
+    lines = [line.strip() for line in ending(path, most=WORDS_BYTES).splitlines()]
+    words = [line for line in lines if line and not binding.LINE.match(line)]
+    return words[-1][:WORDS_MAX] if words else ""
 
 
 def last_words_together(path: str) -> dict[str, str]:
     """{node: the last line that its tasks said} from the file that srun writes for many nodes."""
     node_of, words = {}, {}
     with open(path, encoding="utf-8", errors="replace") as stream:
-        for line in stream:
+        for line in iter(lambda: stream.readline(WORDS_BYTES), ""):
             task, _colon, text = line.strip().partition(": ")
             bound = binding.LINE.match(line.strip())
             if bound:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from artifact import verdict
 from core import processes, slurm, traps
-from core.log import publish_json, say
+from core.log import ending, publish_json, say
 from core.records import dataclass, field
 from core.state import SIGNAL, Job
 from end import requeue
@@ -57,8 +57,7 @@ def read_judgement(path: str) -> Judgement:
     """Each line of the file is a word and a text; what is not there says nothing."""
     made = Judgement()
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-            lines = stream.read().splitlines()
+        lines = ending(path).splitlines()
     except OSError:
         return made
     for line in lines:

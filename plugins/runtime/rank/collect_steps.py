@@ -19,6 +19,8 @@ from node import node_steps
 
 # Until the nodes have made their folders; until they have brought everything, and without a word from any of them.
 READY_SECONDS, BRING_SECONDS, QUIET_SECONDS = 20, 60, 6
+# Bytes of a line that are read at a time.
+LONGEST = 64 << 10
 LOOK_SECONDS = 0.05
 
 
@@ -62,7 +64,7 @@ def begin(job: Job) -> Collectors | None:
 def _said(made: Collectors, word: bytes) -> list[bytes]:
     try:
         with open(made.path, "rb") as stream:
-            return [line.strip() for line in stream if line.startswith(word)]
+            return [line.strip() for line in iter(lambda: stream.readline(LONGEST), b"") if line.startswith(word)]
     except OSError:
         return []
 

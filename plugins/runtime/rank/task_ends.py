@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from artifact import verdict
 from core import processes
-from core.log import say
+from core.log import ending, say
 from core.state import ARTIFACT, PROGRAM, Ends, Job
 
 # After the proof, and again after the end of rank 0.
@@ -106,9 +106,7 @@ def _message(ended: set[int], running: set[int], when: str) -> str:
 
 def _log(start: int) -> str:
     """The job's log from this byte on: srun's standard error is this process's."""
-    with open("/proc/self/fd/2", "rb") as stream:
-        stream.seek(start)
-        return stream.read().decode(errors="replace")
+    return ending("/proc/self/fd/2", start)
 
 
 def _states(log: str) -> tuple[set[int], set[int]]:

@@ -14,7 +14,7 @@ import re
 from urllib.parse import quote, urlsplit
 
 from artifact import verdict
-from core import processes
+from core import files, processes
 from core.log import publish_json, say
 from core.state import Job
 
@@ -79,8 +79,7 @@ def places(job: Job) -> list[dict[str, str]]:
         place = f"{server}/{names[0]}/{names[1]}/runs/{names[2]}" if known else ""
         rows.append({"tracker": "wandb", "run": job.get("WANDB_RUN_ID"), "place": place})
     if recorded(job):
-        with open(job.path(RECORD), encoding="utf-8") as stream:
-            place = str(json.load(stream).get("url") or "")
+        place = str(files.document(job.path(RECORD)).get("url") or "")
         rows.append({"tracker": "mlflow", "run": recorded(job), "place": place})
     for tracker, name in (("tensorboard", "TENSORBOARD_LOGGING_DIR"), ("trackio", "TRACKIO_DIR")):
         if job.get(name):
