@@ -16,10 +16,11 @@ from rankzero.errors import UsageError
 from rankzero.playbook import Call, configuration
 from rankzero.short_names import SHORT_NAMES
 
+SCRIPT_FILE = (".sbatch", ".slurm", ".sh", ".job")
 JOB_ID = re.compile(r"\d+(?:[._]\d+)?")
 NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
 KEY = re.compile(r"[0-9a-f]{4,64}")
-JOB_FILE = (".yml", ".yaml")
+JOB_FILE = (".yml", ".yaml", *SCRIPT_FILE)
 
 
 def inventory_of(given: Sequence[str], environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -57,10 +58,27 @@ def selection(target: str) -> dict[str, str]:
 
 def name_in(path: str) -> str:
     """The name in a job file."""
+    if path.endswith(SCRIPT_FILE):
+        return name_in_script(path)
     name = job_file(path).get("name")
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise UsageError(f"{path}: name: {name!r} is not the name of a job")
     return name
+
+
+def name_in_script(path: str) -> str:
+    """The name of the launch of a batch script: that of its job, else that of its file."""
+    from rankzero.sbatch.job import LETTERS, SWITCHES
+    from rankzero.sbatch.text import directives, job_name, options, words
+
+    try:
+        with open(path, encoding="utf-8") as stream:
+            script = stream.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read as a batch script: {error}") from None
+    named = [options(words(text), SWITCHES, LETTERS)[0].get("job-name") for _line, text in directives(script)]
+    given = [name for name in named if name]
+    return job_name(given[-1] if given else os.path.splitext(os.path.basename(path))[0])
 
 
 def job_file(path: str) -> dict[str, Any]:
@@ -190,7 +208,7 @@ def _usage(given: Namespace) -> tuple[str, dict[str, Any]]:
 
 
 def _cancel(given: Namespace) -> tuple[str, dict[str, Any]]:
-    if given.launch.endswith(JOB_FILE) and "jobs" in job_file(given.launch):
+    if given.launch.endswith(JOB_FILE) and not given.launch.endswith(SCRIPT_FILE) and "jobs" in job_file(given.launch):
         return "cancel", {"job": given.launch}
     return "cancel", {**selection(given.launch), **_flag("all", given.all)}
 

@@ -50,6 +50,10 @@ def rows(plan: Plan, merged: Merged) -> list[dict[str, str]]:
 
 def _on_the_node(plan: Plan, merged: Merged, names: set[str]) -> Iterator[Variable]:
     """Iterate over the variables that the rank wrapper and Slurm set, in the order in which they are set."""
+    if plan.spec.script is not None:
+        folder = "where the script works: the job's own copy of the folder of the submission"
+        yield Variable("SLURM_SUBMIT_DIR", ON_NODE, folder, "script", "batch script")
+        return
     shape = plan.topology
     torchrun = "torch.distributed.run counts them"
     for name in ("RANK", "LOCAL_RANK", "NODE_RANK"):

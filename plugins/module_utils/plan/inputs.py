@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import built_file
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script import body_digest
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import digest_of, starter
@@ -80,6 +81,7 @@ class Inputs:
         return {
             **made,
             **({ENVIRONMENT.keyed: self.adopted} if self.adopted else {}),
+            **({"script": body_digest(spec.script)} if spec.script else {}),
             **{f"after.{upstream.name}": upstream.key for upstream in self.after},
             **{f"data.{name}": dataset.key for name, dataset in spec.data.items()},
         }

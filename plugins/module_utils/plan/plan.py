@@ -124,6 +124,7 @@ def plan(
         run_dir=f"{runs_dir}/{token}",
         after=inputs.after,
         container=container,
+        given=frozenset(merged.origins),
     )
     return Plan(
         name=spec.name,
@@ -204,6 +205,8 @@ def _datasets(spec: LaunchSpec) -> list[Ref]:
 
 
 def _argv(spec: LaunchSpec, python: str) -> tuple[str, ...]:
+    if spec.script is not None:
+        return spec.script_args
     if spec.shell is not None:
         return ("/bin/bash", "-o", "pipefail", "-c", spec.shell)
     if spec.command[0].endswith(".py"):
@@ -241,6 +244,12 @@ def _count(number: int, thing: str) -> str:
     return f"{number} {thing}" + ("" if number == 1 else "s")
 
 
+def _program(spec: LaunchSpec) -> str:
+    if spec.script is not None:
+        return " ".join(["the script", shlex.join(spec.script_args)]).strip()
+    return (spec.shell or shlex.join(spec.command)).replace("\n", " ")
+
+
 def summary(plan: Plan) -> list[str]:
     """Return the plan in a few lines, for people."""
     shape, ask = plan.topology, plan.spec.resources
@@ -249,18 +258,18 @@ def summary(plan: Plan) -> list[str]:
         place.append(_count(ask.gpus_per_node, ask.gpu_type or "GPU"))
     place += ask.gres
     spares = f" (and {_count(ask.spares, 'spare node')})" if ask.spares else ""
-    where = f"limit {ask.time}; partition {ask.partition or '(default)'}"
+    limit = dict(plan.header).get("time", "(of the partition)")
+    where = f"limit {limit}; partition {ask.partition or '(default)'}"
     inside, aside = plan.spec.launcher.inside_job, inside_job.ignored(plan.spec)
     if inside:
         where = f"inside job {inside}" + (f", so not asked of Slurm: {', '.join(aside)}" if aside else "")
+    by = f"x {_count(shape.ranks_per_node, 'rank')} = {_count(shape.world_size, 'rank')} by {shape.starter.shown}"
+    if plan.spec.script is not None:
+        by = "with the script on the first"
     lines = [
         f"{plan.name} · key {short_key(plan.key)}",
-        (
-            f"{_count(shape.nodes, 'node')}{spares} x {_count(shape.ranks_per_node, 'rank')} = "
-            f"{_count(shape.world_size, 'rank')} by {shape.starter.shown}; a node: {', '.join(place)}; {where}"
-        ),
-        "runs "
-        + (plan.spec.shell or shlex.join(plan.spec.command)).replace("\n", " ")[:100]
+        f"{_count(shape.nodes, 'node')}{spares} {by}; a node: {', '.join(place)}; {where}",
+        f"runs {_program(plan.spec)[:100]}"
         + (f" in {plan.container.image} by {plan.container.runtime}" if plan.container else ""),
     ]
     if shape.starter.own:

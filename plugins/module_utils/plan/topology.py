@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import Launchers, Starter, starter
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import SCRIPT, Launchers, Starter, starter
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Topology:
 
     @property
     def world_size(self) -> int:
-        """The number of ranks."""
-        return self.nodes * self.ranks_per_node
+        """The number of ranks. A script counts as one, whatever it starts."""
+        return 1 if self.starter is SCRIPT else self.nodes * self.ranks_per_node
 
     @property
     def tasks(self) -> int:
@@ -64,11 +64,14 @@ def ranks_per_node(spec: LaunchSpec) -> int:
 
 def world_size(spec: LaunchSpec) -> int:
     """Return the number of ranks."""
-    return spec.resources.nodes * ranks_per_node(spec)
+    return 1 if spec.script is not None else spec.resources.nodes * ranks_per_node(spec)
 
 
 def topology(spec: LaunchSpec, own: Launchers) -> Topology:
     """Return nodes, ranks and tasks of a spec. `own`: the cluster's launchers."""
+    if spec.script is not None:
+        tasks = spec.launcher.ranks_per_node or 1
+        return Topology(SCRIPT, spec.resources.nodes, 1, tasks, spec.resources.cpus_per_rank)
     ranks, cpus = ranks_per_node(spec), spec.resources.cpus_per_rank
     row = starter(spec.launcher.kind, own)
     meets = row.meets(spec.launcher.rendezvous)

@@ -178,19 +178,8 @@ _DEBUG = [
 ]
 
 
-def variables(
-    spec: LaunchSpec,
-    merged: Merged,
-    environment_path: str | None,
-    own: Mapping[str, tuple[Setting, ...]] | None = None,
-    caches: str | None = None,
-    conda: bool = False,
-) -> list[Variable]:
-    """Return the exported variables in order. A job's own value replaces the policy's.
-
-    `own`: fabrics of the cluster. `caches`: its folder for caches (launch_cluster.caches). `conda`: whether the
-    environment is a conda environment.
-    """
+def _of_ranks(spec: LaunchSpec) -> list[Variable]:
+    """Return the policy for programs whose ranks the launch itself starts. A script says all that itself."""
     result = [
         Variable("PYTHONUNBUFFERED", "1", "a rank's lines appear while it runs", "logs"),
         Variable("PYTHONFAULTHANDLER", "1", "a crash prints where it happened", "crashes"),
@@ -204,7 +193,32 @@ def variables(
             "threads",
         ),
     ]
-    result += recorder_variables(spec)
+    return result + recorder_variables(spec)
+
+
+def _of_gpus(spec: LaunchSpec) -> list[Variable]:
+    """Return the policy for ranks on GPUs."""
+    rules = [(rule.value, rule.reason) for rule in connection_rules(spec)]
+    result = [Variable(CONNECTIONS, value, reason, "parallelism") for value, reason in rules if value is not None]
+    if spec.resources.gpus_per_node and not spec.debug:
+        result.append(Variable("NCCL_DEBUG", "WARN", "NCCL's warnings belong in the logs of the ranks", "logs"))
+    return result
+
+
+def variables(
+    spec: LaunchSpec,
+    merged: Merged,
+    environment_path: str | None,
+    own: Mapping[str, tuple[Setting, ...]] | None = None,
+    caches: str | None = None,
+    conda: bool = False,
+) -> list[Variable]:
+    """Return the exported variables in order. A job's own value replaces the policy's.
+
+    `own`: fabrics of the cluster. `caches`: its folder for caches (launch_cluster.caches). `conda`: whether the
+    environment is a conda environment.
+    """
+    result = [] if spec.script is not None else _of_ranks(spec)
     if environment_path and spec.environment.mode != "sealed":
         name = "CONDA_PREFIX" if conda else "VIRTUAL_ENV"
         result.append(Variable(name, environment_path, "the environment of the job", "environment"))
@@ -212,13 +226,7 @@ def variables(
     result += offline_variables(merged.origin("offline") or "policy") if spec.offline else []
     if spec.seed is not None:
         result.append(Variable("RANKZERO_SEED", str(spec.seed), "one seed for all ranks", "seed"))
-    result += [
-        Variable(CONNECTIONS, rule.value, rule.reason, "parallelism")
-        for rule in connection_rules(spec)
-        if rule.value is not None
-    ]
-    if spec.resources.gpus_per_node and not spec.debug:
-        result.append(Variable("NCCL_DEBUG", "WARN", "NCCL's warnings belong in the logs of the ranks", "logs"))
+    result += [] if spec.script is not None else _of_gpus(spec)
     chosen = fabric(spec.fabric, own or {})
     if chosen:
         source = f"fabric {chosen.name}"

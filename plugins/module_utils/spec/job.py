@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.check
     Logs,
     Monitor,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.code import Code
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.container import Container
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.data import DATA, Dataset
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import Environment, Setup
@@ -47,44 +48,6 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _path = t.text(r"[^\0\n]+", "a path")
 # A normalized path: the runtime compares it with the names in the code snapshot.
 _relative_path = t.Type(_path.title, lambda value: posixpath.normpath(_path.parse(value)), _path.schema)
-
-
-@dataclass(frozen=True)
-class Code:
-    """Section `code`: the program's files."""
-
-    src: str = option(
-        t.text(r"[^\0]+", "a path"),
-        "Folder with the program. Its git-tracked files, including uncommitted changes, become a snapshot on the "
-        "cluster; without git, all its files do.",
-        ".",
-        key=False,
-        example=".",
-    )
-    exclude: tuple[str, ...] = option(
-        t.listed(t.text(r"[^\0]+", "a pattern")),
-        "Patterns of files to exclude from the snapshot.",
-        (),
-        key=False,
-        example=["*.ipynb"],
-    )
-    include: tuple[str, ...] = option(
-        t.listed(t.text(r"[^\0]+", "a pattern")),
-        "Patterns of files to include although they belong to launching. Left out by default: job files, pipeline "
-        "files, inventories with the group `slurm_login` and the variables next to them, `ansible.cfg`, and fetched "
-        "logs. Files that the command, a variable or a set-up line names are always included.",
-        (),
-        key=False,
-        example=["jobs/"],
-    )
-    dirty: str = option(
-        t.choice("allow", "refuse"),
-        "Uncommitted changes. `refuse`: launch only an exact commit (for GitOps; set it in `launch_cluster` for "
-        "all jobs of a cluster). `allow`: record the changes as `code.diff` in the run directory.",
-        "allow",
-        key=False,
-        example="refuse",
-    )
 
 
 @dataclass(frozen=True)
@@ -164,6 +127,14 @@ class LaunchSpec:
         "A line for bash, run by every rank, instead of `command`, with `pipefail` (`set +o pipefail;` turns it off).",
         example="python train.py --out $RANKZERO_RUN_DIR | tee log",
     )
+    script: str | None = option(
+        t.text(),
+        "A batch script instead of `command`: its path, or its text if that begins with `#!`. It runs once, on the "
+        "first node, as sbatch would run it. Its #SBATCH lines are a layer below the job. See docs/script-jobs.md.",
+        key=False,
+        example="train.sbatch",
+    )
+    script_args: tuple[str, ...] = option(t.listed(t.text()), "Arguments of `script`.", (), example=["configs/8b.yaml"])
     resources: Resources = section(Resources, "Resources that the job requests from Slurm.")
     launcher: Launcher = section(Launcher, "How the ranks are started.")
     setup: Setup = section(Setup, "Set-up that the site needs before the launch.")

@@ -95,8 +95,10 @@ class Starter:
     @property
     def names(self) -> str:
         """Whose variables tell a process its rank, as runtime/rank/rank.sh reads them: Slurm's (`srun`) or torch's
-        (`torchrun`).
+        (`torchrun`); nobody's of a `script`.
         """
+        if self is SCRIPT:
+            return "script"
         return "srun" if self.per == "rank" else "torchrun"
 
     @property
@@ -169,6 +171,9 @@ STARTERS: tuple[Starter, ...] = (
     ),
 )
 
+
+# A script starts its own programs. It is chosen by `script`, not by launcher.kind.
+SCRIPT = Starter(kind="script", doc="the script, once on the first node", per="job")
 
 Launchers = Mapping[str, Starter]
 

@@ -18,8 +18,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 
-# The override that adds to `command` instead of replacing it. Its short name is also a keyword of Ansible's tasks, and
-# Ansible warns of a variable with that name.
+# The override that adds to `command`, or to `script_args`, instead of replacing it. Its short name is also a keyword of
+# Ansible's tasks, and Ansible warns of a variable with that name.
 ARGUMENTS, SHORT_ARGUMENTS = "program_args", "args"
 
 
@@ -43,16 +43,17 @@ def further_arguments(values: Parameters) -> tuple[list[object], list[str]]:
 
 def with_arguments(merged: Merged, arguments: Sequence[object]) -> list[str]:
     """Add further arguments to the program of the merged layers. Return the mistakes."""
-    command = merged.data.get("command")
     if not arguments:
         return []
-    if not isinstance(command, list):
+    program = "script_args" if "script" in merged.data else "command"
+    given = merged.data.get(program, [] if program == "script_args" else None)
+    if not isinstance(given, list):
         problem = (
             f"{ARGUMENTS}: further arguments are added to the list `command`, which this job does not have; a line in "
             "`shell` can read variables, which `env` sets"
         )
         return [problem]
-    merged.data["command"] = [*command, *arguments]
+    merged.data[program] = [*given, *arguments]
     return []
 
 

@@ -86,7 +86,7 @@ def described(ref: Ref, snapshot: Snapshot, job: Job) -> JsonObject:
 def _code(snapshot: Snapshot, job: Job) -> JsonObject:
     return {
         "src": snapshot.src,
-        "exclude": list(patterns_of(snapshot, job.spec.code.exclude)),
+        "exclude": list(patterns_of(snapshot, job.excluded)),
     }
 
 

@@ -64,6 +64,8 @@ RUNTIME_FILES = tuple(
 )
 #: The beginning of the line that names what the command itself is writing into the project.
 NOT_CODE = "not code"
+#: The file of a run directory that holds the script of a script job.
+BATCH_SCRIPT = "batch_script"
 #: Up to this number of files, the code is compared with an earlier launch's file by file.
 MOST_COMPARED = 1000
 
@@ -112,7 +114,7 @@ def prepare(
     spec = job.spec
     _check_kind(spec, after)
     snapshots = snapshots or Snapshots()
-    snapshot = snapshots.take(job.code_src, _chosen(elements or [spec]))
+    snapshot = snapshots.take(job.code_src, _chosen(elements or [spec], job))
     if spec.code.dirty == "refuse":
         provenance.refuse_changes(snapshot)
     _check_program(spec, snapshot)
@@ -155,12 +157,16 @@ def prepare(
     return Prepared(made, snapshot, files, runtime, arguments, lines, rows, plan_of, leaving)
 
 
-def _chosen(specs: Sequence[LaunchSpec]) -> Chosen:
+def _chosen(specs: Sequence[LaunchSpec], job: Job) -> Chosen:
     """Which files of `code.src` are the code of launches that share it."""
-    words = dict.fromkeys(
-        word for spec in specs for word in (*spec.command, spec.shell or "", *spec.env.values(), *spec.setup.commands)
-    )
-    return Chosen(specs[0].code.exclude, specs[0].code.include, tuple(words))
+    words = dict.fromkeys(word for spec in specs for word in words_of(spec))
+    return Chosen(job.excluded, specs[0].code.include, tuple(words))
+
+
+def words_of(spec: LaunchSpec) -> tuple[str, ...]:
+    """The texts of a launch that may name files of its code."""
+    program = (*spec.command, spec.shell or "", spec.script or "", *spec.script_args)
+    return (*program, *spec.env.values(), *spec.setup.commands)
 
 
 def _container_places(site: Site, elements: Sequence[LaunchSpec]) -> tuple[str, str | None] | None:
@@ -232,6 +238,8 @@ def _files(
         "launch.json": _json(record),
         "contract.json": _json(contract(job.spec)),
     }
+    if job.spec.script is not None:
+        files[BATCH_SCRIPT] = job.spec.script
     if changes:
         files[provenance.DIFF_FILE] = changes
     if job.spec.notify:

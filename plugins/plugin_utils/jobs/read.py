@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import refused
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script import is_script
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
@@ -33,7 +34,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     with_arguments,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.script import script_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import as_pattern
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents import json_document, text_document
 
 _KINDS: dict[type, str] = {type(None): "nothing: it is empty", list: "a list; remove the `-` before its first key"}
@@ -97,9 +100,11 @@ def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
             f"job: there is no file {full} on the controller{_similar(path, cwd)}; give a path relative to {cwd} or an "
             "absolute one"
         ) from None
-    return parse_job_text(text, os.path.relpath(full, cwd) if full.startswith(cwd + os.sep) else full), os.path.dirname(
-        full
-    )
+    shown = os.path.relpath(full, cwd) if full.startswith(cwd + os.sep) else full
+    if is_script(text):
+        # As for sbatch, the folder of the submission is the working directory, not that of the script.
+        return Layer(shown, {"script": full}), cwd
+    return parse_job_text(text, shown), os.path.dirname(full)
 
 
 def _similar(path: str, cwd: str) -> str:
@@ -131,7 +136,18 @@ class Job:
     folder: str
     containerfile: str | None = None
     context: str | None = None
+    script: str | None = None
     roots: Roots = ANYWHERE
+
+    @property
+    def excluded(self) -> tuple[str, ...]:
+        """The patterns of files that are not code. The script of a script job is a file of the launch, and its #SBATCH
+        lines say nothing about the result, so it is not code unless it names itself.
+        """
+        inside = self.script is not None and self.script.startswith(self.code_src.rstrip("/") + "/")
+        if not inside or os.path.basename(self.script or "") in (self.spec.script or ""):
+            return self.spec.code.exclude
+        return (*self.spec.code.exclude, as_pattern(os.path.relpath(self.script or "", self.code_src)))
 
 
 def cluster_settings(cluster: Parameters | None) -> tuple[ClusterSettings, JsonObject, list[str]]:
@@ -163,7 +179,11 @@ def read_job(
     layer, base = _own_layer(job, roots, cwd)
     problems = [f"launch_cluster.{text}" for text in mistakes]
     above, arguments = _override_layers({"overrides": overrides, "command line": command_line}, problems)
-    merged = merge([Layer("launch_cluster", below), layer, *above])
+    script = script_of([(layer, base), *((one, cwd) for one in above)], roots, cwd)
+    merged = merge([Layer("launch_cluster", below), *(script.layers if script else ()), layer, *above])
+    if script:
+        merged.data["script"] = script.text
+        problems += script.problems
     problems += with_arguments(merged, arguments)
     spec = validated(merged, problems, settings)
 
@@ -190,6 +210,7 @@ def read_job(
         folder=base,
         containerfile=build_path("containerfile"),
         context=build_path("context"),
+        script=script.path if script else None,
         roots=roots,
     )
 

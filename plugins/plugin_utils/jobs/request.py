@@ -92,7 +92,8 @@ def _limits(plan: Plan, site: Site) -> ResourceNeeds:
     return ResourceNeeds(
         nodes=plan.topology.nodes + ask.spares,
         partition=ask.partition,
-        time_minutes=time_minutes(ask.time),
+        # The time of a script that asks for none is the partition's.
+        time_minutes=time_minutes(ask.time) if "time" in dict(plan.header) else None,
         gpus_per_node=ask.gpus_per_node,
         gpu_type=ask.gpu_type,
         gres=list(ask.gres),

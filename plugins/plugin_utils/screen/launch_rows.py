@@ -39,12 +39,14 @@ def head(host: str, plan: Plan) -> Row:
     """The launch in one line: name, key, topology, where it runs, and its time limit."""
     shape, ask = plan.topology, plan.spec.resources
     nodes = f"{shape.nodes} node{'' if shape.nodes == 1 else 's'}"
-    ranks = f"{shape.ranks_per_node} rank{'' if shape.ranks_per_node == 1 else 's'}"
+    ranks = f" x {shape.ranks_per_node} rank{'' if shape.ranks_per_node == 1 else 's'}"
+    if plan.spec.script is not None:
+        ranks = ", a script"
     inside = plan.spec.launcher.inside_job
     where = (
         f"inside job {inside}" if inside else ", ".join(part for part in (ask.partition, limit(str(ask.time))) if part)
     )
-    return Row(host, HEAD, text=f"{plan.name}  {plan.key[:KEY_DIGITS]}  {nodes} x {ranks}, {where}", right=host)
+    return Row(host, HEAD, text=f"{plan.name}  {plan.key[:KEY_DIGITS]}  {nodes}{ranks}, {where}", right=host)
 
 
 def limit(time: str) -> str:

@@ -122,7 +122,12 @@ PROGRAM = Chosen()
 
 def patterns_of(snapshot: Snapshot, exclude: Iterable[str]) -> tuple[str, ...]:
     """The excluded patterns, and one for each file that was left out: with `Chosen.everything`, the same files."""
-    return (*exclude, *("/" + re.sub(r"([*?[])", r"[\1]", path) for path in snapshot.left_out))
+    return (*exclude, *map(as_pattern, snapshot.left_out))
+
+
+def as_pattern(path: str) -> str:
+    """The pattern that matches one path of a folder and no other."""
+    return "/" + re.sub(r"([*?[])", r"[\1]", path)
 
 
 @dataclass(frozen=True)

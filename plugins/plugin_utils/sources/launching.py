@@ -30,6 +30,7 @@ _SETTINGS = "launch_cluster"
 # Inventories in INI format often have no ending.
 _NAMES = ("hosts", "inventory")
 _SPEC_KEYS = frozenset(field.name for field in fields(LaunchSpec)) | {"$schema"}
+_PROGRAMS = ("command", "shell", "script")
 _KEY = re.compile(r"""^(?:"([^"\n]+)"|'([^'\n]+)'|([A-Za-z_$][\w$-]*))\s*:(?:\s|$)""", re.MULTILINE)
 _INVENTORY = re.compile(
     r"^\s*\[?[\"']?slurm_login[\"']?(?:\]|:(?:\s|$))|^plugin:\s*rankzero\.slurm\.nodes\s*$", re.MULTILINE
@@ -87,7 +88,7 @@ def _is_spec(keys: frozenset[str]) -> bool:
     """Whether a file with these keys is a job spec: it has a name and a program and nothing else than a spec may have.
     The manifest of a launch is a job spec as well.
     """
-    spec = keys <= _SPEC_KEYS and "name" in keys and ("command" in keys or "shell" in keys)
+    spec = keys <= _SPEC_KEYS and "name" in keys and not keys.isdisjoint(_PROGRAMS)
     return spec or "rankzero_launch" in keys
 
 

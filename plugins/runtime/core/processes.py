@@ -118,11 +118,18 @@ def send_signal(number: int, what: int = signal.SIGTERM) -> None:
             _children[number].send_signal(what)
 
 
+def signal_group(number: int, what: int = signal.SIGTERM) -> None:
+    """Signal a child, and what is in a process group of its own with it."""
+    with contextlib.suppress(OSError):
+        if number and os.getpgid(number) == number:
+            os.killpg(number, what)
+            return
+    send_signal(number, what)
+
+
 def kill(number: int) -> None:
     """Kill a child, and what is in a process group of its own with it."""
-    with contextlib.suppress(OSError):
-        if os.getpgid(number) == number:
-            os.killpg(number, signal.SIGKILL)
+    signal_group(number, signal.SIGKILL)
     send_signal(number, signal.SIGKILL)
 
 

@@ -14,6 +14,8 @@ PROGRAM, ARTIFACT, SIGNAL, SETUP, REQUEUE, RESTART = "program", "artifact", "sig
 
 # RANKZERO_LAUNCHER where Slurm itself names the ranks: each is a task of the step.
 NAMED_BY_SLURM = "srun"
+# RANKZERO_LAUNCHER where a script starts whatever it wants.
+SCRIPT = "script"
 
 
 class Ended(Exception):
@@ -162,6 +164,11 @@ class Job:
     @property
     def tasks_are_ranks(self) -> bool:
         return self.get("RANKZERO_LAUNCHER") == NAMED_BY_SLURM
+
+    @property
+    def is_script(self) -> bool:
+        """Whether a user's own batch script runs in the place of the ranks' step."""
+        return self.get("RANKZERO_LAUNCHER") == SCRIPT
 
     @property
     def cluster(self) -> str:

@@ -30,6 +30,27 @@ def link(work: str, code: str, artifact: str, inner: str = "") -> None:
             os.symlink(source, os.path.join(work, name))
 
 
+def copy(work: str, code: str, artifact: str) -> None:
+    """Copy the snapshot, less the artifact: a script may write wherever it likes in the folder of its submission. What
+    is there stays, as an attempt before has left it. Raises OSError.
+    """
+    import shutil
+
+    for folder, folders, files in os.walk(code):
+        inner = os.path.relpath(folder, code)
+        os.makedirs(os.path.join(work, inner), exist_ok=True)
+        for entry in (*files, *(name for name in folders if os.path.islink(os.path.join(folder, name)))):
+            source, name = os.path.join(folder, entry), os.path.normpath(os.path.join(inner, entry))
+            target = os.path.join(work, name)
+            if name == artifact or os.path.lexists(target):
+                continue
+            temporary = f"{target}.{os.getpid()}.tmp"
+            shutil.copy2(source, temporary, follow_symlinks=False)
+            if not os.path.islink(temporary):
+                os.chmod(temporary, 0o755 if os.access(temporary, os.X_OK) else 0o644)
+            os.replace(temporary, target)
+
+
 def relink(work: str, before: str, now: str) -> None:
     """Lead the links to the code, into the snapshot `before` or a node's view, to folder `now`. Raises OSError."""
     view = re.compile(rf"/tmp/rankzero-{os.getuid()}-[^/]*/code/(?P<name>.+)")

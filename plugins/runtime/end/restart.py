@@ -95,6 +95,9 @@ def after_early(job: Job) -> None:
     step = job.step
     if not job.signals.early or step.ended_by != PROGRAM:
         return
+    # A script that has asked for the signal knows what to do, unless the job is to be requeued for it.
+    if job.is_script and not job.get("RANKZERO_MAX_RESTARTS"):
+        return
     # It reached its end just in time.
     if step.exit_code == 0 and verdict.proven(job):
         return

@@ -30,7 +30,9 @@ def initial(arguments: Sequence[str]) -> dict[str, str]:
         entries = stream.read().split(b"\0")
     env = parsed(entries)
     if "--submission" not in arguments or any(entry.startswith(os.fsencode(LOGIN) + b"=") for entry in entries):
-        return without_login(env)
+        env = without_login(env)
+    # How the submission reads Slurm's answers is nobody's affair in the job.
+    env.pop("SLURM_TIME_FORMAT", None)
     return env
 
 

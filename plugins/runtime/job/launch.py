@@ -30,6 +30,10 @@ def launch(job: Job, words: Sequence[str]) -> None:
         from core import messages
 
         messages.tell(job, "started")
+    if job.is_script:
+        from rank import script
+
+        words = script.words(job, words[1:])
     while True:
         logs, nodelist = job.get("RANKZERO_LOGS"), job.get("RANKZERO_NODELIST")
         collectors = collect_steps.begin(job)

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
 
 from artifact import verdict
-from core import processes, traps
+from core import processes, slurm, traps
 from core.log import say, time_of_day
 from core.state import ARTIFACT, PROGRAM, SIGNAL, Ends, Job, Step
 from rank import task_ends
@@ -31,7 +32,7 @@ def act_on_signals(job: Job) -> None:
         verdict.refuse(job, 143, "cancelled before its ranks started", SIGNAL)
     # A step that has ended by itself meanwhile keeps its own exit code.
     if signals.landed and step.ended_by == PROGRAM and processes.runs(step.process):
-        processes.send_signal(step.process)
+        processes.signal_group(step.process)
         step.ended_by = ARTIFACT
         say("the artifact has landed: ending the step")
         # Once srun is gone and this script ends, Slurm itself clears the nodes.
@@ -40,7 +41,9 @@ def act_on_signals(job: Job) -> None:
         signals.terminated = False
         if step.ended_by != ARTIFACT:
             step.ended_by = SIGNAL
-        processes.send_signal(step.process)
+        # Where Slurm ends the job, it signals every process of a batch script: a trap of the script would run twice.
+        if not job.is_script or slurm.field(slurm.show_job(job), "JobState") == "RUNNING":
+            processes.send_signal(step.process)
     if signals.cancelled and step.ended_by == PROGRAM:
         step.ended_by, step.message = SIGNAL, "cancelled"
         step.term_at = processes.after(AFTER_CANCEL)
@@ -51,8 +54,12 @@ def act_on_signals(job: Job) -> None:
 
 def _tell_early(job: Job) -> None:
     """Pass the early signal on to the ranks. srun takes TERM for an order to abort the step, which leaves the ranks
-    KillWait seconds whatever the job asked for; scancel only delivers it, to every process of the step.
+    KillWait seconds whatever the job asked for; scancel only delivers it, to every process of the step. A script has
+    asked for it itself.
     """
+    if job.is_script:
+        processes.send_signal(job.step.process, getattr(signal, f"SIG{job.get('RANKZERO_EARLY_SIGNAL')}"))
+        return
     words = ["scancel", f"--signal={job.get('RANKZERO_EARLY_SIGNAL')}", job.slurm_job]
     if processes.run(60, words, job.env) != 0:
         processes.send_signal(job.step.process)
@@ -107,9 +114,16 @@ def run(job: Job, words: Sequence[str]) -> None:
     traps.during_the_step(job)
     task_ends.expect(job, words)
     step = job.step
-    step.process = processes.start(words, job.env)
+    env = job.env
+    if job.is_script:
+        from rank import script
+
+        env = script.environment(job)
+    step.process = processes.start(words, env, session=job.is_script)
     # An early signal that came before there was a step to tell.
-    if signals.early:
+    if signals.early and job.is_script:
+        signals.early_due = True
+    elif signals.early:
         processes.send_signal(step.process)
     watcher = 0
     if job.get("RANKZERO_ARTIFACT_THEN") == "end":

@@ -150,7 +150,7 @@ def work(job: Job) -> bool:
             workdir.relink(folder, "", code)
             os.unlink(job.path(".staged"))
         if os.path.isdir(code):
-            workdir.link(folder, code, artifact)
+            (workdir.copy if job.is_script else workdir.link)(folder, code, artifact)
         elif code and not (job.get("RANKZERO_STAGE") or job.get("RANKZERO_PREFLIGHT_POLICY")):
             # Else the preflight names this node, brings the code, or finds nodes that have it.
             say(f"the code snapshot {code} is not here")

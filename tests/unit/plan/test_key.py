@@ -82,6 +82,9 @@ def test_golden_keys_of_other_inputs() -> None:
 OTHER: dict[str, Any] = {
     "name": "other",
     "command": ["train.py", "--steps", "11"],
+    # Not the text: the digest of the part that counts is among the inputs.
+    "script": "#!/bin/sh\n",
+    "script_args": ["a"],
     "environment.path": "/shared/envs/torch",
     "offline": True,
     "resources.nodes": 2,
@@ -212,6 +215,7 @@ OTHER: dict[str, Any] = {
     "sweep.parallel": 2,
 }
 IN_KEY = {
+    "script_args",
     "command",
     "environment.path",
     "resources.nodes",

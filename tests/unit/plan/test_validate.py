@@ -38,7 +38,12 @@ def problems(**data: Any) -> list[str]:
     ("data", "message"),
     [
         ({"shell": "x"}, "command, shell: both are given; keep one"),
-        ({"command": "absent"}, "command: is required (a list of arguments), or shell (a line for bash)"),
+        (
+            {"command": "absent"},
+            "command: is required (a list of arguments), or shell (a line for bash), or script (a batch script)",
+        ),
+        ({"script": "#!/bin/sh\n"}, "command, script: both are given; keep one"),
+        ({"script_args": ["x"]}, "script_args: has no effect without `script`; use program_args"),
         ({"command": "absent", "shell": "x"}, None),
         ({"command": [" "]}, "command: the program (first item) is empty"),
         ({"command": ["x", " "]}, None),

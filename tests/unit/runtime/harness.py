@@ -35,6 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import squash
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import recorded_digest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import (
+    BATCH_SCRIPT,
     RUNTIME,
     RUNTIME_FILES,
     runtime_bundle,
@@ -157,7 +158,7 @@ class Site:
     ) -> Job:
         """A generation on disk, as the module leaves it before sbatch."""
         given = {"name": "job", "command": ["probe.py"], **spec}
-        if "shell" in given:
+        if "shell" in given or "script" in given:
             del given["command"]
         if secrets:
             given["secrets"] = {name: {"from_var": name} for name in secrets}
@@ -180,6 +181,8 @@ class Site:
         script = text_replaced(script, digests)
         script = script.replace('export PATH="/usr/local/bin', f'export PATH="{self.stand_ins}:/usr/local/bin')
         (run / "job.sbatch").write_text(script, encoding="utf-8")
+        if read.script is not None:
+            (run / BATCH_SCRIPT).write_text(read.script, encoding="utf-8")
         (run / "contract.json").write_text(json.dumps(contract(read)), encoding="utf-8")
         (run / "launch.json").write_text("{}", encoding="utf-8")
         if secrets:

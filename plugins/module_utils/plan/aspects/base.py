@@ -28,6 +28,8 @@ class Context:
     run_dir: str
     after: tuple[Upstream, ...] = ()
     container: Entry | None = None
+    # The dotted paths of the values that a layer has set.
+    given: frozenset[str] = frozenset()
 
 
 class Aspect(Protocol):

@@ -21,11 +21,16 @@ class Program(Aspect):
     """The program of every rank."""
 
     def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
-        """Yield a mistake unless exactly one of `command` and `shell` is given."""
-        if spec.command and spec.shell:
-            yield ["command", "shell"], "command, shell: both are given; keep one"
-        if not spec.command and not spec.shell:
-            yield ["command", "shell"], "command: is required (a list of arguments), or shell (a line for bash)"
+        """Yield a mistake unless exactly one of `command`, `shell` and `script` is given."""
+        ways = {"command": spec.command, "shell": spec.shell, "script": spec.script}
+        given = [name for name, value in ways.items() if value]
+        if len(given) > 1:
+            yield given, f"{', '.join(given)}: {'both' if len(given) == 2 else 'all'} are given; keep one"
+        if not given:
+            yield (
+                list(ways),
+                "command: is required (a list of arguments), or shell (a line for bash), or script (a batch script)",
+            )
         if spec.command and not spec.command[0].strip():
             yield ["command"], "command: the program (first item) is empty"
 

@@ -56,6 +56,8 @@ class Ranks(Aspect):
 
     def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield a number of ranks that does not match the GPUs, and launchers that cannot do what the spec requires."""
+        if spec.script is not None:
+            return
         gpus, ranks = spec.resources.gpus_per_node, ranks_per_node(spec)
         if gpus and ranks != gpus:
             yield (
@@ -128,6 +130,8 @@ class Ranks(Aspect):
         """Yield the seconds that the other ranks may continue after the first has ended, and where a rank's names are,
         if neither Slurm's nor torch's variables have them.
         """
+        if context.spec.script is not None:
+            return
         yield "RANKZERO_WAIT", str(context.spec.launcher.wait)
         ranks = context.topology.starter.ranks
         if ranks:

@@ -17,12 +17,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.prefli
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.program import Artifact, Program, Sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.ranks import Ranks
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.resources import Resources
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.script import Script
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.sealed_environment import SealedEnvironment
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.slurm_options import FurtherOptions
 
 # The imports must be static, because Ansible ships only what they name.
 ASPECTS: tuple[Aspect, ...] = (
     Program(),
+    Script(),
     Ranks(),
     Resources(),
     Environment(),

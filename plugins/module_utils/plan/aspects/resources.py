@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import script
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.ranks import size
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
@@ -45,11 +46,11 @@ class Resources(Aspect):
         """Yield name, size, limits, log file and environment of the job, in the order of the batch script."""
         spec, shape = context.spec, context.topology
         yield "job-name", context.job_name
-        yield from size(shape, shape.nodes + spec.resources.spares)
-        for row in PLAIN:
-            value = row.line(spec)
-            if value:
-                yield row.sbatch.name, value
+        if spec.script is not None:
+            yield from script.header(context)
+        else:
+            yield from size(shape, shape.nodes + spec.resources.spares)
+            yield from ((row.sbatch.name, value) for row in PLAIN if (value := row.line(spec)))
         if "comment" not in spec.resources.sbatch:
             yield "comment", f"rankzero.slurm {context.job_name}"
         yield "output", f"{context.run_dir}/logs/job.%j.log"

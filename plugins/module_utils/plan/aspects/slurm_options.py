@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import script
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script import NOT_PASSED_ON
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
@@ -30,8 +32,9 @@ class FurtherOptions(Aspect):
 
     def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield options that a job may not pass."""
-        unbound = spec.launcher.srun.get("gpu-bind") == "none"
-        yield from _of("resources.sbatch", spec.resources.sbatch, OWNED_SBATCH, SBATCH, unbound)
+        unbound = spec.launcher.srun.get("gpu-bind") == "none" or spec.script is not None
+        owned = OWNED_SBATCH if spec.script is None else NOT_PASSED_ON
+        yield from _of("resources.sbatch", spec.resources.sbatch, owned, SBATCH, unbound)
         yield from _of("launcher.srun", spec.launcher.srun, OWNED_SRUN, SRUN, unbound)
         for row in DECLARED:
             for name in row.names if row.sbatch.either and row.given(spec) != row.default else ():
@@ -41,7 +44,11 @@ class FurtherOptions(Aspect):
 
     def header(self, context: Context) -> Iterator[Option]:
         """Yield the options under `resources.sbatch`."""
-        yield from _given(context.spec.resources.sbatch)
+        given = _given(context.spec.resources.sbatch)
+        if context.spec.script is None:
+            yield from given
+        else:
+            yield from (option for option in given if script.passed_on(context, option[0]))
 
     def step(self, context: Context) -> Iterator[Option]:
         """Yield the options under `launcher.srun`."""
@@ -77,4 +84,5 @@ def _of(
 
 
 def _instead(name: str, owned: Mapping[str, str]) -> str:
-    return f"use {owned[name]}" if owned[name] else "the collection sets it"
+    text = owned[name]
+    return text if " " in text else f"use {text}" if text else "the collection sets it"

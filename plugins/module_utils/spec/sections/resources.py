@@ -21,10 +21,14 @@ GRES = r"[A-Za-z][A-Za-z0-9_-]*(:[A-Za-z][A-Za-z0-9_.-]*)?(:[1-9][0-9]*[KMGTP]?)
 _slurm_name = t.text(SLURM_NAME, "a name as Slurm knows it", lines=False)
 
 
+def gpus(ask: Resources) -> str:
+    """Return each node's GPUs, as --gpus-per-node takes them; "" if there are none."""
+    return ":".join(filter(None, [ask.gpu_type, str(ask.gpus_per_node)])) if ask.gpus_per_node else ""
+
+
 def generic_resources(ask: Resources) -> str | None:
     """Return each node's generic resources, as --gres takes them; None if there are none."""
-    gpus = [":".join(filter(None, ["gpu", ask.gpu_type, str(ask.gpus_per_node)]))] if ask.gpus_per_node else []
-    return ",".join([*gpus, *ask.gres]) or None
+    return ",".join([*([f"gpu:{gpus(ask)}"] if ask.gpus_per_node else []), *ask.gres]) or None
 
 
 def _with_singleton(own: str | None) -> str | None:

@@ -1,0 +1,113 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A job whose program is a user's own batch script: it runs once, on the first node, as sbatch would run it.
+
+Its header has what a layer has set and nothing else, because an option that the script does not have would change what
+its own srun lines get.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script import CARRIED, problem
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import gpus
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, OWNED_SBATCH, PLAIN
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
+
+# Where sbatch writes what a script prints, if the script names no file (sbatch(1), --output).
+DEFAULT_OUTPUT = "slurm-%j.out"
+# Fields that have no meaning for a script, which starts its own programs -> what to do instead.
+_OF_RANKS = {
+    "launcher.kind": "the script starts its own programs",
+    "launcher.rendezvous": "the script starts its own programs",
+    "launcher.port": "the script chooses its own port",
+    "launcher.srun": "write the options in the script's own srun lines",
+    "launcher.inside_job": "run the script by hand in that job",
+    "resources.spares": "the script uses all nodes of the job",
+    "sweep": "give the script its values by program_args, one launch for each",
+}
+
+
+class Script(Aspect):
+    """The batch script of a user."""
+
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
+        """Yield a text that sbatch would not take, and what a script job cannot have."""
+        if spec.script is None:
+            if spec.script_args:
+                yield ["script_args", "script"], "script_args: has no effect without `script`; use program_args"
+            return
+        wrong = problem(spec.script)
+        if wrong:
+            yield ["script"], f"script: {wrong}"
+        for path, instead in _OF_RANKS.items():
+            if _differs(spec, path):
+                yield [path, "script"], f"{path}: has no effect on a script job; {instead}"
+        if spec.container.runtime != "none":
+            yield (
+                ["container", "script"],
+                "container: a script cannot run in a container yet; give the container to the script's own srun lines",
+            )
+        if spec.preflight.enabled and {"ntasks", "gpus"} & set(spec.resources.sbatch) and spec.resources.nodes == 1:
+            yield (
+                ["preflight.enabled", "resources.nodes"],
+                "preflight.enabled: needs to know how many nodes the script's job has; set resources.nodes",
+            )
+        folder = spec.resources.sbatch.get("chdir")
+        if spec.artifact and isinstance(folder, str) and posixpath.isabs(folder):
+            yield (
+                ["artifact", "resources.sbatch.chdir"],
+                f"artifact: is looked for in the job's own folder, and resources.sbatch.chdir is {folder}; remove one",
+            )
+
+    def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        """Yield the name that the script sees, where it works, and its output as patterns of sbatch(1)."""
+        spec = context.spec
+        if spec.script is None:
+            return
+        given = spec.resources.sbatch
+        yield "RANKZERO_SCRIPT_NAME", str(given.get("job-name") or spec.name)
+        yield "RANKZERO_SCRIPT_FOLDER", str(given.get("chdir") or ".")
+        outputs = dict.fromkeys(str(given.get(name) or "") for name in ("output", "error"))
+        yield "RANKZERO_SCRIPT_OUTPUTS", "\n".join(filter(None, outputs)) or DEFAULT_OUTPUT
+
+
+def _differs(spec: LaunchSpec, path: str) -> bool:
+    row: object = spec
+    usual: object = LaunchSpec(name=spec.name)
+    for part in path.split("."):
+        row, usual = getattr(row, part), getattr(usual, part)
+    return row != usual
+
+
+def header(context: Context) -> Iterator[Option]:
+    """Yield what the layers of a script job ask of Slurm by the fields of the job spec."""
+    spec = context.spec
+    for row in DECLARED:
+        if row.path not in context.given or row.sbatch.either:
+            continue
+        if row.sbatch.name == "gres":
+            continue
+        value = row.line(spec) if row in PLAIN else row.given(spec)
+        if value:
+            yield row.sbatch.name, value if value is True else str(value)
+    # Unlike --gres, it tells the script's own srun lines as well (SLURM_GPUS_PER_NODE).
+    if gpus(spec.resources):
+        yield "gpus-per-node", gpus(spec.resources)
+    if spec.resources.gres:
+        yield "gres", ",".join(spec.resources.gres)
+    if "resources.dependency" not in context.given:
+        yield "dependency", "singleton"
+
+
+def passed_on(context: Context, name: str) -> bool:
+    """Return whether an option under `resources.sbatch` goes into the header of a script job: unless the job's runtime
+    carries it out, or a layer has set the field that decides the same.
+    """
+    return name not in CARRIED and OWNED_SBATCH.get(name, "") not in context.given

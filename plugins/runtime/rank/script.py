@@ -1,0 +1,106 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A user's own batch script in the place of the ranks' step: started as slurmstepd would start it, in a process group
+of its own. Standard library only.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import re
+import stat
+from collections.abc import Sequence
+
+from artifact import verdict
+from core.log import say
+from core.state import Job
+
+LOG = "rank-0000.log"
+# Works in the folder, and prints to the log, of its first two arguments.
+_START = 'cd -- "$1" && unset OLDPWD && exec >> "$2" 2>&1 && shift 2 && exec "$@"'
+_PLACE = re.compile(r"%(?P<width>[0-9]{0,2})(?P<letter>[%AJNajnstux])")
+# Slurm sets them for options that only our header has.
+_OURS = ("SLURM_OPEN_MODE", "SLURM_EXPORT_ENV")
+
+
+def words(job: Job, arguments: Sequence[str]) -> list[str]:
+    """The words that start the script in this attempt. Ends the job where the script or its folder is not there."""
+    path, folder = job.path("batch_script"), _folder(job)
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            first = stream.readline(4096)
+    except OSError as error:
+        verdict.refuse(job, 66, f"{path}: {error.strerror}")
+    log = os.path.join(job.get("RANKZERO_LOGS"), LOG)
+    with contextlib.suppress(OSError):
+        os.symlink(LOG, os.path.join(job.get("RANKZERO_LOGS"), ".live"))
+    for pattern in job.get("RANKZERO_SCRIPT_OUTPUTS").split("\n"):
+        _show(job, os.path.join(folder, name(job, pattern)), log)
+    # As the kernel reads the line (execve(2)): one program and at most one argument. The file system may be noexec.
+    program = first[len("#!") :].strip(" \t\r\n").split(None, 1)
+    return ["/bin/sh", "-c", _START, "script", folder, log, *program, path, *arguments]
+
+
+def _folder(job: Job) -> str:
+    """Where the script works: in the job's own copy of the folder of the submission, unless it names another place."""
+    return os.path.normpath(os.path.join(job.path("work"), job.get("RANKZERO_SCRIPT_FOLDER")))
+
+
+def name(job: Job, pattern: str) -> str:
+    """The name of a file from a pattern of sbatch(1)."""
+    job_id = job.get("SLURM_JOB_ID")
+    values = {
+        "%": "%", "A": job.get("SLURM_ARRAY_JOB_ID", job_id), "J": job_id, "N": job.node.partition(".")[0],
+        "a": job.get("SLURM_ARRAY_TASK_ID", "4294967294"), "j": job_id, "n": "0", "s": "batch", "t": "0",
+        "u": job.get("USER"), "x": job.get("RANKZERO_SCRIPT_NAME"),
+    }  # fmt: skip
+    # A backslash anywhere switches them off.
+    if "\\" in pattern:
+        return pattern.replace("\\", "")
+    return _PLACE.sub(lambda match: values[match["letter"]].rjust(int(match["width"] or 0), "0"), pattern)
+
+
+def _show(job: Job, path: str, log: str) -> None:
+    """Let the place that the script names for its output lead to its log. What lies there and is not ours stays."""
+    try:
+        if os.path.islink(path) and os.readlink(path).startswith(f"{job.path('logs')}/"):
+            os.unlink(path)
+        if not os.path.lexists(path):
+            os.symlink(log, path)
+    except OSError as error:
+        say(f"{path}: {error.strerror}: the script's output is only in the launch's own log")
+
+
+def environment(job: Job) -> dict[str, str]:
+    """The script's environment: what Slurm sets for a job that was submitted from its folder, the job's own variables,
+    and its secrets. Ends the job where these cannot be trusted.
+    """
+    env = {
+        name: value for name, value in job.env.items() if name not in _OURS and not name.startswith("RANKZERO_SCRIPT_")
+    }
+    if env.get("SLURM_JOB_DEPENDENCY") == "singleton":
+        del env["SLURM_JOB_DEPENDENCY"]
+    env.update(SLURM_SUBMIT_DIR=job.path("work"), SLURM_JOB_NAME=job.get("RANKZERO_SCRIPT_NAME"))
+    return {**env, **_secrets(job)}
+
+
+def _secrets(job: Job) -> dict[str, str]:
+    names = [name for name in job.get("RANKZERO_SECRETS").split(",") if name]
+    if not names:
+        return {}
+    path = job.path("secrets.env")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, encoding="ascii") as stream:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+                verdict.refuse(
+                    job, 78, f"{path} is not read: it must be a file of this user with mode 600, and no link"
+                )
+            pairs = [line.rstrip("\n").partition("=") for line in stream]
+    except (OSError, UnicodeDecodeError) as error:
+        verdict.refuse(job, 78, f"{job.node} cannot read secrets.env: {error}")
+    return {name: os.fsdecode(base64.b64decode(value)) for name, _equals, value in pairs if name in names}

@@ -1,0 +1,145 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Batch scripts as users have them: launched as they are, and compared with what plain sbatch makes of the same file.
+
+Each file of batch_scripts/ is one shape. It says what it does by the programs in batch_scripts/bin, which write down
+how they were called: name, arguments, folder and environment. To add a shape, add a file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
+from tests.cluster.conftest import LabCluster
+from tests.cluster.launching import FINAL, JOB, JOB_SECONDS, Site, read_json
+
+CORPUS = Path(__file__).with_name("batch_scripts")
+SCRIPTS = sorted(path.stem for path in CORPUS.glob("*.sbatch"))
+ARGUMENTS = ["configs/8b.yaml", "two words", "#5"]
+JOBS_SECONDS = 300
+#: Differs between any two jobs: numbers, ports, processes, the choice of nodes and cores.
+OF_ONE_JOB = re.compile(
+    r"SLURM_(JOB_?ID|TASK_PID|(JOB_|STEP_)?NODELIST|STEP_LAUNCHER_PORT|SRUN_COMM_(PORT|HOST)|LAUNCH_NODE_IPADDR|"
+    r"(JOB_|STEP_)GPUS|TOPOLOGY_ADDR|CPU_BIND(_LIST|_VERBOSE|_TYPE)?|JOB_(START|END)_TIME)|"
+    r"SLURMD_NODENAME|HOSTNAME|PWD|OLDPWD|_|(CUDA|ROCR)_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK"
+)
+#: What only the launch has, and what only a submission by hand has: options of the two headers, and of the login.
+#: A launch asks for GPUs by --gpus-per-node, also where a script has --gres.
+OF_ONE_WAY = re.compile(
+    r"RANKZERO_.*|SLURM_(EXPORT_ENV|GET_USER_ENV|JOB_DEPENDENCY|OPEN_MODE|GPUS_PER_NODE)|MAIL|SHELL|SHLVL"
+)
+
+
+def calls(folder: Path, inside: str, job_id: str) -> list[str]:
+    """What the programs of one job have written down, without what differs between any two jobs."""
+    found = []
+    for path in folder.glob("calls/*.json"):
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        call = json.loads(text.replace(inside, "FOLDER").replace(job_id, "JOB"))
+        kept = {
+            name: value
+            for name, value in call["environment"].items()
+            if not OF_ONE_JOB.fullmatch(name) and not OF_ONE_WAY.fullmatch(name)
+        }
+        found.append(json.dumps({**call, "environment": kept}, sort_keys=True))
+    return sorted(found)
+
+
+class Both:
+    """Every script of the corpus, run both ways by the same ordinary user."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.project = site.folder / "project"
+        shutil.copytree(CORPUS, self.project, symlinks=True)
+        self.by_hand = f"{site.lab.shared_inside}/by-hand-{site.token}"
+        place = site.host_path(self.by_hand)
+        for name in SCRIPTS:
+            shutil.copytree(CORPUS, place / name, symlinks=True)
+        subprocess.run(["chown", "-R", str(profile.UID), str(place)], check=True)
+        site.cluster = {"state_root": f"{self.by_hand}/state", "store_root": f"{self.by_hand}/store"}
+        self.plain = dict(line.split() for line in self._submitted().splitlines())
+        self.launched = self._launched()
+        wanted = [
+            *self.plain.values(),
+            *(str(launch["job_id"]) for launch in self.launched.values() if launch.get("job_id")),
+        ]
+        site.lab.wait_until(lambda: self._ended(wanted), JOBS_SECONDS, "all scripts have ended")
+
+    def _as_user(self, *words: str) -> str:
+        return self.site.lab.head([*profile.become_user(self.site.lab.lab), *words], timeout=JOBS_SECONDS).stdout
+
+    def _submitted(self) -> str:
+        """Submit each script by sbatch from a login shell, in a folder of its own: lines of name and job id."""
+        line = (
+            'place=$1; shift; while [ "$1" != -- ]; do cd "$place/$1" && echo "$1" '
+            '"$(sbatch --parsable "$1.sbatch" "${@:$#-2}")"; shift; done'
+        )
+        known = (f"HOME={profile.home(self.site.lab.lab)}", f"USER={profile.USER}", f"LOGNAME={profile.USER}")
+        words = ("env", "-i", *known, "PATH=/usr/bin:/bin", "/bin/bash", "--login", "-c", line, "bash", self.by_hand)
+        printed = self._as_user(*words, *SCRIPTS, "--", *ARGUMENTS)
+        # A login profile may print as well.
+        return "\n".join(line for line in printed.splitlines() if line.split(" ")[0] in SCRIPTS)
+
+    def _launched(self) -> dict[str, dict[str, Any]]:
+        """One playbook for all: the file is the job."""
+        given = {"code.src": str(self.project), "program_args": ARGUMENTS}
+        options = {**profile.become_variables(), "launch_overrides": given}
+        jobs = {name: {**options, "job": str(self.project / f"{name}.sbatch")} for name in SCRIPTS}
+        played = self.site.play_many(jobs, "--forks=8", timeout=2 * JOBS_SECONDS)
+        return {name: played.results(JOB, name)[-1] for name in SCRIPTS}
+
+    def _ended(self, wanted: list[str]) -> bool:
+        states = self.site.jobs("")
+        return all(states.get(job_id, "COMPLETED") in FINAL for job_id in wanted)
+
+    def exit_code(self, job_id: str) -> str:
+        """`CODE:SIGNAL`, as accounting has it: slurmctld forgets a job after some minutes."""
+        asked = ["sacct", "--noheader", "--parsable2", "--allocations", "--format=ExitCode", f"--jobs={job_id}"]
+
+        def answer() -> str:
+            return self.site.lab.head(asked).stdout.strip()
+
+        self.site.lab.wait_until(answer, JOB_SECONDS, f"the end of job {job_id} in accounting")
+        return answer()
+
+
+@pytest.fixture(scope="module")
+def both(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
+    if lab.way != "realistic":
+        pytest.skip("users of their own need root on this machine")
+    site = Site(lab, tmp_path_factory.mktemp("scripts"), "scripts")
+    yield Both(site)
+    site.close()
+
+
+def difference(one: list[str], other: list[str]) -> Mapping[str, Any]:
+    return {"only sbatch": sorted({*one} - {*other})[:2], "only the launch": sorted({*other} - {*one})[:2]}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_does_what_it_does_under_sbatch(both: Both, name: str) -> None:
+    plain, launch = both.plain[name], both.launched[name]
+    assert not launch["failed"], launch["msg"]
+    inside = f"{both.by_hand}/{name}"
+    expected = calls(both.site.host_path(inside), inside, plain)
+    work = f"{launch['run_dir']}/work"
+    actual = calls(both.site.host_path(work), work, str(launch["job_id"]))
+    assert actual == expected, json.dumps(difference(expected, actual), indent=1)
+    assert expected, "a script that calls nothing says nothing"
+    code = both.exit_code(plain)
+    outcome = read_json(both.site.run_dir(launch) / "outcome.json")
+    assert (outcome["success"], both.exit_code(str(launch["job_id"])).split(":")[0]) == (
+        code == "0:0",
+        code.split(":")[0] if code.endswith(":0") else str(128 + int(code.split(":")[1])),
+    )

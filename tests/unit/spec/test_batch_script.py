@@ -1,0 +1,127 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The #SBATCH lines of a script, as sbatch reads them, and the part of the script that is in the key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
+
+
+def read(*lines: str) -> batch_script.Header:
+    return batch_script.read_header("\n".join(["#!/bin/bash", *(f"#SBATCH {line}" for line in lines), "true", ""]))
+
+
+def values(header: batch_script.Header) -> dict[str, Any]:
+    """The values by dotted path."""
+    found: dict[str, Any] = {}
+    for path in header.lines:
+        value: Any = header.data
+        for part in path.split("."):
+            value = value[part]
+        found[path] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("--nodes=4", {"resources.nodes": "4"}),
+        ("-N4", {"resources.nodes": "4"}),
+        ("-N 4 -t10", {"resources.nodes": "4", "resources.time": "10"}),
+        ("--nodes=2-4", {"resources.sbatch.nodes": "2-4"}),
+        ("-n 16", {"resources.sbatch.ntasks": "16"}),
+        ("--ntasks-per-node 8 -c 4", {"launcher.ranks_per_node": "8", "resources.cpus_per_rank": "4"}),
+        ("--gpus-per-node=h100:8", {"resources.gpus_per_node": "8", "resources.gpu_type": "h100"}),
+        ("--gres=gpu:8,lscratch:50", {"resources.gpus_per_node": "8", "resources.gres": ["lscratch:50"]}),
+        ("--gres gpu", {"resources.gpus_per_node": "1"}),
+        ("--gpus=16", {"resources.sbatch.gpus": "16"}),
+        ("--exclusive --partition=p", {"resources.exclusive": True, "resources.partition": "p"}),
+        ("--exclusive=user -p p", {"resources.sbatch.exclusive": "user", "resources.partition": "p"}),
+        ("--part=p --accou=a", {"resources.partition": "p", "resources.account": "a"}),
+        ("--export=ALL,A=1,B=x:y,z", {"env.A": "1", "env.B": "x:y"}),
+        ("--export=NONE", {}),
+        ("--signal=B:SIGUSR1@90", {"checkpoint.signal_before_end": "90", "checkpoint.signal": "USR1"}),
+        ("--signal=USR1@90", {"resources.sbatch.signal": "USR1@90"}),
+        ("--requeue", {"resources.sbatch.requeue": True}),
+        ("--mem=64G --mem-per-gpu=8G", {"resources.memory": "64G", "resources.sbatch.mem-per-gpu": "8G"}),
+        ("--mail-type=END --mail-type=FAIL", {"resources.sbatch.mail-type": "END,FAIL"}),
+        ("-J 'a b'", {"name": "a-b", "resources.sbatch.job-name": "a b"}),
+        ("-o logs/%x-%j.out -e logs/%j.err", {"resources.sbatch.output": "logs/%x-%j.out",
+                                             "resources.sbatch.error": "logs/%j.err"}),
+        ("--comment=\"a \\\"b\\\" \\# c\" # the rest", {"resources.sbatch.comment": 'a "b" # c'}),
+        ("--time=1:00#comment", {"resources.time": "1:00"}),
+        ("--parsable -W --quiet", {}),
+        ("-Hk", {"resources.sbatch.hold": True, "resources.sbatch.no-kill": True}),
+        ("--some-site-plugin=x", {"resources.sbatch.some-site-plugin": "x"}),
+    ],
+)  # fmt: skip
+def test_an_option_arrives_where_it_belongs(line: str, expected: dict[str, Any]) -> None:
+    header = read(line)
+    assert (values(header), header.problems) == (expected, [])
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("--array=1-9", "sweep"),
+        ("hetjob", "parts"),
+        ("--wrap=x", "wrap"),
+        ("--container-image=x", "container"),
+        ("--no=1", "full name"),
+        ("-y", "-y"),
+        ("word", "word"),
+        ("--comment='open", "not closed"),
+        ("--signal=B:CONT@9", "USR1"),
+        ("-M other", "inventory"),
+    ],
+)
+def test_what_would_not_be_one_launch_is_refused_with_its_line(line: str, word: str) -> None:
+    ((number, sentence),) = batch_script.read_header(f"#!/bin/sh\n# a comment\n\n#SBATCH {line}\n").problems
+    assert number == 4
+    assert word in sentence
+
+
+def test_lines_count_up_to_the_first_command_and_words_go_on_over_lines() -> None:
+    text = "#!/bin/sh\n#SBATCH --nodes\n  # comment\n#SBATCH 2\n##SBATCH -N 3\n# SBATCH -N 4\n\ntrue\n#SBATCH -N 5\n"
+    header = batch_script.read_header(text)
+    assert values(header) == {"resources.nodes": "2"}
+    assert header.lines == {"resources.nodes": 2}
+
+
+def test_only_comments_before_the_first_command_leave_the_digest_alone() -> None:
+    text = "#!/bin/bash\n#SBATCH -t 5\n# words\n\ncat <<EOF\n# data\nEOF\n"
+    digest = batch_script.body_digest(text)
+    assert batch_script.body_digest("#!/bin/bash\n#SBATCH -t 50 -p other\n\ncat <<EOF\n# data\nEOF\n") == digest
+    for other in (text.replace("# data", "# other data"), text.replace("bash", "sh"), text + "# end\n"):
+        assert batch_script.body_digest(other) != digest
+    # A script of nothing but comments is still one.
+    assert batch_script.body_digest("#!/bin/sh") != batch_script.body_digest("#!/bin/bash")
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("echo\n", "first line"), ("", "first line"), ("#!/bin/sh\r\ntrue\r\n", "CR LF"), ("#!/bin/sh\n\0", "NUL")],
+)
+def test_what_sbatch_would_not_take_is_no_script(text: str, word: str) -> None:
+    assert word in (batch_script.problem(text) or "")
+
+
+def test_a_script_is_taken() -> None:
+    assert batch_script.problem("#!/bin/sh\ntrue\n") is None
+
+
+@given(st.text(), st.lists(st.text(alphabet=st.characters(exclude_characters="\n"))))
+def test_any_text_is_read(first: str, lines: list[str]) -> None:
+    """Whatever stands in a script, reading it ends, and each option is in the data or among the mistakes."""
+    text = "\n".join([f"#!{first}", *(f"#SBATCH {line}" for line in lines)])
+    header = batch_script.read_header(text)
+    assert all(isinstance(number, int) and sentence for number, sentence in header.problems)
+    assert batch_script.body_digest(text)
+    assert batch_script.valid_name(first)
