@@ -100,8 +100,9 @@ class Both:
         return {name: played.results(JOB, name)[-1] for name in SCRIPTS}
 
     def _ended(self, wanted: list[str]) -> bool:
-        states = self.site.jobs("")
-        return all(states.get(job_id, "COMPLETED") in FINAL for job_id in wanted)
+        listed = self.site.lab.head(["squeue", "--noheader", "--states=all", "--Format=JobID:20,State:20"]).stdout
+        states = dict(line.split() for line in listed.splitlines())
+        return all(states.get(job_id, FINAL[0]) in FINAL for job_id in wanted)
 
     def exit_code(self, job_id: str) -> str:
         """`CODE:SIGNAL`, as accounting has it: slurmctld forgets a job after some minutes."""

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import NAME, LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, SBATCH, abbreviated
@@ -103,9 +104,9 @@ class Header:
         self.lines[path] = line
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> JsonObject:
         """The options under `resources.sbatch`."""
-        options: dict[str, Any] = self.data.setdefault("resources", {}).setdefault("sbatch", {})
+        options: JsonObject = self.data.setdefault("resources", {}).setdefault("sbatch", {})
         return options
 
     def further(self, line: int, name: str, value: str | bool) -> None:
@@ -152,7 +153,7 @@ def body_digest(text: str) -> str:
 
 def read_header(text: str) -> Header:
     """Read the #SBATCH lines of a script."""
-    found = Header()
+    header = Header()
     words: list[tuple[int, str]] = []
     for number, line in _head(text):
         if not line.startswith(DIRECTIVE):
@@ -160,14 +161,14 @@ def read_header(text: str) -> Header:
         try:
             words += [(number, word) for word in _words(line[len(DIRECTIVE) :])]
         except Invalid as error:
-            found.problems.append((number, str(error)))
+            header.problems.append((number, str(error)))
     for number, word in words:
         if word in _HETEROGENEOUS:
-            found.problems.append((number, f"{word}: a job of several parts is not supported; launch one job for each"))
-            return found
-    for number, name, value in _options(words, found):
-        _take(found, number, name, value)
-    return found
+            header.problems.append((number, f"{word}: a job of several parts; launch one job for each"))
+            return header
+    for number, name, value in _options(words, header):
+        _take(header, number, name, value)
+    return header
 
 
 def _words(text: str) -> list[str]:
@@ -196,7 +197,7 @@ def _words(text: str) -> list[str]:
     return words if word is None else [*words, word]
 
 
-def _options(words: list[tuple[int, str]], found: Header) -> Iterator[tuple[int, str, str | bool]]:
+def _options(words: list[tuple[int, str]], header: Header) -> Iterator[tuple[int, str, str | bool]]:
     """Iterate over (line, long name, value) as getopt_long finds them. Words that are no options are mistakes."""
     rest = list(words)
     while rest:
@@ -205,14 +206,14 @@ def _options(words: list[tuple[int, str]], found: Header) -> Iterator[tuple[int,
             name, equals, given = word[2:].partition("=")
             meant = abbreviated(name, SBATCH)
             if len(meant) > 1:
-                found.problems.append((number, f"--{name}: may mean {', '.join(meant[:5])}; write the full name"))
+                header.problems.append((number, f"--{name}: may mean {', '.join(meant[:5])}; write the full name"))
                 continue
             name = meant[0] if meant else name
             yield number, name, given if equals else _value(name, rest)
         elif word.startswith("-") and len(word) > 1:
-            yield from _letters(number, word[1:], rest, found)
+            yield from _letters(number, word[1:], rest, header)
         else:
-            found.problems.append((number, f"{word!r} is no option of sbatch, and would be ignored; remove it"))
+            header.problems.append((number, f"{word!r} is no option of sbatch, and would be ignored; remove it"))
 
 
 def _value(name: str, rest: list[tuple[int, str]]) -> str | bool:
@@ -221,14 +222,14 @@ def _value(name: str, rest: list[tuple[int, str]]) -> str | bool:
 
 
 def _letters(
-    number: int, letters: str, rest: list[tuple[int, str]], found: Header
+    number: int, letters: str, rest: list[tuple[int, str]], header: Header
 ) -> Iterator[tuple[int, str, str | bool]]:
     """Iterate over short options that are written together, the last one with its value: -N4, -Hk, -t 10."""
     while letters:
         letter, letters = letters[0], letters[1:]
         name = LETTERS.get(letter)
         if name is None:
-            found.problems.append((number, f"-{letter} is no option of sbatch; remove it"))
+            header.problems.append((number, f"-{letter} is no option of sbatch; remove it"))
             return
         if name in SWITCHES or (name in OPTIONAL and not letters):
             yield number, name, True
@@ -238,21 +239,21 @@ def _letters(
         return
 
 
-def _take(found: Header, line: int, name: str, value: str | bool) -> None:
+def _take(header: Header, line: int, name: str, value: str | bool) -> None:
     """Give one option its place in the spec."""
     if name in REFUSED:
-        found.problems.append((line, f"--{name}: {REFUSED[name]}"))
+        header.problems.append((line, f"--{name}: {REFUSED[name]}"))
     elif name.removeprefix("no-").startswith("container"):
         instead = "give the container to the script's own srun lines, or write a job with `command` and `container`"
-        found.problems.append((line, f"--{name}: a script cannot run in a container yet; {instead}"))
+        header.problems.append((line, f"--{name}: a script cannot run in a container yet; {instead}"))
     elif name in ONCE:
         return
     elif name in _SPECIAL:
-        _SPECIAL[name](found, line, name, value)
+        _SPECIAL[name](header, line, name, value)
     elif name in _PATHS and _fits(_PATHS[name], value):
-        found.set(line, _PATHS[name], value)
+        header.set(line, _PATHS[name], value)
     else:
-        found.further(line, name, value)
+        header.further(line, name, value)
 
 
 def _fits(path: str, value: object) -> bool:
@@ -263,68 +264,68 @@ def _fits(path: str, value: object) -> bool:
     return True
 
 
-def _job_name(found: Header, line: int, name: str, value: str | bool) -> None:
-    found.set(line, "name", valid_name(str(value)))
+def _job_name(header: Header, line: int, name: str, value: str | bool) -> None:
+    header.set(line, "name", valid_name(str(value)))
     # What the script itself sees may have other characters.
-    found.further(line, name, value)
+    header.further(line, name, value)
 
 
-def _gpus(found: Header, line: int, name: str, value: str | bool) -> None:
+def _gpus(header: Header, line: int, name: str, value: str | bool) -> None:
     match = _GPU.fullmatch(str(value))
     if match is None:
-        found.further(line, name, value)
+        header.further(line, name, value)
         return
-    found.set(line, "resources.gpus_per_node", match["count"])
+    header.set(line, "resources.gpus_per_node", match["count"])
     if match["type"]:
-        found.set(line, "resources.gpu_type", match["type"])
+        header.set(line, "resources.gpu_type", match["type"])
 
 
-def _gres(found: Header, line: int, name: str, value: str | bool) -> None:
+def _gres(header: Header, line: int, name: str, value: str | bool) -> None:
     """`gpu:h100:8` is the GPUs of a node; the others stay."""
     others = []
     for part in str(value).split(","):
         kind, _colon, rest = part.removeprefix("gres/").removeprefix("gres:").partition(":")
         match = _GPU.fullmatch(rest or "1") if kind == "gpu" else None
         if match:
-            _gpus(found, line, name, rest or "1")
+            _gpus(header, line, name, rest or "1")
         else:
             others.append(part)
     if others and _fits("resources.gres", others):
-        found.set(line, "resources.gres", others)
+        header.set(line, "resources.gres", others)
     elif others:
-        found.further(line, name, value)
+        header.further(line, name, value)
 
 
-def _export(found: Header, line: int, name: str, value: str | bool) -> None:
+def _export(header: Header, line: int, name: str, value: str | bool) -> None:
     """`ALL,NAME=VALUE`: the values are the job's. Its other variables come from the plan, not from the submitter."""
     for part in re.split(r",(?=[A-Za-z_][A-Za-z0-9_]*(?:=|,|$))", str(value)):
         variable, equals, text = part.partition("=")
         if equals:
-            found.set(line, f"env.{variable}", text)
+            header.set(line, f"env.{variable}", text)
 
 
-def _signal(found: Header, line: int, name: str, value: str | bool) -> None:
+def _signal(header: Header, line: int, name: str, value: str | bool) -> None:
     """`B:` is for the script, to which only the job's runtime can hand it on. Slurm itself signals the steps."""
     match = _SIGNAL.fullmatch(str(value))
     if match:
-        found.set(line, "checkpoint.signal_before_end", match["seconds"])
-        found.set(line, "checkpoint.signal", match["name"])
+        header.set(line, "checkpoint.signal_before_end", match["seconds"])
+        header.set(line, "checkpoint.signal", match["name"])
     elif "B" in str(value).partition(":")[0] and ":" in str(value):
         text = "the script can get TERM, INT, HUP, USR1 or USR2, as B:USR1@SECONDS"
-        found.problems.append((line, f"--signal={value}: {text}"))
+        header.problems.append((line, f"--signal={value}: {text}"))
     else:
-        found.further(line, name, value)
+        header.further(line, name, value)
 
 
-def _exclusive(found: Header, line: int, name: str, value: str | bool) -> None:
+def _exclusive(header: Header, line: int, name: str, value: str | bool) -> None:
     if value is True:
-        found.set(line, "resources.exclusive", True)
+        header.set(line, "resources.exclusive", True)
     else:
-        found.further(line, name, value)
+        header.further(line, name, value)
 
 
-def _exclude(found: Header, line: int, name: str, value: str | bool) -> None:
-    found.set(line, "resources.exclude", [value])
+def _exclude(header: Header, line: int, name: str, value: str | bool) -> None:
+    header.set(line, "resources.exclude", [value])
 
 
 _SPECIAL: Mapping[str, Callable[[Header, int, str, str | bool], None]] = {

@@ -10,7 +10,7 @@ templated, tags and merge keys are refused. `null`, `~` and an empty value delet
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +21,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import refused
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script import is_script
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
@@ -34,11 +34,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     with_arguments,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.script import script_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import as_pattern
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents import json_document, text_document
 
+# The name of a script that stands in a job file as text.
+INLINE = "the script"
 _KINDS: dict[type, str] = {type(None): "nothing: it is empty", list: "a list; remove the `-` before its first key"}
 
 
@@ -101,7 +101,7 @@ def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
             "absolute one"
         ) from None
     shown = os.path.relpath(full, cwd) if full.startswith(cwd + os.sep) else full
-    if is_script(text):
+    if batch_script.is_script(text):
         # As for sbatch, the folder of the submission is the working directory, not that of the script.
         return Layer(shown, {"script": full}), cwd
     return parse_job_text(text, shown), os.path.dirname(full)
@@ -147,6 +147,8 @@ class Job:
         inside = self.script is not None and self.script.startswith(self.code_src.rstrip("/") + "/")
         if not inside or os.path.basename(self.script or "") in (self.spec.script or ""):
             return self.spec.code.exclude
+        from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import as_pattern
+
         return (*self.spec.code.exclude, as_pattern(os.path.relpath(self.script or "", self.code_src)))
 
 
@@ -179,7 +181,7 @@ def read_job(
     layer, base = _own_layer(job, roots, cwd)
     problems = [f"launch_cluster.{text}" for text in mistakes]
     above, arguments = _override_layers({"overrides": overrides, "command line": command_line}, problems)
-    script = script_of([(layer, base), *((one, cwd) for one in above)], roots, cwd)
+    script = script_of([(layer, base), *zip(above, [cwd] * len(above))], roots, cwd)
     merged = merge([Layer("launch_cluster", below), *(script.layers if script else ()), layer, *above])
     if script:
         merged.data["script"] = script.text
@@ -213,6 +215,49 @@ def read_job(
         script=script.path if script else None,
         roots=roots,
     )
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script: its text, the file that it was read from (absolute; None for text in a job), the layers below the job
+    and the mistakes in its #SBATCH lines.
+    """
+
+    text: str
+    path: str | None
+    layers: tuple[Layer, ...]
+    problems: tuple[str, ...]
+
+
+def script_of(layers: Sequence[tuple[Layer, str]], roots: Roots, cwd: str) -> Script | None:
+    """The script that the last of the layers names; None for a job without one. Each layer comes with the folder that
+    its paths are relative to. Raises RankzeroError if the file cannot be read.
+    """
+    named = [(layer.data["script"], folder) for layer, folder in layers if "script" in layer.data]
+    if not named or not isinstance(named[-1][0], str):
+        return None
+    given, folder = named[-1]
+    if batch_script.is_script(given) or "\n" in given:
+        return _script(given, None, INLINE)
+    path = os.path.normpath(os.path.join(folder, os.path.expanduser(given)))
+    roots.check("script", path)
+    try:
+        text = named_text(path, "script")
+    except FileNotFoundError:
+        raise RankzeroError(
+            f"script: there is no file {path} on the controller; give a path relative to {folder} or an absolute one"
+        ) from None
+    return _script(text, path, os.path.relpath(path, cwd) if path.startswith(cwd + os.sep) else path)
+
+
+def _script(text: str, path: str | None, shown: str) -> Script:
+    header = batch_script.read_header(text)
+    if path is not None:
+        header.data.setdefault("name", batch_script.name_of(path))
+        header.options.setdefault("job-name", os.path.basename(path))
+    below = Layer("a script job", batch_script.BELOW)
+    problems = tuple(f"script: {sentence} ({shown}, line {line})" for line, sentence in header.problems)
+    return Script(text, path, (below, Layer(shown, header.data, header.lines)), problems)
 
 
 def _override_layers(

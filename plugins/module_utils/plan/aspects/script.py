@@ -62,8 +62,8 @@ class Script(Aspect):
         folder = spec.resources.sbatch.get("chdir")
         if spec.artifact and isinstance(folder, str) and posixpath.isabs(folder):
             yield (
-                ["artifact", "resources.sbatch.chdir"],
-                f"artifact: is looked for in the job's own folder, and resources.sbatch.chdir is {folder}; remove one",
+                ["artifact", "resources.sbatch"],
+                f"artifact: is looked for in the job's own folder, and --chdir of the script is {folder}; remove one",
             )
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
