@@ -43,7 +43,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import O
 class Plan:
     """A planned launch: what Slurm is asked for, what the ranks run, and where all files are."""
 
-    name: str
     key: str
     token: str
     spec: LaunchSpec
@@ -66,6 +65,11 @@ class Plan:
     environments_inside: str = ""
     # True for the array of a sweep: one script for all elements, whose own values come from the array's file.
     array: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the launch."""
+        return self.spec.name
 
     @property
     def sealed(self) -> bool:
@@ -127,7 +131,6 @@ def plan(
         given=frozenset(merged.origins),
     )
     return Plan(
-        name=spec.name,
         key=key,
         token=token,
         spec=spec,

@@ -184,7 +184,7 @@ def read_job(
     script = script_of([(layer, base), *zip(above, [cwd] * len(above))], roots, cwd)
     merged = merge([Layer("launch_cluster", below), *(script.layers if script else ()), layer, *above])
     if script:
-        merged.data["script"] = script.text
+        merged.data.update(script=script.text)
         problems += script.problems
     problems += with_arguments(merged, arguments)
     spec = validated(merged, problems, settings)
@@ -233,7 +233,7 @@ def script_of(layers: Sequence[tuple[Layer, str]], roots: Roots, cwd: str) -> Sc
     """The script that the last of the layers names; None for a job without one. Each layer comes with the folder that
     its paths are relative to. Raises RankzeroError if the file cannot be read.
     """
-    named = [(layer.data["script"], folder) for layer, folder in layers if "script" in layer.data]
+    named = [(layer.data.get("script"), folder) for layer, folder in layers if "script" in layer.data]
     if not named or not isinstance(named[-1][0], str):
         return None
     given, folder = named[-1]
