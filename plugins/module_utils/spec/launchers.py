@@ -141,6 +141,9 @@ _TORCHRUN = (
     *(RENDEZVOUS, "--no-python", RANK),
 )
 
+# A script starts its own programs. It is chosen by `script`, not by launcher.kind.
+SCRIPT = Starter(kind="script", doc="the script, once on the first node", per="job")
+
 STARTERS: tuple[Starter, ...] = (
     Starter(
         kind="srun",
@@ -171,9 +174,6 @@ STARTERS: tuple[Starter, ...] = (
     ),
 )
 
-
-# A script starts its own programs. It is chosen by `script`, not by launcher.kind.
-SCRIPT = Starter(kind="script", doc="the script, once on the first node", per="job")
 
 Launchers = Mapping[str, Starter]
 

@@ -65,7 +65,7 @@ RUNTIME_FILES = tuple(
 #: The beginning of the line that names what the command itself is writing into the project.
 NOT_CODE = "not code"
 #: The file of a run directory that holds the script of a script job.
-BATCH_SCRIPT = "batch_script"
+BATCH_SCRIPT = "slurm_script"
 #: Up to this number of files, the code is compared with an earlier launch's file by file.
 MOST_COMPARED = 1000
 

@@ -234,9 +234,9 @@ def script_of(layers: Sequence[tuple[Layer, str]], roots: Roots, cwd: str) -> Sc
     its paths are relative to. Raises RankzeroError if the file cannot be read.
     """
     named = [(layer.data.get("script"), folder) for layer, folder in layers if "script" in layer.data]
-    if not named or not isinstance(named[-1][0], str):
+    given, folder = named[-1] if named else (None, "")
+    if not isinstance(given, str):
         return None
-    given, folder = named[-1]
     if batch_script.is_script(given) or "\n" in given:
         return _script(given, None, INLINE)
     path = os.path.normpath(os.path.join(folder, os.path.expanduser(given)))

@@ -28,7 +28,7 @@ _OURS = ("SLURM_OPEN_MODE", "SLURM_EXPORT_ENV")
 
 def words(job: Job, arguments: Sequence[str]) -> list[str]:
     """The words that start the script in this attempt. Ends the job where the script or its folder is not there."""
-    path, folder = job.path("batch_script"), _folder(job)
+    path, folder = job.path("slurm_script"), _folder(job)
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             first = stream.readline(4096)

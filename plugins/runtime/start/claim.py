@@ -18,7 +18,7 @@ from core.state import Ended, Job
 # What the script believes in a run directory, beside its folders.
 BELIEVED = (
     "claim", "outcome.json", "started.json", ".attempt", ".uncounted", "launch.json", "contract.json", "secrets.env",
-    "secrets.sums", "no-python", "mlflow.json", "trackers.json", "notify.json", ".script", "batch_script",
+    "secrets.sums", "no-python", "mlflow.json", "trackers.json", "notify.json", ".script", "slurm_script",
 )  # fmt: skip
 TAKEN, ANOTHERS, UNKNOWN = range(3)
 # A node that has asked for a file before it was there may be told for a minute that it is missing.
@@ -181,7 +181,7 @@ def _generation(job: Job, made: str) -> None:
 
     os.makedirs(os.path.join(made, "logs"))
     for name in (
-        *("job.sbatch", "batch_script", "launch.json", "contract.json", "notify.json"),
+        *("job.sbatch", "slurm_script", "launch.json", "contract.json", "notify.json"),
         *("secrets.env", "secrets.sums"),
     ):
         if os.path.isfile(job.path(name)):

@@ -126,6 +126,6 @@ def test_all_that_it_has_started_ends_with_its_artifact(site: Site) -> None:
 
 def test_a_job_without_its_script_runs_nothing(site: Site) -> None:
     job = script(site, "true")
-    (job.run / "batch_script").unlink()
+    (job.run / "slurm_script").unlink()
     assert job.finish() == 66
-    assert "batch_script" in job.outcome()["message"]
+    assert "slurm_script" in job.outcome()["message"]
