@@ -273,7 +273,7 @@ class Site:
         listed = self.lab.head(["squeue", "--noheader", "--states=all", "--Format=JobID:20,State:20,Name:200"]).stdout
         found = {}
         for line in listed.splitlines():
-            job_id, state, name = line.split()
+            job_id, state, name = line.split(maxsplit=2)
             if any(part in name for part in names or (self.token,)):
                 found[job_id] = state
         return found

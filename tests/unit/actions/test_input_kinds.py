@@ -53,6 +53,7 @@ def described(kind: str) -> dict[str, Any]:
     """What an action tells the role of a missing input."""
     spec = validated(merge([Layer("job", JOB)]))
     job = SimpleNamespace(
+        excluded=(),
         spec=spec, project="/p", containerfile="/p/Containerfile", context=None,
         settings=ClusterSettings(),
     )  # fmt: skip
