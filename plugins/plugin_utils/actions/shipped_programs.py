@@ -21,7 +21,8 @@ _GLANCE = f"{_PLUGINS}module_utils.watch.glance"
 _RUNTIME = f"{_PLUGINS}runtime."
 # The modules that check an artifact in a job.
 _CHECKER = tuple(
-    f"{_RUNTIME}{name}" for name in ("core.files", "artifact.formats", "artifact.together", "artifact.outcome")
+    f"{_RUNTIME}{name}"
+    for name in ("core.log", "core.files", "artifact.formats", "artifact.together", "artifact.outcome")
 )
 
 # Each module keeps its own name, in packages that contain nothing else. Modules of the runtime import each other by

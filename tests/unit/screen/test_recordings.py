@@ -114,7 +114,7 @@ def forms() -> dict[str, list[str]]:
 def head_form() -> str:
     shape = SimpleNamespace(nodes=3, ranks_per_node=7)
     resources = SimpleNamespace(partition="", time="00:20:00")
-    spec = SimpleNamespace(resources=resources, launcher=SimpleNamespace(inside_job=None))
+    spec = SimpleNamespace(script=None, resources=resources, launcher=SimpleNamespace(inside_job=None))
     plan: Any = SimpleNamespace(topology=shape, spec=spec, name="gpt", key="deadbeef")
     text = head("lab", plan).text
     holes = {"name": ("gpt", r"[\w-]+"), "key": ("deadbeef", "[0-9a-f]{8}"), "time": ("20 min", r"(?:\w+, )?[\w ]+")}
