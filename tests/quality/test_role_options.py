@@ -35,7 +35,11 @@ def of_role(role: str, entry: str) -> set[str]:
 
 
 OPTIONS = {
-    f"{role}_{name}": (role, entry, name) for role in ROLES for entry in DECLARED[role] for name in of_role(role, entry)
+    f"{role}_{name}": (role, entry, name)
+    for role in ROLES
+    for entry in DECLARED[role]
+    # Every process of pytest has to collect them in the same order.
+    for name in sorted(of_role(role, entry))
 }
 WRITTEN = {
     module: block
