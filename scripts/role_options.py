@@ -126,6 +126,9 @@ def of_role(role: str, entry: str) -> Options:
 def _taken(option: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """An option of the module as one of the role, which always has a default. Empty values are not passed on."""
     result = {**option, **own}
+    if result.get("type") != "list":
+        # Ansible refuses every value of an option of another type that has them.
+        result.pop("elements", None)
     if "suboptions" in result:
         result["options"] = result.pop("suboptions")
     if "default" not in option and "required" not in option and "default" not in own:

@@ -74,6 +74,14 @@ def marked_tasks(role: str, entry: str) -> list[dict[str, Any]]:
     return [task for task in load_yaml(path) if names and names <= {*(task.get(f"rankzero.slurm.{module}") or ())}]
 
 
+@pytest.mark.parametrize("role", ROLES)
+def test_only_lists_have_elements(role: str) -> None:
+    """Ansible refuses every value of an option of another type that has them."""
+    for entry in load_yaml(f"roles/{role}/meta/argument_specs.yml")["argument_specs"].values():
+        wrong = [name for name, option in entry["options"].items() if "elements" in option and option["type"] != "list"]
+        assert wrong == []
+
+
 def test_an_option_of_the_module_is_not_declared_again() -> None:
     """`options.yml` says only what differs: no type, and nothing that the module's documentation says as well."""
     again = []
