@@ -62,7 +62,16 @@ sys.stdin.read()
 def stranger(attack_lab: AttackLab, node: str, program: str, *words: str) -> Iterator[list[str]]:
     """A program of the attacker's on a node; what it said is in the list once it has ended."""
     user = [f"--reuid={ATTACKER.uid}", f"--regid={ATTACKER.uid}", "--clear-groups"]
-    command = [str(attack_lab.lab.dir / "bin" / "node"), node, "setpriv", *user, "python3", "-c", program, *words]
+    command = [
+        str(attack_lab.lab.dir / "bin" / "node"),
+        node,
+        "setpriv",
+        *user,
+        "/usr/bin/python3",
+        "-c",
+        program,
+        *words,
+    ]
     said: list[str] = []
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"

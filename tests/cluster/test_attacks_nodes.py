@@ -113,11 +113,18 @@ def test_what_is_copied_of_the_variables_does_not_hold_a_job(attack_lab: AttackL
         attacker.communicate(input="")
 
 
+def jobs_of_the_victim(attack_lab: AttackLab) -> set[str]:
+    """The jobs of the victim that Slurm knows, also those of other tests on the same lab."""
+    listed = attack_lab.as_root(["squeue", "--noheader", "--states=all", "--format=%i %u"]).stdout.splitlines()
+    return {line.split()[0] for line in listed if line.endswith(VICTIM.name)}
+
+
 def test_a_strangers_queue_and_the_login_environment_steer_no_launch(attack_lab: AttackLab) -> None:
     """Jobs of the attacker's have the name that the victim's next job gets, and the victim's shell has variables for
     every command of Slurm: one job runs, the victim's own, with its own name and log.
     """
     job = attack_lab.job("echo the program ran")
+    before = jobs_of_the_victim(attack_lab)
     first = attack_lab.launch_as(VICTIM, job)
     assert attack_lab.outcome_of(first)["success"]
     name = attack_lab.as_root(["scontrol", "--oneliner", "show", "job", first["job_id"]]).stdout
@@ -135,7 +142,5 @@ def test_a_strangers_queue_and_the_login_environment_steer_no_launch(attack_lab:
     assert attack_lab.outcome_of(second)["success"]
     log = attack_lab.as_victim(["cat", f"{second['run_dir']}/logs/0/rank-0000.log"]).stdout
     assert log.count("the program ran") == 1
-    listed = attack_lab.as_root(["squeue", "--noheader", "--states=all", "--format=%i %u"]).stdout.splitlines()
-    own = {line.split()[0] for line in listed if line.endswith(VICTIM.name)}
-    assert own <= {first["job_id"], second["job_id"]}
+    assert jobs_of_the_victim(attack_lab) - before <= {first["job_id"], second["job_id"]}
     attack_lab.as_attacker(["scancel", *planted])
