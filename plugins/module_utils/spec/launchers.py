@@ -227,29 +227,10 @@ _KEYS: Mapping[str, t.Type] = {
 _REQUIRED = ("per", "command")
 
 
-def _parse_record(value: object) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise t.Invalid(f"must be a map of {', '.join(_KEYS)} ({' and '.join(_REQUIRED)} are required)")
-    problems, fields = [], {}
-    for name, given in value.items():
-        if name not in _KEYS:
-            near = t.suggestion(str(name), list(_KEYS))
-            problems.append(f"has no key {t.shown(name)}{near}; known: {', '.join(_KEYS)}")
-            continue
-        try:
-            fields[str(name)] = _KEYS[name].parse(given)
-        except t.Invalid as error:
-            problems.append(f"{name} {error}")
-    problems += [f"{name} is required" for name in _REQUIRED if name not in value]
-    if not problems:
-        problems += _contradictions(fields["command"], fields.get("rendezvous", {}))
-    if problems:
-        raise t.Invalid(", and ".join(problems))
-    return fields
-
-
-def _contradictions(command: tuple[str, ...], rendezvous: Mapping[str, Iterable[str]]) -> list[str]:
+def _contradictions(fields: Mapping[str, Any]) -> list[str]:
     """What is wrong between the words of a command and of its rendezvous."""
+    command: tuple[str, ...] = fields["command"]
+    rendezvous: Mapping[str, Iterable[str]] = fields.get("rendezvous", {})
     problems = []
     if command.count(RANK) != 1:
         problems.append(f"command must have the word {RANK} once: there the program of a rank begins")
@@ -260,13 +241,7 @@ def _contradictions(command: tuple[str, ...], rendezvous: Mapping[str, Iterable[
     return problems
 
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {name: dict(kind.schema) for name, kind in _KEYS.items()},
-    "required": list(_REQUIRED),
-    "additionalProperties": False,
-}
-_RECORDS = t.mapped(t.DECLARED_NAME, t.DECLARED_WORDS, t.Type("launcher", _parse_record, _SCHEMA))
+_RECORDS = t.mapped(t.DECLARED_NAME, t.DECLARED_WORDS, t.record("launcher", _KEYS, _REQUIRED, _contradictions))
 
 
 def _parse_own(value: object) -> dict[str, Starter]:

@@ -54,26 +54,6 @@ _KEYS: Mapping[str, t.Type] = {
 _REQUIRED = ("commands", "command", "mounts", "images")
 
 
-def _parse_record(value: object) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise t.Invalid(f"must be a map of {', '.join(_KEYS)} ({', '.join(_REQUIRED)} are required)")
-    problems, fields = [], {}
-    for name, given in value.items():
-        if name not in _KEYS:
-            near = t.suggestion(str(name), list(_KEYS))
-            problems.append(f"has no key {t.shown(name)}{near}; known: {', '.join(_KEYS)}")
-            continue
-        try:
-            fields[str(name)] = _KEYS[name].parse(given)
-        except t.Invalid as error:
-            problems.append(f"{name} {error}")
-    problems += [f"{name} is required" for name in _REQUIRED if name not in value]
-    problems = problems or _contradictions(fields)
-    if problems:
-        raise t.Invalid(", and ".join(problems))
-    return fields
-
-
 def _contradictions(fields: Mapping[str, Any]) -> list[str]:
     """What is wrong between the keys of a record, and with its patterns."""
     text = "".join(fields["command"])
@@ -138,13 +118,7 @@ def _runtime(name: str, record: Mapping[str, Any]) -> Runtime:
     )
 
 
-_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "properties": {name: dict(kind.schema) for name, kind in _KEYS.items()},
-    "required": list(_REQUIRED),
-    "additionalProperties": False,
-}
-_RECORDS = t.mapped(t.DECLARED_NAME, t.DECLARED_WORDS, t.Type("container runtime", _parse_record, _SCHEMA))
+_RECORDS = t.mapped(t.DECLARED_NAME, t.DECLARED_WORDS, t.record("container runtime", _KEYS, _REQUIRED, _contradictions))
 
 
 def _parse_own(value: object) -> dict[str, Runtime]:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 Parse = Callable[[Any], Any]
+# Says what is wrong between the values of a map that are right by themselves, as the ends of sentences.
+Contradictions = Callable[[Mapping[str, Any]], list[str]]
 # The finding of a rule: the paths of the spec that it checked, and a sentence.
 Finding = tuple[Sequence[str], str]
 # An option of a Slurm command: its long name, and its value, or True for a switch.
@@ -278,6 +280,42 @@ def mapped(key_pattern: str, key_words: str, item: Type) -> Type:
             "additionalProperties": dict(item.schema),
         },
     )
+
+
+def record(
+    title: str,
+    keys: Mapping[str, Type],
+    required: Sequence[str],
+    contradictions: Contradictions,
+) -> Type:
+    """Return a type for a map with known keys, parsed as a dict. All mistakes are reported together."""
+
+    def parse(value: object) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise Invalid(f"must be a map of {', '.join(keys)} ({', '.join(required)} are required)")
+        problems, fields = [], {}
+        for name, given in value.items():
+            if name not in keys:
+                near = suggestion(str(name), list(keys))
+                problems.append(f"has no key {shown(name)}{near}; known: {', '.join(keys)}")
+                continue
+            try:
+                fields[str(name)] = keys[name].parse(given)
+            except Invalid as error:
+                problems.append(f"{name} {error}")
+        problems += [f"{name} is required" for name in required if name not in value]
+        problems = problems or contradictions(fields)
+        if problems:
+            raise Invalid(", and ".join(problems))
+        return fields
+
+    schema = {
+        "type": "object",
+        "properties": {name: dict(kind.schema) for name, kind in keys.items()},
+        "required": list(required),
+        "additionalProperties": False,
+    }
+    return Type(title, parse, schema)
 
 
 def _parse_option(value: object) -> str | bool:
