@@ -39,7 +39,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import exposed_secrets
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import (
+    exposed_in_script,
+    exposed_secrets,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import short_digest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import EnvironmentSource, Leaving
@@ -258,7 +261,8 @@ def _compared(snapshot: Snapshot) -> dict[str, str]:
 
 def _warnings(job: Job) -> list[str]:
     chosen = fabric(job.spec.fabric, job.settings.fabrics)
-    return [*exposed_secrets(job.spec.env), *(expired(chosen, date.today()) if chosen else [])]
+    exposed = [*exposed_secrets(job.spec.env), *exposed_in_script(job.spec.script or "")]
+    return [*exposed, *(expired(chosen, date.today()) if chosen else [])]
 
 
 def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callable[[str], Any]) -> bytes:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import exposed_in_script
 
 
 def read(*lines: str) -> batch_script.Header:
@@ -115,6 +116,26 @@ def test_what_sbatch_would_not_take_is_no_script(text: str, word: str) -> None:
 
 def test_a_script_is_taken() -> None:
     assert batch_script.problem("#!/bin/sh\ntrue\n") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("export HF_TOKEN=hf_abc", True),
+        ("WANDB_API_KEY='0123' srun python t.py", True),
+        ("A=1; MY_PASSWORD=x", True),
+        ("export HF_TOKEN=$(cat ~/.token)", False),
+        ('export HF_TOKEN="$OTHER"', False),
+        ("unset HF_TOKEN", False),
+        ("TOKENIZER=gpt2", False),
+        ("HF_TOKEN= srun x", False),
+        ("python t.py --lr=3", False),
+    ],
+)
+def test_a_literal_secret_of_a_script_is_named_and_not_shown(line: str, named: bool) -> None:
+    warnings = exposed_in_script(f"#!/bin/bash\n{line}\n")
+    assert bool(warnings) == named
+    assert all("line 2" in text and not {"hf_abc", "0123"} & {*text.replace("'", " ").split()} for text in warnings)
 
 
 @given(st.text(), st.lists(st.text(alphabet=st.characters(exclude_characters="\n"))))

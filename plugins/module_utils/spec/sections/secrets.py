@@ -22,6 +22,12 @@ _SECRET = re.compile(
 )
 
 
+# An assignment in a shell script whose value is text, not that of another variable or command.
+_LITERAL = re.compile(r"(?:^|[\s;&|(])(?P<name>[A-Za-z_][A-Za-z0-9_]{0,99})=['\"]?[^\s'\"$`;&|)]")
+# Characters of a line that are looked at.
+_LINE = 4096
+
+
 def exposed_secrets(env: Mapping[str, str]) -> list[str]:
     """Return a warning for each variable of `env` that looks like a secret by its name. No value is shown."""
     return [
@@ -29,6 +35,19 @@ def exposed_secrets(env: Mapping[str, str]) -> list[str]:
         f"secrets: {{{name}: {{from_env: {name}}}}}"
         for name, value in env.items()
         if value and _SECRET.search(name)
+    ]
+
+
+def exposed_in_script(text: str) -> list[str]:
+    """Return a warning for each line of a script that gives a variable which looks like a secret a literal value. No
+    value is shown.
+    """
+    return [
+        f"script: line {number} sets {match['name']}, and the text is written into the run directory; if that is a "
+        f"secret, take it out and use secrets: {{{match['name']}: {{from_env: {match['name']}}}}}"
+        for number, line in enumerate(text.split("\n"), 1)
+        for match in _LITERAL.finditer(line[:_LINE])
+        if _SECRET.search(match["name"])
     ]
 
 
