@@ -9,11 +9,13 @@ running job also whether it stalls and which ranks are behind. Pure except for `
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
@@ -24,8 +26,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import 
 RANKS_NAMED = 8
 # A rank identifies itself in its first lines; the last losses are in its last lines.
 HEAD_BYTES, TAIL_BYTES = 65536, 262144
-# Of a file that the ranks of a node share, so many bytes at most are searched for the last lines of each.
-MOST_SHARED = 64 << 20
+# Of a file that the ranks of a node share, so many bytes at most of each end are searched for the lines of each rank,
+# in parts of so many bytes: one part is in memory, and of each rank what is wanted of it.
+MOST_SHARED, PART_BYTES = 64 << 20, 1 << 20
 # The steps that decide how long one takes.
 STEPS = 64
 # Of thousands of ranks, less of each log is read: so many bytes and steps of all ends together, and at least so many.
@@ -117,25 +120,72 @@ class Stall:
         }  # fmt: skip
 
 
-def _ends(path: str, most: int, share: int = 1) -> tuple[bytes, bytes, float]:
-    """The first and the last bytes of a file, `share` times as many as of one rank, and when it was written."""
-    try:
-        with regular(path) as stream:
-            status = os.fstat(stream.fileno())
-            head = stream.read(share * min(HEAD_BYTES, most))
-            stream.seek(max(0, status.st_size - share * most))
-            return head, stream.read(share * most), status.st_mtime
-    except OSError:
-        return b"", b"", 0.0
-
-
 def _log(head: bytes, tail: bytes, modified: float) -> RankLog:
     return RankLog(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), modified)
 
 
 def read_ends(path: str, most: int = TAIL_BYTES) -> RankLog:
     """The first and the last bytes of a log, at most `most` of each; empty where it cannot be read."""
-    return _log(*_ends(path, most))
+    try:
+        with regular(path) as stream:
+            status = os.fstat(stream.fileno())
+            head = stream.read(min(HEAD_BYTES, most))
+            stream.seek(max(0, status.st_size - most))
+            return _log(head, stream.read(most), status.st_mtime)
+    except OSError:
+        return _log(b"", b"", 0.0)
+
+
+def _first_lines(stream: IO[bytes], size: int, length: int) -> Iterator[bytes]:
+    """Whole lines from the beginning of a file, in parts of about `length` bytes."""
+    position, rest = 0, b""
+    while position < min(size, MOST_SHARED):
+        stream.seek(position)
+        part = stream.read(length)
+        if not part:
+            break
+        position += len(part)
+        lines, _newline, begun = (rest + part).rpartition(b"\n")
+        yield lines
+        # Of an endless line the beginning is kept, which names its rank.
+        rest = begun[:PART_BYTES]
+    yield rest
+
+
+def _last_lines(stream: IO[bytes], size: int, length: int) -> Iterator[bytes]:
+    """Whole lines from the end of a file, in parts of about `length` bytes, the last one first."""
+    position, rest = size, b""
+    while position > max(0, size - MOST_SHARED):
+        begin = max(0, position - length)
+        stream.seek(begin)
+        part = stream.read(position - begin)
+        # The first line of a part is whole only where the file begins.
+        cut, newline, lines = part.partition(b"\n") if begin else (b"", b"\n", part)
+        position = begin
+        if newline:
+            yield lines + rest
+            rest = cut
+        else:
+            # Of an endless line the end is kept.
+            rest = (cut + rest)[-PART_BYTES:]
+
+
+def _of_each(parts: Iterable[bytes], ranks: Collection[int], least: int, most: int, *, last: bool) -> dict[int, bytes]:
+    """The first (or `last`) lines of each rank, at most `most` bytes, from parts of a file.
+
+    At least `least` bytes are read, and more while a rank has no line.
+    """
+    lines: dict[int, bytes] = {}
+    read = 0
+    for part in parts:
+        for rank, text in of_ranks(part):
+            before = lines.get(rank, b"")
+            if len(before) < most:
+                lines[rank] = (text + before)[-most:] if last else (before + text)[:most]
+        read += len(part)
+        if read >= least and lines.keys() >= set(ranks):
+            break
+    return lines
 
 
 def ends_by_rank(paths: Mapping[int, str], most: int = TAIL_BYTES) -> Iterator[tuple[int, RankLog]]:
@@ -146,18 +196,25 @@ def ends_by_rank(paths: Mapping[int, str], most: int = TAIL_BYTES) -> Iterator[t
     for path, ranks in files.items():
         if node_of(path) is None:
             yield ranks[0], read_ends(path, most)
-            continue
-        share = len(ranks_of(path)) + 1
-        while True:
-            head, tail, modified = _ends(path, most, share)
-            heads, tails = dict(of_ranks(head)), dict(of_ranks(tail))
-            # One that is silent has its last lines long before the end of the file.
-            whole = len(head) < share * min(HEAD_BYTES, most)
-            if heads.keys() & tails.keys() >= set(ranks) or whole or len(tail) >= MOST_SHARED:
-                break
-            share *= 4
-        for rank in ranks:
-            yield rank, _log(heads.get(rank, b"")[: min(HEAD_BYTES, most)], tails.get(rank, b"")[-most:], modified)
+        else:
+            yield from _shared_ends(path, ranks, most)
+
+
+def _shared_ends(path: str, ranks: Sequence[int], most: int) -> Iterator[tuple[int, RankLog]]:
+    """The ends of each of these ranks in a file that they share. One that is silent has its last lines long before
+    the end of the file.
+    """
+    heads: dict[int, bytes] = {}
+    tails: dict[int, bytes] = {}
+    modified, first, share = 0.0, min(HEAD_BYTES, most), len(ranks_of(path)) + 1
+    with contextlib.suppress(OSError), regular(path) as stream:
+        status = os.fstat(stream.fileno())
+        length = min(PART_BYTES, share * first)
+        heads = _of_each(_first_lines(stream, status.st_size, length), ranks, share * first, first, last=False)
+        tails = _of_each(_last_lines(stream, status.st_size, length), ranks, share * most, most, last=True)
+        modified = status.st_mtime
+    for rank in ranks:
+        yield rank, _log(heads.get(rank, b""), tails.get(rank, b""), modified)
 
 
 def first_and_last(folder: str, names: Iterable[str]) -> dict[int, RankLog]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,32 @@ def test_of_thousands_of_ranks_the_ends_of_each_log_are_read(tmp_path: Path, mon
     ]  # fmt: skip
     assert found[1].progress is not None and found[2].progress is None
     assert (found[1].progress.step, found[1].progress.seconds) == (3999, pytest.approx(3.996))
+
+
+def test_the_last_lines_of_a_silent_rank_take_no_more_memory_than_those_of_each(tmp_path: Path) -> None:
+    """Rank 1 ends, then rank 0 writes a million lines into the file that they share."""
+    path, lines = tmp_path / "n1.ranks-0-1.log", 10**6
+    with path.open("w", encoding="utf-8") as stream:
+        stream.write(f"0: {BANNER.format(0, 2)}0: step 1 loss 3.0\n1: {BANNER.format(1, 2)}1: RuntimeError: of one\n")
+        stream.writelines(f"0: step {step} loss 2.5\n" for step in range(2, lines))
+    tracemalloc.start()
+    try:
+        ends = dict(checklist.ends_by_rank({0: str(path), 1: str(path)}))
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert ends[1].tail.endswith("RuntimeError: of one\n") and ends[1].head.startswith("[rankzero] RANK=1 ")
+    assert ends[0].tail.endswith(f"\nstep {lines - 1} loss 2.5\n") and len(ends[0].tail) == checklist.TAIL_BYTES
+    assert ends[0].head.startswith("[rankzero] RANK=0 ") and len(ends[0].head) == checklist.HEAD_BYTES
+    assert most < 16 << 20, f"{most >> 20} MB of a file of {path.stat().st_size >> 20} MB"
+
+
+def test_a_line_without_an_end_does_not_hide_the_other_rank(tmp_path: Path) -> None:
+    path = tmp_path / "n1.ranks-0-1.log"
+    path.write_text("1: begun\n1: ended\n0: " + "x" * (5 << 20) + " the last\n", encoding="utf-8")
+    ends = dict(checklist.ends_by_rank({0: str(path), 1: str(path)}))
+    assert ends[1].head == ends[1].tail == "begun\nended\n"
+    assert ends[0].head.startswith("xxx") and ends[0].tail.endswith("x the last\n")
 
 
 def test_no_step_is_a_matter_of_time() -> None:
