@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import CODE_SNAPSHOT
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot_request import SnapshotRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, Snapshot, pack
@@ -81,8 +82,8 @@ class ActionModule(Producer):
 
 def _too_large(snapshot: Snapshot) -> str:
     largest = sorted(snapshot.files, key=lambda entry: entry.size, reverse=True)[:3]
-    named = ", ".join(f"{entry.path} ({entry.size / 1e6:.0f} MB)" for entry in largest)
+    named = ", ".join(f"{entry.path} ({amount(entry.size)})" for entry in largest)
     return (
-        f"code.src: the snapshot of {snapshot.src} has {snapshot.size / 1e6:.0f} MB, which are read "
+        f"code.src: the snapshot of {snapshot.src} has {amount(snapshot.size)}, which are read "
         f"with every launch; largest: {named}. Add data to code.exclude."
     )

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import IMAGE
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import ImageRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import BuildInput, read_build
@@ -40,7 +41,7 @@ class ActionModule(Producer):
         return result
 
     def _send(self, context: Snapshot) -> str:
-        self.say(f"sending the context, {len(context.files)} files, {context.size / 1e6:.1f} MB")
+        self.say(f"sending the context, {len(context.files)} files, {amount(context.size)}")
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             archive = os.path.join(folder, "context.tar.gz")
             try:

@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_CACHE, UV_ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, EnvironmentRequest, Needs
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRequest, conda_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import KINDS
@@ -90,7 +91,7 @@ class ActionModule(Producer):
         result = self.make(options, asdict(CondaRequest(made)))
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
-            self.say(f"sending {made.path}, {made.size / 1e6:.0f} MB")
+            self.say(f"sending {made.path}, {amount(made.size)}")
             sent = os.path.join(self.send([made.path]), os.path.basename(made.path))
             result = self.make(options, asdict(CondaRequest(made, sent)))
             if result.pop("needs", None):
@@ -102,5 +103,5 @@ class ActionModule(Producer):
         wheels = [*brought.wheels, *([brought.tool] if brought.tool else [])]
         wheels = [wheel for wheel in wheels if wheel["filename"] in lacking]
         size = sum(wheel["size"] for wheel in wheels)
-        self.say(f"sending {len(wheels)} wheels, {size / 1e6:.0f} MB")
+        self.say(f"sending {len(wheels)} wheels, {amount(size)}")
         return self.send(wheel["path"] for wheel in wheels)

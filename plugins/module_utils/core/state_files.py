@@ -22,6 +22,7 @@ import re
 import stat
 from collections.abc import Iterator
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted, user_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, is_private_group
@@ -178,11 +179,7 @@ def closed_to_groups(folder: str) -> Iterator[None]:
 def write(path: str, content: str, *, durably: bool = False) -> None:
     """Write `content` to a file by rename and create its folder. Nobody else can write the file. Raises OSError."""
     make_folder(os.path.dirname(path))
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(temporary)
-    create(temporary, content, durably=durably)
-    os.replace(temporary, path)
+    replace_file(path, content, mode=0o644, durably=durably)
 
 
 def create(path: str, content: str, *, mode: int = 0o644, durably: bool = False) -> None:

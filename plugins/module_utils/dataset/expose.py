@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import Manifest, Place, Record, read_record
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.stage import require_free
@@ -34,12 +35,7 @@ def name(place: Place, digest: str, stamps: Mapping[str, str]) -> None:
     """Let the name refer to a digest, by one rename. Raises OSError."""
     record = Record(digest, place.key, stamps)
     os.makedirs(os.path.dirname(place.record), exist_ok=True)
-    own = f"{place.record}.{this_place()}-{os.getpid()}"
-    with open(own, "w", encoding="utf-8") as stream:
-        json.dump({"format": 1, "name": place.name, **asdict(record)}, stream)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(own, place.record)
+    replace_file(place.record, json.dumps({"format": 1, "name": place.name, **asdict(record)}), durably=True)
     _lead(place.link, os.path.relpath(place.data(digest), os.path.dirname(place.link)))
 
 

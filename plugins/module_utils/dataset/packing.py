@@ -8,19 +8,18 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256, squashfs_cut_off
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import PACKED, Manifest, Place
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.stage import require_free, write_manifest
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import place as this_place
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import squash
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
 
 def sound(place: Place, manifest: Manifest, *, thorough: bool) -> bool:
     """Whether the packed file exists and has its recorded size (and, if `thorough`, its recorded sha256)."""
     path = os.path.join(place.tree(manifest.digest), PACKED)
     try:
-        if manifest.packed is None or os.path.getsize(path) != manifest.packed["bytes"] or squashfs.cut_off(path):
+        if manifest.packed is None or os.path.getsize(path) != manifest.packed["bytes"] or squashfs_cut_off(path):
             return False
         return not thorough or file_sha256(path) == manifest.packed["sha256"]
     except OSError:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import checksums
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import (
     MANIFEST,
@@ -238,8 +239,8 @@ def require_free(folder: str, size: int, files: int, option: str) -> None:
     free = status.f_bavail * status.f_frsize
     if size and size + _MARGIN > free:
         raise RankzeroError(
-            f"{option}: {_size(size)} are needed below {folder}, which has {_size(free)} free: "
-            f"{_size(size + _MARGIN - free)} are missing. Make room there, or name another {option}."
+            f"{option}: {amount(size)} are needed below {folder}, which has {amount(free)} free: "
+            f"{amount(size + _MARGIN - free)} are missing. Make room there, or name another {option}."
         )
     if status.f_files and files > status.f_favail:
         raise RankzeroError(
@@ -329,14 +330,6 @@ def read_source(source: Streams, items: Iterable[Item], meter: Meter) -> list[Fi
 
 def _seen(data: str, file: File) -> File:
     return replace(file, seen=os.stat(os.path.join(data, file.path)).st_mtime_ns)
-
-
-def _size(size: float) -> str:
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit in ("bytes", "kB", "MB") else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
 
 
 def _some(names: Sequence[str]) -> str:

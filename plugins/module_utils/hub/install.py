@@ -15,13 +15,15 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import Manifest, text
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import free_space, place, remove, sync_folder
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, plain
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_durably
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256, walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import walk
 
 #: The hub library's own data next to the files that it fetched.
 _CACHE = ".cache"
@@ -84,7 +86,7 @@ def install(repository: Repository, folder: str, manifest: Manifest, *, ours: bo
     free = os.statvfs(repository.blobs)
     if needed > free.f_bavail * free.f_frsize:
         raise RankzeroError(
-            f"path: {needed / 1e9:.1f} GB are needed in {repository.home}, which has {free_space(repository.blobs)}. "
+            f"path: {amount(needed)} are needed in {repository.home}, which has {free_space(repository.blobs)}. "
             "Make room there, or name another path."
         )
     for file in missing:

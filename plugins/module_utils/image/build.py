@@ -19,7 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import (
+    file_sha256,
+    is_squashfs,
+    squashfs_cut_off,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import canonical, layers
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.engine import Builder
@@ -49,7 +53,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.hardlinks import share
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 # How long (seconds) a second builder of the same image waits for the first.
@@ -195,9 +198,9 @@ def _copy_context(source: str, target: str, files: Sequence[tuple[str, str]]) ->
 
 
 def _adopt(path: str, target: str, expected: str) -> None:
-    if not squashfs.is_squashfs(path):
+    if not is_squashfs(path):
         raise RankzeroError(f"squashfs: {path} is not a squashfs file.")
-    short = squashfs.cut_off(path)
+    short = squashfs_cut_off(path)
     if short:
         raise RankzeroError(f"squashfs: {path} is truncated: {short}.")
     shutil.copyfile(path, target)

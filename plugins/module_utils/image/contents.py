@@ -10,10 +10,10 @@ import json
 import os
 from collections.abc import Iterator
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import of_folder
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
 # These files refer to all others by digest.
 _INDEXES = ("index.json", "manifest.json")

@@ -19,6 +19,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import debian
@@ -242,17 +243,14 @@ def oci_layout(layers: Sequence[str], config: Mapping[str, object], folder: str)
 
     described: list[dict[str, object]] = []
     for layer in layers:
-        total = hashlib.sha256()
-        with open(layer, "rb") as stream:
-            for block in iter(lambda: stream.read(1 << 20), b""):
-                total.update(block)
-        place = os.path.join(blobs, total.hexdigest())
+        digest = file_sha256(layer)
+        place = os.path.join(blobs, digest)
         if not os.path.exists(place):
             try:
                 os.link(layer, place)
             except OSError:
                 shutil.copyfile(layer, place)
-        described.append({"digest": f"sha256:{total.hexdigest()}", "size": os.path.getsize(layer)})
+        described.append({"digest": f"sha256:{digest}", "size": os.path.getsize(layer)})
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
     prefix = "application/vnd.oci.image"
     own = {

@@ -9,8 +9,8 @@ import json
 import os
 from typing import TypedDict, cast
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, has_fields, read_json
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
 IMAGE = "image.sqsh"
 SIDECAR = "image.json"

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import hashlib
 import json
 import os
 import platform
@@ -25,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import unsquash
@@ -316,14 +316,11 @@ def _verified(folder: str, digest: str) -> str:
 
 
 def _check(path: str, digest: str) -> str:
-    total = hashlib.sha256()
     try:
-        with open(path, "rb") as stream:
-            for block in iter(lambda: stream.read(_BLOCK), b""):
-                total.update(block)
+        digest_here = f"sha256:{file_sha256(path)}"
     except OSError as error:
         raise RankzeroError(f"reference: {path} cannot be read ({error.strerror}): the image is incomplete.") from error
-    if f"sha256:{total.hexdigest()}" != digest:
+    if digest_here != digest:
         raise RankzeroError(f"reference: {path} is damaged: its content is not {digest}.")
     return path
 

@@ -10,8 +10,9 @@ import os
 import subprocess
 from typing import IO, cast
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction, squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import is_squashfs, squashfs_cut_off
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH, Written, write
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import Tree
@@ -65,7 +66,7 @@ def squash(tree: Tree, target: str, tool: str, compression: str, work: str) -> W
         _finish(mksquashfs_words(tool, folder, target, compression), work)
         with contextlib.suppress(OSError):
             remove_tree(folder)
-    trouble = "no squashfs" if not squashfs.is_squashfs(target) else squashfs.cut_off(target)
+    trouble = "no squashfs" if not is_squashfs(target) else squashfs_cut_off(target)
     if trouble:
         raise RankzeroError(f"image: {tool} exited with 0, but {target} is invalid: {trouble}. Is the disk full?")
     return written

@@ -12,7 +12,7 @@ from __future__ import annotations
 import inspect
 import os
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing, edges, errors, printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing, content, edges, errors, printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import debian
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     accounting,
@@ -41,6 +41,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import 
 
 MODULES = (
     clearing,
+    content,
     debian,
     edges,
     errors,

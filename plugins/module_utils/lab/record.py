@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, Partition
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
@@ -26,9 +26,7 @@ class Record:
 def save(record: Record) -> None:
     """Write lab.json atomically. Raises OSError."""
     path = record.lab.path("lab.json")
-    with open(f"{path}.new", "w", encoding="utf-8") as stream:
-        json.dump(dataclasses.asdict(record), stream, indent=1)
-    os.replace(f"{path}.new", path)
+    replace_file(path, json.dumps(dataclasses.asdict(record), indent=1))
 
 
 def load(directory: str) -> Record | None:

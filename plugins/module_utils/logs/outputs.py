@@ -9,16 +9,16 @@ is that of the logs (archive.py). It continues a file by its last bytes, so comp
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import blocks, sha256_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import BLOCK, Listing, collect, safe_path
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import Listing, collect, safe_path
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Holding
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 
@@ -135,18 +135,11 @@ def _artifact(run: RunDirectory) -> Mapping[str, str]:
 
 def digest(root: str, path: str, size: int) -> str | None:
     """Return the SHA-256 of the first `size` bytes of a file below `root`; None if the file cannot be read."""
-    total = hashlib.sha256()
     try:
         with Beneath(root).stream(path) as stream:
-            while size > 0:
-                block = stream.read(min(size, BLOCK))
-                if not block:
-                    break
-                total.update(block)
-                size -= len(block)
+            return sha256_of(blocks(stream, size))
     except (OSError, Untrusted):
         return None
-    return total.hexdigest()
 
 
 def verification(run: RunDirectory, paths: Sequence[str], have: Mapping[str, Holding]) -> Verification:

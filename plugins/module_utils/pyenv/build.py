@@ -20,6 +20,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, child_environment, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
@@ -50,7 +51,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
     remove,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 # How long (seconds) a builder waits for another builder of the same environment. A large one takes minutes on a slow

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     JsonObject,
     ModuleResult,
@@ -51,7 +52,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")

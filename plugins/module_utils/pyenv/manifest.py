@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import TypedDict, cast
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import has_fields, read_json
 
 MANIFEST = "env.json"
@@ -79,13 +80,7 @@ def read_record(path: str) -> EnvironmentRecord | None:
 
 def write_record(path: str, record: EnvironmentRecord) -> None:
     """Write env.json completely or not at all. Raises OSError."""
-    temporary = os.path.join(path, f".{MANIFEST}.tmp")
-    with open(temporary, "w", encoding="utf-8") as stream:
-        json.dump(record, stream, indent=2, sort_keys=True)
-        stream.write("\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, os.path.join(path, MANIFEST))
+    replace_file(os.path.join(path, MANIFEST), json.dumps(record, indent=2, sort_keys=True) + "\n", durably=True)
 
 
 def present(path: str) -> EnvironmentRecord | None:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import bytecode, interpreter
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import SealedRecord
@@ -27,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.verify import NOTES
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import mksquashfs, normalise, squash
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256, walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import walk
 
 FILE = "environment.sqsh"
 # Read at once: a build in the background goes on after Ansible has removed the files of the module.

@@ -10,7 +10,7 @@ import re
 import socket
 from collections.abc import Mapping
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import squashfs
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import is_squashfs, squashfs_cut_off
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
@@ -172,8 +172,8 @@ def image_trouble(path: str, kind: Runtime) -> str | None:
         if "root" in kind.images and any(os.path.lexists(os.path.join(path, name)) for name in ("bin", "usr")):
             return None
         return "has neither bin nor usr (nor config.json, as an OCI bundle): it is not an image"
-    if "squashfs" in kind.images and squashfs.is_squashfs(path):
-        short = squashfs.cut_off(path)
+    if "squashfs" in kind.images and is_squashfs(path):
+        short = squashfs_cut_off(path)
         return f"is cut off: {short}" if short else None
     with open(path, "rb") as stream:
         return None if "sif" in kind.images and SIF in stream.read(96) else kind.refuses

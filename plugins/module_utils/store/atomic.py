@@ -23,6 +23,7 @@ from contextlib import contextmanager
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 
 # A leftover from another machine may belong to a process that cannot be checked from here. No process takes this long
 # (seconds).
@@ -218,7 +219,7 @@ def free_space(path: str) -> str:
         status = os.statvfs(path)
     except OSError:
         return "free space unknown"
-    return f"{status.f_bavail * status.f_frsize / 1e9:.1f} GB and {status.f_favail} files free"
+    return f"{amount(status.f_bavail * status.f_frsize)} and {status.f_favail} files free"
 
 
 def place() -> str:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
@@ -21,7 +22,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
     group_writes,
     open_folders,
     open_mode,
-    place,
     set_aside,
 )
 
@@ -124,12 +124,8 @@ def write_text(path: str, text: str, *, check_mode: bool = False) -> dict[str, o
         raise RankzeroError(f"path: {path} cannot be read: {error.strerror}") from error
     changed = before != text
     if changed and not check_mode:
-        temporary = f"{path}.{os.getpid()}.tmp"
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-            with os.fdopen(os.open(temporary, flags, 0o644), "w", encoding="utf-8") as stream:
-                stream.write(text)
-            os.replace(temporary, path)
+            replace_file(path, text, mode=0o644)
         except OSError as error:
             raise RankzeroError(f"path: {path} cannot be written: {error.strerror}; its folder must exist") from error
     return {
@@ -143,10 +139,4 @@ def write_durably(path: str, content: str) -> None:
     """Write `content` to the file `path` so that it survives a crash, by rename; makes its folder. Raises OSError."""
     folder = os.path.dirname(path)
     folders_as_above(folder)
-    own = f"{path}.{place()}-{os.getpid()}.incomplete"
-    with open(own, "w", encoding="utf-8") as stream:
-        os.fchmod(stream.fileno(), 0o644 | group_writes(folder))
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(own, path)
+    replace_file(path, content, permissions=0o644 | group_writes(folder), durably=True)

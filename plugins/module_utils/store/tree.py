@@ -15,8 +15,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
+
 FORMAT = b"rankzero-tree-1\n"
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -45,16 +46,6 @@ def digest(entries: Iterable[Entry]) -> str:
     total = hashlib.sha256(FORMAT)
     for entry in sorted(entries, key=lambda item: os.fsencode(item.path)):
         total.update(f"{entry.kind} {entry.sha256} ".encode("ascii") + os.fsencode(entry.path) + b"\0")
-    return total.hexdigest()
-
-
-def file_sha256(path: str, *, start: int = 0) -> str:
-    """sha256 of a file's content from the byte `start` on, in hex. Raises OSError."""
-    total = hashlib.sha256()
-    with open(path, "rb") as stream:
-        stream.seek(start)
-        for block in iter(lambda: stream.read(_BLOCK), b""):
-            total.update(block)
     return total.hexdigest()
 
 

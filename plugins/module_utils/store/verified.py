@@ -18,8 +18,9 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import open_folders, place
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import open_folders
 
 # A file that changes while it is read may have the same time before and after. Wait this long (seconds).
 SETTLED_SECONDS = 10.0
@@ -63,11 +64,7 @@ class Memory:
         name = self._name(path)
         with contextlib.suppress(OSError):
             open_folders(os.path.dirname(name))
-            own = f"{name}.{place()}-{os.getpid()}"
-            with open(own, "x", encoding="ascii") as stream:
-                os.fchmod(stream.fileno(), 0o644)
-                stream.write(identity)
-            os.replace(own, name)
+            replace_file(name, identity, permissions=0o644)
 
     def _name(self, path: str) -> str:
         """The record file of the entry."""

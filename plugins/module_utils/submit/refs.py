@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
@@ -41,7 +42,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import
     locate,
     stores_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.verified import Memory
 
 T = TypeVar("T")

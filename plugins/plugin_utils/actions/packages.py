@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import last_lines
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, last_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import (
     Needs,
     make_elsewhere,
@@ -59,7 +59,7 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
             archive = os.path.join(folder, f"{wanted.key}.tar")
             with tarfile.open(archive, "w") as packed:
                 packed.add(offer.folder, arcname=wanted.key)
-            producer.say(f"sending {os.path.getsize(archive) / 1e6:.0f} MB")
+            producer.say(f"sending {amount(os.path.getsize(archive))}")
             sent = os.path.join(producer.send([archive]), os.path.basename(archive))
         result = producer.make(given, replace(request, sent=sent).arguments())
         if result.pop("needs", None):

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE, ENVIRONMENT, IMAGE, PACKAGES
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import image_formats
@@ -74,8 +75,7 @@ class Leaving:
 
 def _size(snapshot: Snapshot) -> str:
     count = len(snapshot.files)
-    size = f"{snapshot.size / 1e6:.1f} MB" if snapshot.size >= 100_000 else f"{snapshot.size / 1e3:.1f} kB"
-    return f"{count} {'file' if count == 1 else 'files'} ({size})"
+    return f"{count} {'file' if count == 1 else 'files'} ({amount(snapshot.size)})"
 
 
 def described(ref: Ref, snapshot: Snapshot, job: Job) -> JsonObject:

@@ -11,11 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, node_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, duration, node_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import BY_NAME
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import seconds_text
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import (
     FAILED,
     HEAD,
@@ -168,7 +167,7 @@ class Waiting:
         if self._setup:
             return
         self._setup = True
-        queued = "" if self._attached else f"queued {seconds_text(self._clock() - self._began)} -> "
+        queued = "" if self._attached else f"queued {duration(self._clock() - self._began)} -> "
         self._show(Row(self._host, OK, job_name(self.job_id), queued + text, timed=False))
         self._show(Row(self._host, RUNNING, "preflight", "setting up"))
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import own_verdict
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, own_verdict
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import (
     APART,
     hours_of,
@@ -21,7 +21,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import 
     verdict,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import commands_of
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.layout import seconds_text
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, GOOD, NOTE, WARNING, Row
 
 VALUES_SHOWN = 6
@@ -76,7 +75,7 @@ def _proven(host: str, launch: Parameters, result: Parameters) -> Row:
     order = [*(name for name in require if name in values), *(name for name in values if name not in require)]
     shown = [f"{printable(name, 40)} {shown_value(values[name])}{_wanted(require.get(name))}" for name in order]
     took = result.get("wall_time")
-    text = f"{'Proven' if artifact else 'Succeeded'}{'' if took is None else f' in {seconds_text(float(took))}'}"
+    text = f"{'Proven' if artifact else 'Succeeded'}{'' if took is None else f' in {duration(float(took))}'}"
     text += f": {', '.join(shown[:VALUES_SHOWN])}" if shown else ""
     text += f" and {len(shown) - VALUES_SHOWN} more" if len(shown) > VALUES_SHOWN else ""
     path = artifact.get("path")
@@ -93,7 +92,7 @@ def _wanted(conditions: object) -> str:
 
 def _failed(host: str, launch: Parameters, result: Parameters, logs: Parameters, why: Parameters) -> list[Row]:
     took = result.get("wall_time")
-    after = "" if took is None else f" after {seconds_text(float(took))}"
+    after = "" if took is None else f" after {duration(float(took))}"
     root = why.get("root") or {}
     cause = str(why.get("what") or "") if root else ""
     lines: list[tuple[str, str]] = []

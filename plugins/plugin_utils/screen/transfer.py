@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, duration
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, RUNNING, Row
@@ -84,10 +84,3 @@ def event(known: JsonObject) -> Event:
         text.append(f"{done} of {files} {known.get('unit', 'files')}")
     fraction = there / size if size else done / files if files > 1 else None
     return Event("metrics", ", ".join(text).replace(", ", " ", 1), None if fraction is None else min(1.0, fraction))
-
-
-def duration(seconds: float) -> str:
-    """Seconds as hours and minutes, or as minutes and seconds."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s" if minutes else f"{rest} s"

@@ -251,6 +251,6 @@ def test_no_space_is_said_before_anything_is_copied(cache: Cache, monkeypatch: p
         return os.statvfs_result(found)
 
     monkeypatch.setattr(os, "statvfs", full)
-    with pytest.raises(RankzeroError, match=r"path: 0.0 GB are needed in .*, which has 0.0 GB and"):
+    with pytest.raises(RankzeroError, match=r"path: \d+ bytes are needed in .*, which has 0 bytes and"):
         cache.ensure()
     assert list((cache.folder / "blobs").iterdir()) == []

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import build as building
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs, Request, build
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.tool import find_uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import UvError
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 from tests.unit.pyenv.building import PYPROJECT, built, ensure, leftovers, value
 
 

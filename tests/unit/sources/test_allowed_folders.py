@@ -50,8 +50,8 @@ def reconciled(top: Path, job: str, cluster: dict[str, Any] | None = None) -> Pr
 
 def test_a_job_takes_files_of_its_repository(checkout: Path) -> None:
     made = reconciled(checkout, "code: {src: ../code}\nenvironment: {mode: venv, project: ../code}\n")
-    assert made.leaving.files == {str(checkout / "code"): ["2 files (0.0 kB) of code", "pyproject.toml"]}
-    assert f"takes from {checkout / 'code'}: 2 files (0.0 kB) of code, pyproject.toml" in made.lines
+    assert made.leaving.files == {str(checkout / "code"): ["2 files (35 bytes) of code", "pyproject.toml"]}
+    assert f"takes from {checkout / 'code'}: 2 files (35 bytes) of code, pyproject.toml" in made.lines
     assert (made.leaving.secrets, made.leaving.images) == ([], [])
 
 
@@ -193,7 +193,7 @@ def test_a_containerfile_names_no_other_image(line: str, checkout: Path) -> None
     job = BUILD % "../Containerfile"
     made = reconciled(checkout, job, {"images_from": NVIDIA})
     assert made.leaving.images == ["nvcr.io/nvidia/pytorch:24.07"]
-    assert made.leaving.files[str(checkout)] == ["Containerfile", "2 files (0.0 kB) of the build's context"]
+    assert made.leaving.files[str(checkout)] == ["Containerfile", "2 files (35 bytes) of the build's context"]
     with (checkout / "Containerfile").open("a") as stream:
         stream.write(f"{line}\n")
     with pytest.raises(RankzeroError, match=r"FROM: .* does not allow the image '.*evil.*'"):

@@ -183,7 +183,7 @@ def test_fresh_folder_is_gone_after_a_failure(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_no_space(tmp_path: Path, code: int) -> None:
-    said = r"GB and \d+ files free.*launch_cluster\.store_root"
+    said = r"[MGT]B and \d+ files free.*launch_cluster\.store_root"
     with pytest.raises(RankzeroError, match=said), atomic.fresh_folder(str(tmp_path / "a" / "b")):
         raise OSError(code, os.strerror(code))
 

@@ -8,7 +8,6 @@ A source of streams (a folder, http, an object store) opens one file at an offse
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import os
 import time
@@ -18,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import blocks, sha256_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
@@ -142,12 +142,8 @@ def together(work: Callable[[_Given], _Made], items: Iterable[_Given], parallel:
 
 def hashed(path: str, meter: Meter) -> str:
     """sha256 of a file, counted in `meter`. Raises OSError."""
-    total = hashlib.sha256()
     with open(path, "rb") as stream:
-        for block in iter(lambda: stream.read(BLOCK), b""):
-            total.update(block)
-            meter.count(len(block))
-    return total.hexdigest()
+        return sha256_of(blocks(stream), lambda block: meter.count(len(block)))
 
 
 def read_blocks(stream: Any) -> Iterator[bytes]:

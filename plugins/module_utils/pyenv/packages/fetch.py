@@ -8,7 +8,6 @@ Downloads are kept by content in the user's cache. Wheels in a local directory a
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import os
 import time
@@ -18,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import blocks, file_sha256, sha256_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import LockedFile, LockedPackage
@@ -25,10 +25,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, WheelFile, best, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import free_space
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.http import login_of, open_url
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256
 
 _ATTEMPTS = 3
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -150,16 +148,12 @@ def _download(file: LockedFile, path: str, environment: Mapping[str, str]) -> No
     parts = urlsplit(file.url)
     host = parts.hostname or ""
     trusted = {host, parts.netloc} & set(environment.get("UV_INSECURE_HOST", "").split())
-    total = hashlib.sha256()
     answer = open_url(file.url, environment, login=_login(host, environment), trusted=bool(trusted))
     with answer, open(path, "wb") as stream:
-        for block in iter(lambda: answer.read(_BLOCK), b""):
-            stream.write(block)
-            total.update(block)
-    if total.hexdigest() != file.sha256:
+        digest = sha256_of(blocks(answer), stream.write)
+    if digest != file.sha256:
         raise RankzeroError(
-            f"environment: {pip_settings.redact(file.url)} has the sha256 {total.hexdigest()}, but the lock has "
-            f"{file.sha256}."
+            f"environment: {pip_settings.redact(file.url)} has the sha256 {digest}, but the lock has {file.sha256}."
         )
 
 

@@ -23,13 +23,14 @@ import stat
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, TypedDict, cast
+from typing import TypedDict, cast
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import blocks, file_sha256, sha256_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, has_fields, read_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, text_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import file_sha256, walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import walk
 
 KINDS = ("cache", "wheelhouse")
 MANIFEST = "packages.json"
@@ -41,7 +42,6 @@ _PLATFORM = re.compile(r"(x86_64|aarch64|ppc64le|s390x|riscv64)-manylinux_2_([0-
 _SHA = "RANKZERO.sha256"
 # The start of 1980 (epoch seconds): zip files, which some tools make from the files, know no earlier time.
 _TIME = 315532800
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -194,14 +194,11 @@ def take_over(source: str, folder: str, manifest: PackagesRecord) -> None:
 
 def _copied(source: str, target: str) -> str:
     """Copy a file durably; returns the sha256 of what was read. Raises OSError."""
-    total = hashlib.sha256()
     with open(source, "rb") as stream, open(target, "xb") as out:
-        for block in iter(lambda: stream.read(_BLOCK), b""):
-            out.write(block)
-            total.update(block)
+        digest = sha256_of(blocks(stream), out.write)
         out.flush()
         os.fsync(out.fileno())
-    return total.hexdigest()
+    return digest
 
 
 def pack_cache(cache: str, target: str) -> None:
@@ -252,18 +249,11 @@ def _changed_members(path: str) -> list[str]:
         with tarfile.open(path, "r:") as archive:
             for entry in archive:
                 content = archive.extractfile(entry) if entry.isreg() else None
-                if content is not None and _sha256(content) != entry.pax_headers.get(_SHA):
+                if content is not None and sha256_of(blocks(content)) != entry.pax_headers.get(_SHA):
                     changed.append(f"{entry.name} (changed)")
     except (tarfile.TarError, EOFError) as error:
         changed.append(f"{error}")
     return changed
-
-
-def _sha256(content: IO[bytes]) -> str:
-    total = hashlib.sha256()
-    for block in iter(lambda: content.read(_BLOCK), b""):
-        total.update(block)
-    return total.hexdigest()
 
 
 def content_digest(packages: Sequence[Mapping[str, str]]) -> str:

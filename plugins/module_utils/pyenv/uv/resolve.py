@@ -6,10 +6,9 @@
 from __future__ import annotations
 
 import os
-import shutil
-import time
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import wheels
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
@@ -77,6 +76,5 @@ def local_torch(recipe: Recipe, pip: pip_settings.PipSettings, target: wheels.Ta
 def keep_lock(path: str, lock: str) -> None:
     """Copy a finished lock into the store, by rename. Raises OSError."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = f"{path}.{os.getpid()}-{time.time_ns()}"
-    shutil.copyfile(lock, temporary)
-    os.replace(temporary, path)
+    with open(lock, "rb") as stream:
+        replace_file(path, stream.read())

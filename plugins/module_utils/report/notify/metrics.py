@@ -9,7 +9,6 @@ directories are removed some day, and a counter must not decrease.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import statistics
 from collections import Counter
@@ -17,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import user_name
@@ -235,13 +235,8 @@ def exclusions(state_root: str, now: float) -> dict[str, float]:
 
 def write(path: str, content: str) -> None:
     """Write the file by rename, readable by everyone, so that a reader sees all of it. Raises RankzeroError."""
-    temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        state_files.create(temporary, content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        replace_file(path, content, permissions=0o644)
     except OSError as error:
         raise RankzeroError(
             f"metrics_file: {path} cannot be written: {error.strerror or error}. Name a file in a folder that this "

@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import STATUS_FILES, RunDirectory, array_of
@@ -160,10 +161,8 @@ class History:
             path = os.path.join(folder, self.file)
             if self.total > 2 * len(self.lines) + WORTH_AN_INDEX:
                 # Most lines are superseded by newer ones.
-                temporary = f"{path}.{os.getpid()}.tmp"
                 lines = [*(line.decode("utf-8", "replace") for line in self.lines.values()), *new]
-                state_files.create(temporary, "".join(f"{line}\n" for line in lines), mode=0o600)
-                os.replace(temporary, path)
+                replace_file(path, "".join(f"{line}\n" for line in lines), mode=0o600)
                 return
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             # Only the owner may read it, because a run directory may be private.

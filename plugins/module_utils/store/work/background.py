@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
@@ -281,10 +282,7 @@ def _touch(path: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    own = f"{path}.{os.getpid()}.{threading.get_ident()}"
-    with open(own, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    os.replace(own, path)
+    replace_file(path, text)
 
 
 def _json(path: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import unicodedata
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import (
     BAD,
     FAILED,
@@ -70,18 +71,7 @@ def clock(seconds: float) -> str:
 
 def span(seconds: float) -> str:
     """A duration, past or expected: `0.8 s`, `14 s`, `3 min 05 s`, `2 h 07 min`."""
-    if seconds < 10:
-        return f"{max(0.0, seconds):.1f} s"
-    if seconds < 60:
-        return f"{round(seconds)} s"
-    if seconds < 3600:
-        return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
-    return f"{int(seconds) // 3600} h {int(seconds) % 3600 // 60:02d} min"
-
-
-def seconds_text(seconds: float) -> str:
-    """The same, without tenths of a second."""
-    return f"{int(seconds)} s" if seconds < 10 else span(seconds)
+    return f"{max(0.0, seconds):.1f} s" if seconds < 10 else duration(seconds)
 
 
 @dataclass(frozen=True)
@@ -127,7 +117,7 @@ class Layout:
         heard = (
             ""
             if row.heard is None
-            else f"last {'step' if row.stands else 'line'} {seconds_text(max(0.0, now - row.heard))} ago"
+            else f"last {'step' if row.stands else 'line'} {duration(max(0.0, now - row.heard))} ago"
         )
         times = [clock(elapsed) if elapsed >= 1 else "", left, heard]
         progress = "" if row.fraction is None else _bar(row.fraction)
@@ -177,8 +167,8 @@ class Layout:
 def _left(row: Row, now: float) -> str:
     """The time until the row should be done, or until the time limit."""
     if row.ends is not None and row.ends > now and not row.stands:
-        return f"about {seconds_text(row.ends - now)} left"
-    return f"limit in {seconds_text(row.limit - now)}" if row.limit is not None and row.limit > now else ""
+        return f"about {duration(row.ends - now)} left"
+    return f"limit in {duration(row.limit - now)}" if row.limit is not None and row.limit > now else ""
 
 
 def _bar(fraction: float) -> str:
