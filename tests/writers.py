@@ -12,6 +12,7 @@ import contextlib
 import importlib
 import io
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,12 +20,15 @@ from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import contract
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import contract, manifest
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnose import DIAGNOSIS_SPEC, diagnose
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
+from tests.plans import plan
 from tests.unit.runtime.harness import runtime_parts
 
 # The job's own programs, which share their modules.
@@ -70,13 +74,36 @@ class Run:
 
     def contract(self, **artifact: Any) -> Run:
         """Write contract.json for a launch with these values of `artifact`, or without one."""
-        given = {
-            "name": self.path.parent.parent.name,
-            "command": ["true"],
-            **({"artifact": artifact} if artifact else {}),
-        }
-        spec = parse(merge([Layer("a test", given)])).spec
-        (self.path / "contract.json").write_text(json.dumps(contract(spec)), encoding="utf-8")
+        spec, _merged = self._spec({"artifact": artifact} if artifact else {})
+        return self._write("contract.json", contract(spec))
+
+    def launch(self, given: Mapping[str, Any] | None = None, **known: Any) -> Run:
+        """Write launch.json and contract.json of a job. `known`: its digests and places, as in tests/plans.py."""
+        spec, merged = self._spec(given or {})
+        places = {"code_key": "c0de" * 16, "runtime_key": "5a1e" * 16, "state_root": "/state", "store_root": "/store"}
+        made = plan(spec, merged, **{**places, **known})
+        return self._write("launch.json", manifest(made, merged, {}))._write("contract.json", contract(spec))
+
+    def altered(self, name: str, **values: Any) -> Run:
+        """Change values of a file, as somebody does who edits it, or another version wrote it."""
+        return self._write(name, {**json.loads((self.path / name).read_text(encoding="utf-8")), **values})
+
+    def _spec(self, given: Mapping[str, Any]) -> tuple[LaunchSpec, Merged]:
+        own = {} if "shell" in given else {"command": ["true"]}
+        merged = merge([Layer("a test", {"name": self.path.parent.parent.name, **own, **given})])
+        return parse(merged).spec, merged
+
+    def _write(self, name: str, document: object) -> Run:
+        """Put a file in place as a submitter does, who writes the folder under another name."""
+        state_files.create(str(self.path / f".{name}"), json.dumps(document))
+        os.replace(self.path / f".{name}", self.path / name)
+        return self
+
+    def leaves(self, path: str = "result.json", **values: Any) -> Run:
+        """Write an artifact in JSON, as the program of an attempt that has begun does."""
+        place = self.path / "work" / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(json.dumps(values), encoding="utf-8")
         return self
 
     def claimed(self, job_id: str | None = None) -> Run:

@@ -19,23 +19,13 @@ WRITES = ("write_text", "write_bytes")
 #: hostile or foreign files. The other half waits to be moved to the writers.
 BY_HAND = {
     "tests/cluster/watching.py",
-    "tests/unit/actions/test_job_pull.py",
     "tests/unit/core/test_state_files.py",
     "tests/unit/course/semester.py",
     "tests/unit/course/test_checkoff.py",
     "tests/unit/jobs/test_compare.py",
-    "tests/unit/logs/test_archive.py",
-    "tests/unit/logs/test_final.py",
-    "tests/unit/logs/test_outputs.py",
-    "tests/unit/prune/place.py",
-    "tests/unit/prune/test_prune.py",
     "tests/unit/reconcile/test_cluster.py",
-    "tests/unit/report/test_hang.py",
-    "tests/unit/report/test_job_sizes.py",
     "tests/unit/report/test_notify_due.py",
-    "tests/unit/report/test_rank_stacks.py",
     "tests/unit/report/test_tracker_sync.py",
-    "tests/unit/run/test_attempts.py",
     "tests/unit/run/test_history.py",
     "tests/unit/run/test_steps.py",
     "tests/unit/runtime/harness.py",
@@ -44,12 +34,7 @@ BY_HAND = {
     "tests/unit/runtime/test_no_python.py",
     "tests/unit/runtime/test_outcome.py",
     "tests/unit/runtime/test_owner.py",
-    "tests/unit/submit/bench.py",
-    "tests/unit/submit/grid.py",
-    "tests/unit/submit/test_launch.py",
-    "tests/unit/submit/test_status.py",
     "tests/unit/watch/test_poll.py",
-    "tests/writers.py",
 }
 
 

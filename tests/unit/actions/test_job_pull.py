@@ -19,13 +19,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import P
 from ansible_collections.rankzero.slurm.plugins.modules import job_pull as module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import fetch
 from tests.unit.logs.test_outputs import JSON, RESULT, launch, sha256
+from tests.writers import Run
 
 
 class Desk:
     """The action, whose module runs in this process. `before`: called before each call of the module."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-        self.run_dir = Path(launch(tmp_path / "there", JSON, {"sha256": sha256(RESULT)}).path)
+        self.run_dir = Path(launch(tmp_path / "there", JSON).path)
         self.dest = tmp_path / "here"
         self.tmp = tmp_path / "tmp"
         self.tmp.mkdir()
@@ -146,8 +147,7 @@ def test_check_mode_fetches_nothing(desk: Desk) -> None:
 
 @pytest.mark.parametrize("named", [{"job_id": "77"}, {"name": "gpt"}, {"name": "gpt", "key": "01234567"}])
 def test_launch_by_job_or_name(named: dict[str, str], desk: Desk) -> None:
-    event = {"time": 1.0, "event": "submitted", "job_id": "77"}
-    (desk.run_dir / "journal.jsonl").write_text(json.dumps(event) + "\n", encoding="utf-8")
+    Run(desk.run_dir).journal({"event": "submitted", "job_id": "77"})
     state_root = str(desk.run_dir.parents[3])
     found = desk.pull(**named, state_root=state_root)
     assert (found.get("run_dir"), found.get("job_id")) == (str(desk.run_dir), "77"), found

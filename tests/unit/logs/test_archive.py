@@ -25,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched impo
     unpack,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
+from tests.writers import Run
 
 
 @pytest.fixture
@@ -244,10 +245,10 @@ def test_no_logs_yet(tmp_path: Path) -> None:
 
 
 def test_two_runs_of_one_name_key_and_generation_have_a_folder_each(tmp_path: Path) -> None:
-    runs = [tmp_path / cluster / "runs" / "gpt" / "0123456789abcdef" / "1" for cluster in ("a", "b")]
-    for number, run in enumerate(runs):
-        run.mkdir(parents=True)
-        (run / "journal.jsonl").write_text(f'{{"event": "intent", "time": {number}}}\n{{"event": "submitted"}}\n')
+    launches = [Run.below(tmp_path / cluster) for cluster in ("a", "b")]
+    runs = [launch.path for launch in launches]
+    for number, launch in enumerate(launches):
+        launch.journal({"event": "intent", "time": number}, {"event": "submitted"})
     first, second = (logs.origin_of(str(run)) for run in runs)
     here = Place.of(str(tmp_path / "here"), "1")
     assert place_of(here) == place_of(here, first) == here.below("logs")
@@ -257,11 +258,11 @@ def test_two_runs_of_one_name_key_and_generation_have_a_folder_each(tmp_path: Pa
         assert place_of(here, first).path == f"{here.path}/logs"
         assert place_of(here, second).path == f"{here.path}-{second[:8]}/logs"
     # It is the run's own for good: what comes after the first record changes nothing.
-    with (runs[0] / "journal.jsonl").open("a") as stream:
-        stream.write('{"event": "ended"}\n')
+    launches[0].journal({"event": "cancelled"})
     assert logs.origin_of(str(runs[0])) == first != second
     # A cluster that was made anew has other runs at the same path.
-    (runs[0] / "journal.jsonl").write_text('{"event": "intent", "time": 7}\n')
+    (runs[0] / "journal.jsonl").unlink()
+    launches[0].journal({"event": "intent", "time": 7})
     assert logs.origin_of(str(runs[0])) not in (first, second)
     (runs[0] / "journal.jsonl").unlink()
     assert len(logs.origin_of(str(runs[0]))) == 16

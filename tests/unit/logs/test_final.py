@@ -18,16 +18,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets.sums import FILE, sums_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.final_logs import FinalLogs
+from tests.writers import Run
 
 
 class Launch:
     """A run directory with a log, and a folder on the controller."""
 
     def __init__(self, root: Path) -> None:
-        self.run = RunDirectory(str(root / "state" / "runs" / "gpt" / "0123456789abcdef" / "1"))
+        self.run = RunDirectory(str(Run.below(root / "state").journal({"event": "intent", "time": 1}).path))
         self.log = Path(self.run.file("logs")) / "0" / "rank-0000.log"
         self.log.parent.mkdir(parents=True)
-        Path(self.run.file("journal.jsonl")).write_text('{"time": 1, "event": "intent"}\n', encoding="utf-8")
         self.dest = root / "here"
 
     def fetched(self) -> dict[str, Any] | None:
@@ -80,7 +80,8 @@ def test_large_logs_are_left_to_a_fetch_of_their_own(launch: Launch, monkeypatch
 def test_logs_of_another_launch_at_the_same_place_are_left_alone(launch: Launch) -> None:
     launch.log.write_text("step 1\n", encoding="utf-8")
     assert launch.fetched()
-    Path(launch.run.file("journal.jsonl")).write_text('{"time": 2, "event": "intent"}\n', encoding="utf-8")
+    Path(launch.run.file("journal.jsonl")).unlink()
+    Run(Path(launch.run.path)).journal({"event": "intent", "time": 2})
     launch.log.write_text("another\n", encoding="utf-8")
     assert launch.fetched() is None
     assert launch.here.read_text(encoding="utf-8") == "step 1\n"

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs import outputs
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.outputs import Copy, Difference, Proof, Verification
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Holding
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from tests.writers import Run
 
 RESULT = b'{"loss": 1.5}'
 
@@ -25,10 +25,10 @@ def sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def launch(tmp_path: Path, artifact: dict[str, Any] | None, proven: dict[str, Any] | None = None) -> RunDirectory:
-    """A run directory with a result, a checkpoint of two files, and a link to the code."""
-    run = tmp_path / "runs" / "gpt" / "0123456789abcdef" / "1"
-    work = run / "work"
+def launch(tmp_path: Path, artifact: dict[str, Any] | None) -> RunDirectory:
+    """A launch with a result, a checkpoint of two files, and a link to the code, that has ended."""
+    made = Run.below(tmp_path).contract(**(artifact or {})).numbered(0)
+    work = made.path / "work"
     (work / "ckpt" / "last").mkdir(parents=True)
     (work / "result.json").write_bytes(RESULT)
     (work / "ckpt" / "last" / "a.pt").write_bytes(b"a" * 10)
@@ -36,13 +36,11 @@ def launch(tmp_path: Path, artifact: dict[str, Any] | None, proven: dict[str, An
     (work / "ckpt-old").write_bytes(b"old")
     (tmp_path / "train.py").write_bytes(b"code")
     (work / "train.py").symlink_to(tmp_path / "train.py")
-    (run / "contract.json").write_text(json.dumps({"artifact": artifact}), encoding="utf-8")
-    outcome = {"success": True, "attempt": 0, "artifact": {"valid": True, **(proven or {})}}
-    (run / "outcome.json").write_text(json.dumps(outcome), encoding="utf-8")
-    return RunDirectory(str(run))
+    return RunDirectory(str(made.ended().path))
 
 
 JSON = {"path": "result.json", "format": "json"}
+WRONG = {**JSON, "require": {"loss": {"lt": 1}}}
 
 
 def test_artifact_unless_paths_are_named(tmp_path: Path) -> None:
@@ -84,26 +82,35 @@ def test_path_without_files_is_refused_with_what_is_there(path: str, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("artifact", "proven", "expected"),
+    ("artifact", "expected"),
     [
-        (JSON, {"sha256": "ab"}, Proof("result.json", "ab")),
-        (
-            {"path": "ckpt", "format": "directory", "complete": "last/done"},
-            {"sha256": "ab"},
-            Proof("ckpt/last/done", "ab"),
-        ),
-        (JSON, {"sha256": None}, None),
-        (JSON, {"sha256": "ab", "valid": False}, None),
-        (None, {"sha256": "ab"}, None),
+        (JSON, Proof("result.json", sha256(RESULT))),
+        ({"path": "ckpt", "format": "directory", "complete": "last/done"}, Proof("ckpt/last/done", sha256(b""))),
+        ({**JSON, "path": "missing.json"}, None),
+        (WRONG, None),
+        (None, None),
     ],
 )
-def test_proof(artifact: dict[str, Any] | None, proven: dict[str, Any], expected: Proof | None, tmp_path: Path) -> None:
-    assert outputs.proof(launch(tmp_path, artifact, proven)) == expected
+def test_proof(artifact: dict[str, Any] | None, expected: Proof | None, tmp_path: Path) -> None:
+    assert outputs.proof(launch(tmp_path, artifact)) == expected
+
+
+@pytest.mark.parametrize("report", [{"valid": True, "sha256": None}, {"sha256": sha256(RESULT)}, None])
+def test_verdict_without_a_digest_or_a_yes_proves_nothing(report: dict[str, Any] | None, tmp_path: Path) -> None:
+    run = launch(tmp_path, JSON)
+    Run(Path(run.path)).altered("outcome.json", artifact=report)
+    assert outputs.proof(run) is None
+
+
+def test_verdict_on_an_artifact_that_the_contract_does_not_have_proves_nothing(tmp_path: Path) -> None:
+    run = launch(tmp_path, JSON)
+    Run(Path(run.path)).contract()
+    assert outputs.proof(run) is None
 
 
 def test_digests_of_the_bytes_that_are_here(tmp_path: Path) -> None:
     """A file that has grown since is compared as far as it was fetched."""
-    run = launch(tmp_path, JSON, {"sha256": sha256(RESULT)})
+    run = launch(tmp_path, JSON)
     have = {"ckpt/last/a.pt": Holding(4, 4, ""), "result.json": Holding(len(RESULT), 1, ""), "other": Holding(1, 1, "")}
     cluster = outputs.verification(run, ["."], have)
     assert cluster.digests == {

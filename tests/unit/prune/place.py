@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.prune import prune
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
+from tests.writers import Run
 
 NOW = time.time()
 DAY = 86400.0
@@ -75,16 +75,12 @@ class Place:
         begun: float = OLD,
         ended_by: str = "program",
     ) -> Path:
-        made = (root or self.state) / "runs" / path
-        made.mkdir(parents=True)
-        (made / "launch.json").write_text(json.dumps({"refs": [{"path": f"/s/code/{uses}"}]}))
-        (made / "job.sbatch").write_text("#!/bin/bash\n")
-        events = [{"time": begun, "event": "intent"}, {"time": begun, "event": "submitted", "job_id": "7"}]
-        (made / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+        made = Run((root or self.state) / "runs" / path).launch(**({"code_key": uses} if uses else {}))
+        (made.path / "job.sbatch").write_text("#!/bin/bash\n")
+        made.journal({"time": begun, "event": "intent"}, {"time": begun, "event": "submitted", "job_id": "7"})
         if ended is not None:
-            outcome = {"success": ended_by == "program", "time": ended, "attempt": 0, "ended_by": ended_by}
-            (made / "outcome.json").write_text(json.dumps(outcome))
-        return made
+            made.ended(0 if ended_by == "program" else 1, by=ended_by, began=begun, at=ended)
+        return made.path
 
     def prune(self, days: float = 30, **more: Any) -> dict[str, Any]:
         return prune(self.slurm(), store_root=str(self.store), state_root=str(self.state), days=days, **more)

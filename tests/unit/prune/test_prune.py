@@ -28,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses a
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent
 from tests.unit.prune.place import DAY, NOW, OLD, Place
+from tests.writers import Run
 
 # A process of its own finds the collection as this one does.
 WITH_OURS = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -62,9 +63,7 @@ def test_images_go_with_their_content_unless_a_launch_names_them(place: Place) -
     assert gone(result) == {str(going)} and str(shared) in result["swept"]
     assert kept.exists() and known.exists() and names.exists() and not shared.exists()
     place.jobs.clear()
-    (place.state / "runs" / "gpt" / KEY / "1" / "outcome.json").write_text(
-        json.dumps({"success": True, "time": OLD, "attempt": 0, "ended_by": "program"})
-    )
+    Run.below(place.state, key=KEY).ended(at=OLD)
     assert str(kept) in gone(place.prune()) and not known.exists()
 
 
@@ -168,7 +167,7 @@ def test_kinds_narrow_what_goes(place: Place) -> None:
 
 def test_a_run_directory_that_a_living_launch_names_stays(place: Place) -> None:
     old, new = place.run(f"gpt/{KEY}/1"), place.run(f"eval/{KEY}/1", ended=NOW)
-    (new / "launch.json").write_text(json.dumps({"command": [f"{old}/work/model.pt"]}))
+    Run(new).launch({"command": ["eval.py", f"{old}/work/model.pt"]})
     assert place.prune()["removed"] == []
 
 
@@ -182,10 +181,7 @@ def test_the_folder_of_a_sweep_goes_after_the_last_of_its_elements(place: Place)
         for path in (folder, *folder.rglob("*")):
             os.utime(path, (OLD, OLD))
         folders[number] = folder
-    (place.state / "runs" / "lr" / ("2" * 16) / "1").mkdir(parents=True)
-    (place.state / "runs" / "lr" / ("2" * 16) / "1" / "outcome.json").write_text(
-        json.dumps({"time": NOW, "ended_by": "x"})
-    )
+    Run.below(place.state, "lr", "2" * 16).ended(1)
     place.prune()
     assert [number for number, folder in folders.items() if folder.exists()] == [0, 2]
 

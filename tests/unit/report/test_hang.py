@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagn
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport, screen
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from tests.writers import Run
 
 LAUNCH = LaunchReport("a", "k", 1, "RUNNING", "running on n[1-2]", "/runs/a", "/runs/a/logs", job_id="7", active=True)
 WAITS = (
@@ -33,10 +34,9 @@ READS = 'Current thread 0x1 (most recent call first):\n  File "/code/data.py", l
 
 def diagnosed(tmp_path: Path, looked_at: float) -> Any:
     """The diagnosis of a cancelled job whose newest step was at 1,000 and whose nodes looked at `looked_at`."""
-    run = tmp_path / "runs" / "job" / ("a" * 16) / "1"
+    run = Run.below(tmp_path).started(ranks=3).path
     folder = run / "stacks" / "0"
     folder.mkdir(parents=True)
-    (run / "started.json").write_text(json.dumps({"attempt": 0, "nodes": ["node01", "node02"], "world_size": 3}))
     rows = {"node01": [(0, WAITS), (1, WAITS)], "node02": [(2, READS)]}
     for node, stacks in rows.items():
         processes = [{"rank": rank, "state": "S", "cpu": 0.0, "stack": stack} for rank, stack in stacks]

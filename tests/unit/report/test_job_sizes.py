@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose, job_sizes
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from tests.unit.slurm.recorded import NO_ACCOUNTING, FakeSlurm
+from tests.writers import Run
 
 SPECS: dict[str, tuple[dict[str, Any], str]] = {
     "megatron-lm": (
@@ -55,10 +56,9 @@ def test_the_sizes_are_those_of_the_job(name: str) -> None:
 
 
 def test_a_full_gpu_is_reported_with_the_sizes_and_the_peak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = tmp_path / "runs" / "a" / ("b" * 16) / "1"
+    run = Run.below(tmp_path).launch(SPECS["megatron-lm"][0]).path
     for folder in ("logs/0", "monitor/0"):
         (run / folder).mkdir(parents=True)
-    (run / "launch.json").write_text(json.dumps({"spec": SPECS["megatron-lm"][0]}))
     (run / "logs" / "0" / "rank-0003.log").write_text(
         "[rankzero] RANK=3 LOCAL_RANK=3 WORLD_SIZE=8 NODE_RANK=0 host=gpu01 attempt=0 master=gpu01:15000\n"
         'Traceback (most recent call last):\n  File "pretrain.py", line 3, in step\n    go()\n'

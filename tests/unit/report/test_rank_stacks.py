@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import rank_stacks
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from tests.writers import Run
 
 
 def test_only_answers_to_this_request_count(tmp_path: Path) -> None:
@@ -61,11 +62,10 @@ def test_dumps_of_torch_are_read_and_bad_ones_left_out(tmp_path: Path) -> None:
 def test_before_a_cancellation_a_silent_job_is_looked_at(
     tmp_path: Path, silent: float, sampled: bool, asked: bool
 ) -> None:
-    run = tmp_path / "runs" / "job" / ("a" * 16) / "1"
+    run = Run.below(tmp_path).started(1, nodes=["node01"], ranks=2).path
     for folder in ("logs/1", *(["monitor/1"] if sampled else [])):
         (run / folder).mkdir(parents=True)
         (run / folder / "rank-0000.log").write_text("step 8/99\n")
-    (run / "started.json").write_text(json.dumps({"attempt": 1, "nodes": ["node01"], "world_size": 2}))
     now = (run / "logs/1/rank-0000.log").stat().st_mtime + silent
     slept = [0.0]
 

@@ -35,7 +35,6 @@ def test_results_and_the_best(grid: Grid) -> None:
     with pytest.raises(RankzeroError, match="'lss'; did you mean loss\\?; they have loss, step\\. Change"):
         grid.results(metric="lss")
     # Below the top of the artifact.
-    Path(grid.run(1).file("work")).mkdir()
     Path(grid.run(1).file("work/result.json")).write_text('{"eval": {"acc": 0.5}}')
     assert grid.results(metric="eval.acc")["best"]["number"] == 1
     by_name = {"sweep_dir": None, "name": "job", "state_root": str(grid.runs.parents[1]), "key": None}

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run import attempts
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
+from tests.writers import Run
 
 
 def row(start: float, end: float, state: str = "REQUEUED", **more: Any) -> JobRecord:
@@ -84,11 +84,9 @@ def test_without_files_accounting_alone_tells_them_in_order() -> None:
 
 
 def test_what_attempts_leave_is_read_by_their_own_number(tmp_path: Path) -> None:
-    (tmp_path / "started.before-attempt-1.json").write_text(json.dumps(started(0, 1.0)))
-    (tmp_path / "outcome.before-attempt-1.json").write_text(json.dumps(outcome(0, 2.0)))
-    (tmp_path / "outcome.before-attempt-3.json").write_text(json.dumps(outcome(2, 4.0)))
-    (tmp_path / "outcome.before-attempt-2.json").write_text("half of i")
-    (tmp_path / "outcome.json").write_text(json.dumps(outcome(3, 5.0)))
-    left = RunDirectory(str(tmp_path)).before()
+    run = Run.below(tmp_path).started().ended(by="signal").numbered(1).numbered(2).ended(by="signal", number=2)
+    run.numbered(3).ended(by="signal", number=3)
+    (run.path / "outcome.before-attempt-2.json").write_text("half of i")
+    left = RunDirectory(str(run.path)).before()
     assert {number: sorted(parts) for number, parts in left.items()} == {0: ["outcome", "started"], 2: ["outcome"]}
     assert RunDirectory(str(tmp_path / "gone")).before() == {}

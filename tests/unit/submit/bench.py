@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import socket
@@ -26,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+from tests.writers import Run
 
 TOKEN = "GENERATION-" + "0" * 24  # the place holder of the generation
 NOW = time.time()
@@ -206,10 +206,8 @@ class Bench:
     def ends(self, success: bool, generation: int = 1, ended_by: str = "program", attempt: int = 0) -> None:
         """What the job itself leaves: its claim and its verdict."""
         run = self.run(generation)
-        job_id = run.job_id() or "101"
-        Path(run.file("claim")).write_text(f"{generation} lab {job_id}\n", encoding="utf-8")
-        outcome = {"success": success, "ended_by": ended_by, "attempt": attempt, "message": "so it ended"}
-        Path(run.file("outcome.json")).write_text(json.dumps(outcome), encoding="utf-8")
+        job = Run(Path(run.path), run.job_id() or "101").claimed()
+        job.ended(0 if success else 1, "so it ended", by=ended_by, number=attempt)
 
     def leaves(self, state: str, generation: int = 1, **more: Any) -> None:
         self.cluster.jobs[self.run(generation).job_id() or ""].update(state=state, **more)
@@ -219,9 +217,9 @@ class Bench:
         self.cluster.sbatch = lambda argv: ("timeout", "", "")  # type: ignore[return-value]
         with pytest.raises(SlurmUnavailable):
             self.launch(submitter=submitter)
-        journal = Path(self.run().file("journal.jsonl"))
+        Path(self.run().file("journal.jsonl")).unlink()
         event = {"time": self.time - age, "event": "intent", "submitter": submitter}
-        journal.write_text(json.dumps(event) + "\n", encoding="utf-8")
+        Run(Path(self.run().path)).journal(event)
         self.cluster.sbatch = self.cluster.submit
         self.cluster.asked.clear()
 

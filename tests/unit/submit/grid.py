@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 from tests.unit.submit.bench import Bench, Cluster
+from tests.writers import Run
 
 SWEEP = "5" * 16
 TASKS = "TASKS-" + "0" * 24
@@ -136,18 +136,8 @@ class Grid:
         """What the element's task leaves, and that it leaves Slurm."""
         run = self.run(number, generation)
         job_id = str(run.job_id())
-        Path(run.file("claim")).write_text(f"{generation} lab {job_id}\n", encoding="utf-8")
-        outcome = {
-            "success": success,
-            "ended_by": "program",
-            "attempt": 0,
-            "message": "so it ended",
-            "job_id": job_id,
-            "started": 10.0 + number,
-            "time": 20.0 - number,
-            "artifact": {"scalars": values},
-        }
-        Path(run.file("outcome.json")).write_text(json.dumps(outcome), encoding="utf-8")
+        job = Run(Path(run.path), job_id).claimed().contract(path="result.json").numbered(0).leaves(**values)
+        job.ended(0 if success else 1, "so it ended", began=10.0 + number, at=20.0 - number)
         self.cluster.jobs[job_id]["state"] = "COMPLETED" if success else "FAILED"
 
     def results(self, **options: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import R
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
 from tests.unit.submit.bench import NOW, TOKEN, Bench, Cluster, tree
+from tests.writers import Run
 
 # --- fresh, adopted, kept, anew
 
@@ -79,7 +80,7 @@ def test_a_launch_that_succeeded_is_left_alone_without_asking_slurm(bench: Bench
     bench.cluster.down = True
     result = bench.launch()
     assert (result["launch_state"], result["standing"], result["changed"]) == ("unchanged", "succeeded", False)
-    assert (result["message"], result["job_id"], result["diff"]) == ("so it ended", "101", [])
+    assert (result["message"], result["job_id"], result["diff"]) == ("the program ended with exit code 0", "101", [])
     assert bench.cluster.asked == []
 
 
@@ -161,7 +162,7 @@ def test_a_job_that_is_just_clearing_up_after_its_verdict_is_over(bench: Bench) 
 def test_a_new_attempt_makes_an_old_failure_void_and_no_old_proof(bench: Bench) -> None:
     bench.launch()
     bench.ends(False, attempt=0)
-    Path(bench.run().file("started.json")).write_text('{"attempt": 1}', encoding="utf-8")
+    Run(Path(bench.run().path), "101").started(1)
     bench.leaves("RUNNING")
     assert bench.launch()["launch_state"] == "adopted"
     # A node that Slurm has lost sight of proves the attempt before, while the next one runs elsewhere or has ended.

@@ -31,38 +31,39 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, View
 from tests.unit.submit.bench import NOW, Bench
 from tests.unit.submit.grid import Grid
+from tests.writers import Run
 
 LONG_AGO = NOW - 5000.0
 INTENT = {"time": LONG_AGO, "event": "intent", "submitter": "elsewhere:1"}
 SUBMITTED = {"time": LONG_AGO, "event": "submitted", "job_id": "101"}
 REJECTED = {"time": LONG_AGO, "event": "rejected", "message": "Invalid account"}
-CLAIM = "1 lab 101\n"
 
 
-def verdict(ended_by: str, *, success: bool = False) -> dict[str, Any]:
-    times = {"time": NOW - 4000, "started": NOW - 4500}
-    return {"attempt": 0, "success": success, "ended_by": ended_by, "message": "so it ended", **times}
+def begun(job: Run) -> Run:
+    return job.claimed().started(at=NOW - 4500, nodes=["node01"])
 
 
-def started(attempt: int) -> dict[str, Any]:
-    return {"attempt": attempt, "time": NOW - 4500, "nodes": ["node01"]}
+def ended(by: str) -> Callable[[Run], Run]:
+    """The verdict on attempt 0."""
+    code = 0 if by == "artifact" else 1
+    return lambda job: job.claimed().ended(code, "so it ended", by=by, began=NOW - 4500, at=NOW - 4000)
 
 
-# What lies in the run directory: its journal, and its other files.
-DIRECTORIES: dict[str, tuple[list[dict[str, Any]], dict[str, Any]]] = {
-    "intent": ([INTENT], {}),
-    "refused": ([INTENT, REJECTED], {}),
+# What lies in the run directory: its journal, and what the job has written.
+DIRECTORIES: dict[str, tuple[list[dict[str, Any]], Callable[[Run], object]]] = {
+    "intent": ([INTENT], id),
+    "refused": ([INTENT, REJECTED], id),
     # A submission that was lost has arrived after all, and the one that repeated it was refused.
-    "refused, but claimed": ([INTENT, INTENT, REJECTED], {"claim": CLAIM, "started.json": started(0)}),
-    "submitted": ([INTENT, SUBMITTED], {}),
-    "started": ([INTENT, SUBMITTED], {"claim": CLAIM, "started.json": started(0)}),
-    "success": ([INTENT, SUBMITTED], {"claim": CLAIM, "outcome.json": verdict("artifact", success=True)}),
-    "failure": ([INTENT, SUBMITTED], {"claim": CLAIM, "outcome.json": verdict("program")}),
-    "signal": ([INTENT, SUBMITTED], {"claim": CLAIM, "outcome.json": verdict("signal")}),
-    "requeue": ([INTENT, SUBMITTED], {"claim": CLAIM, "outcome.json": verdict("requeue")}),
+    "refused, but claimed": ([INTENT, INTENT, REJECTED], begun),
+    "submitted": ([INTENT, SUBMITTED], id),
+    "started": ([INTENT, SUBMITTED], begun),
+    "success": ([INTENT, SUBMITTED], ended("artifact")),
+    "failure": ([INTENT, SUBMITTED], ended("program")),
+    "signal": ([INTENT, SUBMITTED], ended("signal")),
+    "requeue": ([INTENT, SUBMITTED], ended("requeue")),
     "failure, started anew": (
         [INTENT, SUBMITTED],
-        {"claim": CLAIM, "outcome.json": verdict("program"), "started.json": started(1)},
+        lambda job: ended("program")(job).started(1, at=NOW - 4500, nodes=["node01"]),
     ),
 }
 # What Slurm says of the job. "gone": everybody answers and shows none; "queue": so does squeue, and accounting is
@@ -103,12 +104,10 @@ class Case:
     answer: str
 
     def __post_init__(self) -> None:
-        journal, files = DIRECTORIES[self.directory]
-        run = Path(self.run.path)
-        (run / "logs").mkdir(parents=True)
-        (run / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in journal))
-        for name, content in {"launch.json": {}, "job.sbatch": "#!/bin/bash\n", **files}.items():
-            (run / name).write_text(content if isinstance(content, str) else json.dumps(content))
+        journal, job_wrote = DIRECTORIES[self.directory]
+        made = Run(Path(self.run.path), "101").journal(*journal).launch()
+        (made.path / "job.sbatch").write_text("#!/bin/bash\n")
+        job_wrote(made)
         job = ANSWERS[self.answer]
         # A job that was refused does not exist.
         if job is not None and self.directory != "refused":

@@ -70,7 +70,10 @@ def test_the_same_sweep_again_asks_slurm_once_and_submits_what_failed(grid: Grid
     result = grid.launch()
     assert grid.states(result) == ["unchanged", "submitted", "adopted"]
     assert [row["job_id"] for row in result["elements"]] == ["101_0", "102_0", "101_2"]
-    assert result["elements"][1]["why"] == "failed: so it ended" and result["elements"][1]["generation"] == 2
+    assert (
+        result["elements"][1]["why"] == "failed: the program ended with exit code 1; so it ended"
+        and result["elements"][1]["generation"] == 2
+    )
     assert SweepResult.of(result).active_ids() == ["102", "101_2"]
     grid.ends(1, True, generation=2)
     grid.ends(2, True)
