@@ -19,7 +19,7 @@ from tests.cluster.conftest import LabCluster
 from tests.cluster.examples import EXAMPLES, Example, read_json
 from tests.unpacked import Unavailable
 
-DECLARED = ("launchers", "containers")
+DECLARED = ("launchers", "containers", "trackers")
 
 
 def declared() -> dict[str, Any]:
@@ -101,3 +101,25 @@ def test_an_image_that_charliecloud_cannot_start_is_named_before_the_ranks(
     assert done.returncode != 0
     assert "container.image" in done.stdout and "has neither bin nor usr" in done.stdout
     assert example.runs("site-charliecloud") == []
+
+
+def test_a_tracker_has_one_run_of_a_launch_that_is_requeued(example: Example, tools: Path, lab: LabCluster) -> None:
+    record = example.cluster["trackers"]["ledger"]
+    record["variables"]["LEDGER_FILE"] = f"{lab.shared_inside}/site_parts/{{project}}.jsonl"
+    log = '    ledger.log({"step": step, "loss": 1 / (1 + step)})\n'
+    requeued = [
+        '    if step == 1 and os.environ["RANKZERO_ATTEMPT"] == "0":\n',
+        '        os.system("scontrol requeue $SLURM_JOB_ID && sleep 600")\n',
+    ]
+    example.edit("tracked.py", {log: log + "".join(requeued)})
+    done = example.play("-e", "job=jobs/tracked.yml")
+    assert done.returncode == 0, done.stdout
+    (run,) = example.runs("site-tracked")
+    rows = [json.loads(line) for line in (tools / "counting.jsonl").read_text(encoding="utf-8").splitlines()]
+    manifest, outcome = read_json(run / "launch.json"), read_json(run / "outcome.json")
+    name = f"site-tracked-{manifest['key'][:16]}"
+    assert [(row["run"], row["group"], row["step"]) for row in rows] == [(f"{name}-1", name, step) for step in range(4)]
+    place = f"{lab.shared_inside}/site_parts/counting.jsonl"
+    assert outcome["attempt"] == 1
+    assert outcome["trackers"] == [{"tracker": "ledger", "run": f"{name}-1", "place": place}]
+    assert manifest["trackers"][0]["variables"][0]["name"] == "LEDGER_FILE"

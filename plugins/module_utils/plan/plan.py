@@ -33,9 +33,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables impo
     tracker_variables,
     variables,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers import MLFLOW, MLFLOW_RUN
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.base import Kind
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.mlflow import MLFLOW, MLFLOW_RUN
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.registry import chosen
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options
 
 
@@ -65,6 +68,7 @@ class Plan:
     environments_inside: str = ""
     # True for the array of a sweep: one script for all elements, whose own values come from the array's file.
     array: bool = False
+    trackers: tuple[Kind, ...] = ()
 
     @property
     def name(self) -> str:
@@ -80,7 +84,7 @@ class Plan:
     def mlflow_run(self) -> bool:
         """Whether the job creates the launch's run in MLflow. A job that names a run itself does not."""
         named = {*self.spec.env, *self.spec.secrets}
-        return MLFLOW in self.spec.trackers and MLFLOW_RUN not in named
+        return MLFLOW.name in self.spec.trackers and MLFLOW_RUN not in named
 
     def ref(self, kind: str) -> Ref | None:
         """Return the ref of this kind (code, environment, ...) that the launch needs; None if it needs none."""
@@ -92,11 +96,7 @@ class Plan:
 
 
 def plan(
-    spec: LaunchSpec,
-    merged: Merged,
-    inputs: Inputs,
-    site: Site,
-    container_places: tuple[str, str | None] | None = None,
+    spec: LaunchSpec, merged: Merged, inputs: Inputs, site: Site, container_places: tuple[str, str | None] | None = None
 ) -> Plan:
     """Plan a launch. Raises SpecError. `container_places`: what a sweep's container mounts for runs and checkpoints."""
     refs = site.refs(inputs, spec)
@@ -107,7 +107,9 @@ def plan(
     environment_path = _path(refs, ENVIRONMENT) or spec.environment.path
     python = f"{environment_path}/bin/python" if environment_path else "python3"
     exported = variables(spec, merged, environment_path, site.settings.fabrics, site.caches, inputs.conda)
-    exported += _named(refs) + tracker_variables(spec, merged, _tracked(spec, key, token, runs_dir, inputs.commit))
+    trackers = chosen(spec.trackers, site.settings.trackers)
+    exported += _named(refs)
+    exported += tracker_variables(spec, merged, trackers, _tracked(spec, key, token, runs_dir, inputs.commit))
     runs_mounted, checkpoints = container_places or (runs_dir, spec.checkpoint.dir)
     inside = _environments_inside(spec, inputs, site, refs)
     container = entry(
@@ -117,7 +119,7 @@ def plan(
         environments=inside,
         places=[*_read(spec, inputs, refs), runtime_dir, *filter(None, [spec.environment.path])],
         writable=[site.caches] if site.caches else [],
-        variables=[*(variable.name for variable in exported), *([MLFLOW_RUN] if MLFLOW in spec.trackers else [])],
+        variables=[*(variable.name for variable in exported), *([MLFLOW_RUN] if MLFLOW.name in spec.trackers else [])],
         own=site.settings.containers,
     )
     context = Context(
@@ -150,6 +152,7 @@ def plan(
         caches=site.caches,
         conda=inputs.conda,
         environments_inside=inside,
+        trackers=trackers,
     )
 
 
@@ -217,9 +220,16 @@ def _argv(spec: LaunchSpec, python: str) -> tuple[str, ...]:
     return spec.command
 
 
-def contract(spec: LaunchSpec) -> JsonObject:
-    """Return the content of contract.json: what the runtime in the job needs to check the artifact."""
-    return {"artifact": dataclasses.asdict(spec.artifact) if spec.artifact else None}
+def contract(spec: LaunchSpec, settings: ClusterSettings | None = None) -> JsonObject:
+    """Return the content of contract.json: what the runtime in the job needs to check the artifact, and to say where
+    the launch is found in its trackers. `settings`: what the cluster declares.
+    """
+    declared = settings or ClusterSettings()
+    trackers = [kind.found() for kind in chosen(spec.trackers, declared.trackers)]
+    return {
+        "artifact": dataclasses.asdict(spec.artifact) if spec.artifact else None,
+        **({"trackers": trackers} if trackers else {}),
+    }
 
 
 def manifest(plan: Plan, merged: Merged, facts: Mapping[str, object]) -> JsonObject:
@@ -235,6 +245,7 @@ def manifest(plan: Plan, merged: Merged, facts: Mapping[str, object]) -> JsonObj
         "world_size": plan.topology.world_size,
         **({"launcher": plan.topology.starter.record()} if plan.topology.starter.own else {}),
         **({"container": plan.container.kind.record} if plan.container and plan.container.kind.record else {}),
+        **({"trackers": own} if (own := [kind.record() for kind in plan.trackers if kind.own]) else {}),
         "refs": [ref.record() for ref in plan.refs],
         # The folder's name is the digest of its files.
         "runtime": plan.runtime_dir,
@@ -283,6 +294,11 @@ def summary(plan: Plan) -> list[str]:
     if plan.spec.trackers:
         run = f"{plan.name}-{short_key(plan.key)}-<generation>"
         lines.append(f"trackers {', '.join(plan.spec.trackers)}: one run for all attempts, {run}")
+        lines += [
+            f"tracker {kind.name} (launch_cluster.trackers): sets {', '.join(row.name for row in kind.variables)}"
+            for kind in plan.trackers
+            if kind.own
+        ]
     artifact = plan.spec.artifact
     if artifact:
         wanted = [

@@ -10,13 +10,14 @@ wrapper.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import Setting, fabric, names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers import settings
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.base import Kind
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.registry import settings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 
 # Set by the rank wrapper after the job has started; a user's value would be wrong on all nodes but one.
@@ -244,15 +245,17 @@ def variables(
     return [jobs.pop(name, variable) for name, variable in named.items()] + list(jobs.values())
 
 
-def tracker_variables(spec: LaunchSpec, merged: Merged, launch: Mapping[str, str]) -> list[Variable]:
+def tracker_variables(
+    spec: LaunchSpec, merged: Merged, trackers: Sequence[Kind], launch: Mapping[str, str]
+) -> list[Variable]:
     """Return the variables that make the launch one run of each tracker, without those that the job sets itself.
 
-    `launch`: the texts of the places in spec/trackers.py (run, group, tags, run_dir).
+    `trackers`: the records of those that the job names. `launch`: the texts of spec/trackers/base.py:OF_LAUNCH.
     """
     return [
-        Variable(place.name, value, place.reason, tracker, merged.origin(f"trackers.{tracker}") or "policy")
-        for tracker, place, value in settings(spec.trackers, launch)
-        if place.name not in spec.env and place.name not in spec.secrets
+        Variable(setting.name, value, setting.reason, tracker, merged.origin(f"trackers.{tracker}") or "policy")
+        for tracker, setting, value in settings(spec.trackers, trackers, launch)
+        if setting.name not in spec.env and setting.name not in spec.secrets
     ]
 
 

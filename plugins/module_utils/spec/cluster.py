@@ -17,6 +17,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_containers
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import BUDGET
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import SOURCES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.stores import STORES
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.base import Kind
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.own import OWN_TRACKERS
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,15 @@ class ClusterSettings:
                 "images": ["squashfs"],
             }
         },
+    )
+    trackers: dict[str, Kind] = option(
+        OWN_TRACKERS,
+        "Experiment trackers of this cluster by name, in addition to the built-in ones or replacing them: variables, "
+        "options, places, run and doc. An entry without `variables` gives the options of a tracker for all jobs of the "
+        "cluster instead. See docs/site.md.",
+        {},
+        key=False,
+        example={"aim": {"variables": {"AIM_RUN": "{run}", "AIM_REPO": "/project/ml/aim"}, "places": ["{AIM_REPO}"]}},
     )
     code_roots: tuple[str, ...] | None = option(
         t.listed(t.text(r"[^\0]+", "a path")),

@@ -38,7 +38,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secre
     SecretSource,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import Sweep
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers import TRACKERS, Tracker
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.registry import KINDS, TRACKERS, Tracker
 
 if TYPE_CHECKING:
     from ansible_collections.rankzero.slurm.plugins.module_utils.spec.notify import Receiver
@@ -216,8 +216,9 @@ class LaunchSpec:
     )
     trackers: dict[str, Tracker] = option(
         TRACKERS,
-        "Experiment trackers to which a launch reports as one run, however often it is restarted: wandb, mlflow, "
-        "tensorboard, trackio, each with its options (project, entity, server, offline). See docs/trackers.md.",
+        f"Experiment trackers to which a launch reports as one run, however often it is restarted: "
+        f"{', '.join(kind.name for kind in KINDS)}, each with its options (project, entity, server, offline). "
+        "See docs/trackers.md.",
         {},
         key=False,
         example={"wandb": {"project": "gpt", "offline": True}},

@@ -17,6 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.own import DECLARES
 
 # The override that adds to `command`, or to `script_args`, instead of replacing it. Its short name is also a keyword of
 # Ansible's tasks, and Ansible warns of a variable with that name.
@@ -129,7 +130,8 @@ def parse(merged: Merged) -> Parsed:
 def split_cluster(cluster: Parameters) -> tuple[JsonObject, JsonObject]:
     """Split `launch_cluster` into (its own settings, the layer below the job).
 
-    An unknown key goes to the part with the most similar known key, so that its error suggests that key.
+    An unknown key goes to the part with the most similar known key, so that its error suggests that key. Of `trackers`,
+    records are settings, and options of a tracker belong to the layer.
     """
     own = [attribute.name for attribute in dataclasses.fields(ClusterSettings)]
     job = [attribute.name for attribute in dataclasses.fields(LaunchSpec)]
@@ -138,7 +140,13 @@ def split_cluster(cluster: Parameters) -> tuple[JsonObject, JsonObject]:
         return key in own or (key not in job and t.nearest(str(key), [*own, *job]) in own)
 
     settings = {key: value for key, value in cluster.items() if is_setting(key)}
-    return settings, {key: value for key, value in cluster.items() if key not in settings}
+    below = {key: value for key, value in cluster.items() if key not in settings}
+    trackers = settings.pop("trackers", None)
+    if isinstance(trackers, Mapping):
+        records = {name: row for name, row in trackers.items() if isinstance(row, Mapping) and DECLARES in row}
+        settings.update({"trackers": records} if records else {})
+        trackers = {name: value for name, value in trackers.items() if name not in records}
+    return settings, {**below, **({"trackers": trackers} if trackers else {})}
 
 
 def parse_cluster(merged: Merged) -> tuple[ClusterSettings, list[str]]:

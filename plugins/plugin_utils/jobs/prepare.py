@@ -239,7 +239,7 @@ def _files(
     files = {
         "job.sbatch": render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),
         "launch.json": _json(record),
-        "contract.json": _json(contract(job.spec)),
+        "contract.json": _json(contract(job.spec, job.settings)),
     }
     if job.spec.script is not None:
         files[BATCH_SCRIPT] = job.spec.script

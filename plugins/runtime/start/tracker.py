@@ -19,7 +19,9 @@ from core.log import publish_json, say
 from core.state import Job
 
 RECORD, PLACES = "mlflow.json", "trackers.json"
-WANDB = "https://wandb.ai"
+# {NAME} in a text of `places`, and what such a text may begin with: an address, or a variable with one or a folder.
+_VARIABLE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_HEAD = re.compile(r"https?://[^/{}]+|\{[A-Za-z_][A-Za-z0-9_]*\}")
 # How long (seconds) a server that does not answer is asked again, and how long the program has in all.
 PATIENCE, LIMIT = 90, 150
 _IDENTIFIER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
@@ -69,23 +71,37 @@ def record_places(job: Job) -> None:
 
 
 def places(job: Job) -> list[dict[str, str]]:
-    """One row for each tracker. `place`: an address without credentials, a folder, or empty where it is not known."""
-    run, rows = job.get("RANKZERO_TRACKER_RUN"), []
-    if job.get("WANDB_RUN_ID"):
-        names = [quote(job.get(name), safe="") for name in ("WANDB_ENTITY", "WANDB_PROJECT", "WANDB_RUN_ID")]
-        server = _server(job.get("WANDB_BASE_URL") or WANDB)
-        # Without an entity it is that of the user whose key is used.
-        known = server and names[0] and names[1]
-        place = f"{server}/{names[0]}/{names[1]}/runs/{names[2]}" if known else ""
-        rows.append({"tracker": "wandb", "run": job.get("WANDB_RUN_ID"), "place": place})
-    if recorded(job):
-        place = str(files.document(job.path(RECORD)).get("url") or "")
-        rows.append({"tracker": "mlflow", "run": recorded(job), "place": place})
-    for tracker, name in (("tensorboard", "TENSORBOARD_LOGGING_DIR"), ("trackio", "TRACKIO_DIR")):
-        if job.get(name):
-            server = _server(job.get("TRACKIO_SERVER_URL")) if tracker == "trackio" else ""
-            rows.append({"tracker": tracker, "run": run, "place": server or job.get(name)})
+    """One row for each tracker of the contract. `place`: an address without credentials, a folder, or empty where it is
+    not known.
+    """
+    try:
+        declared = files.document(job.path("contract.json")).get("trackers", [])
+    except (OSError, ValueError) as error:
+        say(f"{job.path('contract.json')} cannot be read: {error}")
+        return []
+    rows = []
+    for row in declared:
+        run = job.get(row["run"])
+        place = next((at for text in row["places"] if (at := _resolved(text, job)) is not None), "")
+        if run == recorded(job):
+            place = str(files.document(job.path(RECORD)).get("url") or "")
+        if run:
+            rows.append({"tracker": row["tracker"], "run": run, "place": place})
     return rows
+
+
+def _resolved(text: str, job: Job) -> str | None:
+    """Where a text of `places` leads; None where one of its variables is not set."""
+    if not all(job.get(name) for name in _VARIABLE.findall(text)):
+        return None
+    head = _HEAD.match(text)
+    # What comes first is a folder, or an address, whose user and password are not shown.
+    start = _VARIABLE.sub(lambda match: job.get(match[1]), head[0] if head else "")
+    rest = text[len(head[0]) :] if head else text
+    if (start or rest).startswith("/"):
+        return start + _VARIABLE.sub(lambda match: job.get(match[1]), rest)
+    server = _server(start)
+    return server and server + _VARIABLE.sub(lambda match: quote(job.get(match[1]), safe=""), rest)
 
 
 def _server(address: str) -> str:

@@ -183,7 +183,7 @@ class Site:
         (run / "job.sbatch").write_text(script, encoding="utf-8")
         if read.script is not None:
             (run / BATCH_SCRIPT).write_text(read.script, encoding="utf-8")
-        (run / "contract.json").write_text(json.dumps(contract(read)), encoding="utf-8")
+        (run / "contract.json").write_text(json.dumps(contract(read, found.get("settings"))), encoding="utf-8")
         (run / "launch.json").write_text("{}", encoding="utf-8")
         if secrets:
             (run / "secrets.env").write_bytes(secret_lines(read, {}, dict(secrets).get))

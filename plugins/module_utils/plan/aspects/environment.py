@@ -14,6 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.registry import findings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
 
 # Text that a shell would expand as a variable: $NAME or ${NAME}.
@@ -59,8 +60,13 @@ class Variables(Aspect):
     """Variables of the spec that contradict what the launch sets itself."""
 
     def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
-        """Yield variables that contradict the rules of a framework, and an unknown fabric."""
+        """Yield variables that contradict the rules of a framework, and unknown fabrics and trackers."""
         yield from conflicts(spec, settings.fabrics)
+        yield from findings(spec.trackers, settings.trackers)
+        for kind in (settings.trackers[name] for name in spec.trackers if name in settings.trackers):
+            for name, reason in ((row.name, reserved(row.name)) for row in kind.variables):
+                if reason:
+                    yield ["trackers"], f"launch_cluster.trackers.{kind.name}: {name} may not be set: it {reason}"
 
 
 def _packages(spec: LaunchSpec) -> Iterator[Finding]:
