@@ -62,9 +62,9 @@ def write_project(folder: str, script: str | None, login: str | None, *, force: 
 
 
 def _name_of(folder: str) -> str:
-    from rankzero.sbatch.text import job_name
+    from rankzero.sbatch.options import launch_name
 
-    return job_name(os.path.basename(os.path.abspath(folder)))
+    return launch_name(os.path.basename(os.path.abspath(folder)), "train")
 
 
 def _write(path: str, text: str, *, replace: bool) -> None:

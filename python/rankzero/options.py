@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -89,7 +91,7 @@ def _everywhere(parser: Parser, verb: str) -> None:
 
 
 def _job(parser: Parser) -> None:
-    parser.add_argument("job", metavar="JOB", help="a job file")
+    parser.add_argument("job", metavar="JOB", nargs="?", help="job file or batch script; or -- sbatch OPTIONS SCRIPT")
     parser.add_argument("-n", "--nodes", metavar="N", help="number of nodes")
     parser.add_argument(
         "-s", "--set", action="append", default=[], metavar="KEY=VALUE", help="override a key of the job spec"
@@ -265,8 +267,20 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             f"rankzero {given.verb}: {extra[0]!r} is not expected; arguments of the program follow after --"
         )
     if extra is not None:
-        given.arguments = program
+        _name_job(given, program)
     return given
+
+
+def _name_job(given: argparse.Namespace, program: list[str]) -> None:
+    """What follows after -- is the job itself, as a command line of sbatch, or the arguments of its program."""
+    if given.job is not None:
+        given.arguments = program
+    elif program and os.path.basename(program[0]) == "sbatch":
+        given.job, given.arguments = shlex.join(program), []
+    else:
+        raise UsageError(
+            f"rankzero {given.verb}: JOB is missing: a job file, a batch script, or after -- a command line of sbatch"
+        )
 
 
 def _options(top: Parser, verb: str) -> list[str]:

@@ -68,17 +68,14 @@ def name_in(path: str) -> str:
 
 def name_in_script(path: str) -> str:
     """The name of the launch of a batch script: that of its job, else that of its file."""
-    from rankzero.sbatch.job import LETTERS, SWITCHES
-    from rankzero.sbatch.text import directives, job_name, options, words
+    from rankzero.sbatch.options import launch_name, name_of
 
     try:
         with open(path, encoding="utf-8") as stream:
             script = stream.read()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read as a batch script: {error}") from None
-    named = [options(words(text), SWITCHES, LETTERS)[0].get("job-name") for _line, text in directives(script)]
-    given = [name for name in named if name]
-    return job_name(given[-1] if given else os.path.splitext(os.path.basename(path))[0])
+    return launch_name(name_of(script) or os.path.splitext(os.path.basename(path))[0], "script")
 
 
 def job_file(path: str) -> dict[str, Any]:

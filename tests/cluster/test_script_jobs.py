@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,8 @@ from tests.cluster.launching import FINAL, JOB, JOB_SECONDS, Site, read_json
 
 CORPUS = Path(__file__).with_name("batch_scripts")
 SCRIPTS = sorted(path.stem for path in CORPUS.glob("*.sbatch"))
+# A script that is submitted with options says with which.
+COMMAND_LINE = re.compile(r"^# (sbatch .*)$", re.M)
 ARGUMENTS = ["configs/8b.yaml", "two words", "#5"]
 JOBS_SECONDS = 300
 #: Differs between any two jobs: numbers, ports, processes, the choice of nodes and cores.
@@ -38,6 +41,14 @@ OF_ONE_JOB = re.compile(
 OF_ONE_WAY = re.compile(
     r"RANKZERO_.*|SLURM_(EXPORT_ENV|GET_USER_ENV|JOB_DEPENDENCY|OPEN_MODE|GPUS_PER_NODE)|MAIL|SHELL|SHLVL"
 )
+
+
+def command_line(name: str, folder: str = "") -> list[str]:
+    """The words of sbatch for one script. `folder`: ends in a slash."""
+    match = COMMAND_LINE.search((CORPUS / f"{name}.sbatch").read_text(encoding="utf-8"))
+    words = shlex.split(match[1]) if match else ["sbatch"]
+    wrapped = any(word.startswith("--wrap") for word in words)
+    return words if wrapped else [*words, f"{folder}{name}.sbatch", *ARGUMENTS]
 
 
 def calls(folder: Path, inside: str, job_id: str) -> list[str]:
@@ -81,23 +92,28 @@ class Both:
 
     def _submitted(self) -> str:
         """Submit each script by sbatch from a login shell, in a folder of its own: lines of name and job id."""
-        line = (
-            'place=$1; shift; while [ "$1" != -- ]; do cd "$place/$1" && echo "$1" '
-            '"$(sbatch --parsable "$1.sbatch" "${@:$#-2}")"; shift; done'
+        line = "\n".join(
+            f"cd {self.by_hand}/{name} && echo {name} $(sbatch --parsable {shlex.join(command_line(name)[1:])})"
+            for name in SCRIPTS
         )
         known = (f"HOME={profile.home(self.site.lab.lab)}", f"USER={profile.USER}", f"LOGNAME={profile.USER}")
-        words = ("env", "-i", *known, "PATH=/usr/bin:/bin", "/bin/bash", "--login", "-c", line, "bash", self.by_hand)
-        printed = self._as_user(*words, *SCRIPTS, "--", *ARGUMENTS)
+        words = ("env", "-i", *known, "PATH=/usr/bin:/bin", "/bin/bash", "--login", "-c", line)
+        printed = self._as_user(*words)
         # A login profile may print as well.
         return "\n".join(line for line in printed.splitlines() if line.split(" ")[0] in SCRIPTS)
 
     def _launched(self) -> dict[str, dict[str, Any]]:
-        """One playbook for all: the file is the job."""
-        given = {"code.src": str(self.project), "program_args": ARGUMENTS}
-        options = {**profile.become_variables(), "launch_overrides": given}
-        jobs = {name: {**options, "job": str(self.project / f"{name}.sbatch")} for name in SCRIPTS}
+        """One playbook for all: the file is the job, or the command line that submits it."""
+        jobs = {name: {**profile.become_variables(), **self._job(name)} for name in SCRIPTS}
         played = self.site.play_many(jobs, "--forks=8", timeout=2 * JOBS_SECONDS)
         return {name: played.results(JOB, name)[-1] for name in SCRIPTS}
+
+    def _job(self, name: str) -> dict[str, Any]:
+        source = {"code.src": str(self.project)}
+        line = command_line(name, f"{self.project}/")
+        if len(line) > 2 + len(ARGUMENTS) or line[1].startswith("-"):
+            return {"job": shlex.join(line), "launch_overrides": source}
+        return {"job": line[1], "launch_overrides": {**source, "program_args": ARGUMENTS}}
 
     def _ended(self, wanted: list[str]) -> bool:
         listed = self.site.lab.head(["squeue", "--noheader", "--states=all", "--Format=JobID:20,State:20"]).stdout

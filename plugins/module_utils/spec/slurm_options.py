@@ -138,8 +138,3 @@ _PYXIS = (
 # The options that only one command's rules know count for the other as well: in doubt, a name must be written in full.
 SBATCH = frozenset(f"{_COMMON} {_SBATCH} {_PYXIS}".split()) | set(OWNED_SBATCH) | set(STEP_ONLY)
 SRUN = frozenset(f"{_COMMON} {_SRUN} {_PYXIS}".split()) | set(OWNED_SBATCH) | set(OWNED_SRUN) | set(STEP_ONLY)
-
-
-def abbreviated(name: str, known: frozenset[str]) -> list[str]:
-    """Return the options that getopt_long would accept an abbreviated name for; empty for a complete name."""
-    return [] if name in known else sorted(option for option in known if option.startswith(name))

@@ -39,6 +39,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents i
 
 # The name of a script that stands in a job file as text.
 INLINE = "the script"
+# The layer of a job that is given as a command line of sbatch.
+COMMAND_LINE = "the command line of sbatch"
 _KINDS: dict[type, str] = {type(None): "nothing: it is empty", list: "a list; remove the `-` before its first key"}
 
 
@@ -85,7 +87,11 @@ def parse_job_text(text: str, name: str) -> Layer:
 
 
 def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
-    """(layer, folder of the file). A relative path starts at `cwd`."""
+    """(layer, folder of the file) of a job file, a batch script, or a command line of sbatch. A relative path starts at
+    `cwd`.
+    """
+    if batch_script.is_command_line(path):
+        return _command_line(path), cwd
     full = os.path.join(cwd, os.path.expanduser(path))
     if os.path.isdir(full):
         names = sorted(name for name in os.listdir(full) if name.endswith((".yml", ".yaml", ".json")))
@@ -105,6 +111,15 @@ def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
         # As for sbatch, the folder of the submission is the working directory, not that of the script.
         return Layer(shown, {"script": full}), cwd
     return parse_job_text(text, shown), os.path.dirname(full)
+
+
+def _command_line(text: str) -> Layer:
+    """The layer of `sbatch --nodes=4 train.sh a b`. Raises SpecError with every mistake in it."""
+    given = batch_script.read_command_line(text)
+    if given.header.problems or given.script is None:
+        raise SpecError([f"job: sbatch: {sentence}" for _line, sentence in given.header.problems])
+    program = {"script": given.script, "script_args": given.arguments}
+    return Layer(COMMAND_LINE, {**given.header.data, **program})
 
 
 def _similar(path: str, cwd: str) -> str:
@@ -168,7 +183,8 @@ def read_job(
 ) -> Job:
     """Merge and check all layers: cluster, job, overrides of the task, overrides of the command line, in that order.
 
-    job: path of a job file, or the spec itself. Raises one SpecError with the mistakes of all layers.
+    job: path of a job file or script, a command line of sbatch, or the spec itself. Raises one SpecError with the
+    mistakes of all layers.
     """
     if job is None or job == "":
         raise RankzeroError(
@@ -279,5 +295,6 @@ def _own_layer(job: str | Mapping[str, Any], roots: Roots, cwd: str) -> tuple[La
     """(the layer of the job itself, the folder that its paths are relative to)."""
     if isinstance(job, Mapping):
         return Layer("the job", job), cwd
-    roots.check("job", os.path.join(cwd, os.path.expanduser(job)))
+    if not batch_script.is_command_line(job):
+        roots.check("job", os.path.join(cwd, os.path.expanduser(job)))
     return load_job_file(job, cwd)

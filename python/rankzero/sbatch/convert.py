@@ -14,9 +14,10 @@ from typing import Any
 from rankzero.errors import RankzeroError
 from rankzero.sbatch import step as steps
 from rankzero.sbatch.body import Body
-from rankzero.sbatch.job import LETTERS, SWITCHES, Job, take
+from rankzero.sbatch.job import Job, take
+from rankzero.sbatch.options import header, launch_name
 from rankzero.sbatch.step import Step
-from rankzero.sbatch.text import Command, commands, directives, job_name, options, words
+from rankzero.sbatch.text import Command, commands, words
 
 ORDER = (
     *("name", "seed", "resources", "launcher", "setup", "command", "shell", "code", "environment", "container"),
@@ -55,15 +56,14 @@ def converted(path: str, folder: str) -> Converted:
 def job_of(script: str, name: str = "train.sbatch") -> Job:
     """The job that a script describes. Raises RankzeroError if it starts no program."""
     job = Job()
-    for line, text in directives(script):
-        given, rest = options(words(text), SWITCHES, LETTERS)
-        for option, value in given.items():
-            take(job, line, option, value)
-        if rest:
-            job.unknown(line, f"#SBATCH {text}")
+    values, problems = header(script)
+    for given in values:
+        take(job, *given)
+    for line, sentence in problems:
+        job.unknown(line, sentence)
     if job.spec.get("container", {}).get("level") and job.spec["container"].get("runtime") != "pyxis":
         del job.spec["container"]["level"]
-    job.spec["name"] = job_name(job.spec.get("name") or name.partition(".")[0])
+    job.spec["name"] = launch_name(job.spec.get("name") or name.partition(".")[0], "train")
     if "%t" in job.output or "%n" in job.output:
         job.put("logs", "style", "slurm")
     body = Body(job)

@@ -12,38 +12,6 @@ from typing import Any
 
 from rankzero.sbatch.text import names
 
-#: Short options of sbatch -> long names.
-LETTERS = {
-    "-J": "job-name",
-    "-N": "nodes",
-    "-n": "ntasks",
-    "-c": "cpus-per-task",
-    "-t": "time",
-    "-p": "partition",
-    "-A": "account",
-    "-q": "qos",
-    "-C": "constraint",
-    "-x": "exclude",
-    "-d": "dependency",
-    "-o": "output",
-    "-e": "error",
-    "-G": "gpus",
-    "-w": "nodelist",
-    "-a": "array",
-    "-D": "chdir",
-    "-m": "distribution",
-    "-l": "label",
-    "-K": "kill-on-bad-exit",
-    "-u": "unbuffered",
-    "-s": "oversubscribe",
-    "-W": "wait",
-}
-#: Options of sbatch and srun without a value.
-SWITCHES = names(
-    "requeue no-requeue no-kill label unbuffered overlap exact overcommit hold spread-job oversubscribe parsable "
-    "container-remap-root no-container-remap-root container-mount-home no-container-mount-home container-writable "
-    "container-readonly no-container-entrypoint container-entrypoint pty ignore-pbs contiguous"
-)
 #: sbatch option -> key of `resources` with the same value.
 SAME = ("time", "partition", "account", "qos", "constraint", "reservation", "dependency")
 #: Options that rankzero sets itself, with what it does instead.

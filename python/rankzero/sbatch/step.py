@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rankzero.sbatch.job import LETTERS, OUR_STEP, SWITCHES, Job, container, integer, mount, take
+from rankzero.sbatch.job import OUR_STEP, Job, container, integer, mount, take
+from rankzero.sbatch.options import of_step
 from rankzero.sbatch.text import is_plain, names, options
 
 PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.\d+)?)?")
@@ -45,7 +46,7 @@ def read(line: int, words: list[str]) -> Step:
     while rest:
         head = os.path.basename(rest[0])
         if head == "srun":
-            step.srun, rest = options(rest[1:], SWITCHES, LETTERS)
+            step.srun, rest = of_step(rest[1:])
         elif head in ("apptainer", "singularity") and rest[1:2] in (["exec"], ["run"]):
             step.image, rest = options(rest[2:], APPTAINER_SWITCHES, APPTAINER_LETTERS)
             step.image["image"], rest = (rest or [""])[0], rest[1:]

@@ -35,21 +35,6 @@ class Command:
     block: bool = False
 
 
-def job_name(text: str) -> str:
-    """A valid job name similar to the text."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-._")[:64]
-    return name if re.match(r"[A-Za-z0-9]", name) else "train"
-
-
-def directives(script: str) -> Iterator[tuple[int, str]]:
-    """The options of the #SBATCH lines with their line numbers. Slurm stops reading at the first command."""
-    for number, line in enumerate(script.splitlines(), 1):
-        if line.startswith("#SBATCH"):
-            yield number, line.removeprefix("#SBATCH").strip()
-        elif line.strip() and not line.lstrip().startswith("#"):
-            return
-
-
 def commands(script: str) -> Iterator[Command]:
     """The commands after the header, without comments."""
     waiting: list[str] = []
@@ -163,5 +148,5 @@ def options(given: list[str], switches: frozenset[str], letters: Mapping[str, st
             equals = "=" if value else ""
         if not equals and name not in switches and rest:
             value = rest.pop(0)
-        values[name] = f"{values[name]},{value}" if name in values and name in ("container-mounts", "bind") else value
+        values[name] = f"{values[name]},{value}" if name in values and name == "bind" else value
     return values, rest

@@ -42,6 +42,9 @@ LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         {"job": "jobs/train.yml", "program_args": ["--lr", "1e-3"]},
         [],
     ),
+    "run -n 8 -- sbatch -N4 train.sh a --b": ("train", {"job": "sbatch -N4 train.sh a --b", "nodes": "8"}, []),
+    "plan -- /usr/bin/sbatch --wrap=true": ("plan", {"job": "/usr/bin/sbatch --wrap=true"}, ["--diff"]),
+    "run jobs/train.yml -- sbatch": ("train", {"job": "jobs/train.yml", "program_args": ["sbatch"]}, []),
     "run jobs/train.yml --exclude node07 --exclusive --cpus-per-rank 4 --mpi pmix": (
         "train",
         {"job": "jobs/train.yml", "exclude": "node07", "exclusive": True, "cpus_per_rank": "4", "mpi": "pmix"},
@@ -138,6 +141,7 @@ def test_every_verb_has_its_playbook() -> None:
         ("run jobs/train.yml --nodse 4", "did you mean --nodes?"),
         ("run jobs/train.yml --gpus 8", "did you mean --gpus-per-node?"),
         ("run", "JOB"),
+        ("run -- train.sh", "sbatch"),
         ("run jobs/train.yml nodes=4", "follow after --"),
         ("run jobs/train.yml --exlude node07", "did you mean --exclude?"),
         ("run jobs/train.yml -s nodes", "KEY=VALUE"),

@@ -247,6 +247,56 @@ def test_paths_of_a_job_that_is_given_in_place_start_at_the_cwd(tmp_path: Path) 
     assert (read.code_src, read.project) == (str(tmp_path / "a"), str(tmp_path))
 
 
+# --- a command line of sbatch
+
+SCRIPT = """#!/bin/bash
+#SBATCH --nodes=2-4 --time=1:00 -J script --partition=long
+#SBATCH --signal=USR1@90
+srun train.py "$@"
+"""
+
+
+def of_command_line(tmp_path: Path, line: str, **options: Any) -> Job:
+    (tmp_path / "train.sh").write_text(SCRIPT, encoding="utf-8")
+    return read_job(line, cwd=tmp_path, **options)
+
+
+def test_each_value_comes_from_the_last_that_says_it(tmp_path: Path) -> None:
+    """#SBATCH lines, the command line of sbatch, and the user's own word for the launch, in that order."""
+    cluster = {"resources": {"partition": "default", "account": "ml"}}
+    line = "sbatch -N 4 --time=2:00 --signal=B:TERM@60 train.sh a 'b c'"
+    read = of_command_line(tmp_path, line, cluster=cluster, command_line={"time": "03:00", "program_args": ["d"]})
+    resources = read.spec.resources
+    assert (resources.nodes, resources.time, resources.partition) == (4, "03:00", "long")
+    assert (resources.account, read.spec.name) == ("ml", "script")
+    assert read.spec.script_args == ("a", "b c", "d")
+    assert (read.spec.checkpoint.signal, "signal" in resources.sbatch) == ("TERM", False)
+    origins = read.merged.origins
+    assert origins["resources.partition"] == "train.sh:2"
+    assert "sbatch" in origins["resources.nodes"]
+    assert (read.script, read.code_src) == (str(tmp_path / "train.sh"), str(tmp_path))
+
+
+def test_a_range_of_nodes_on_the_command_line_goes_before_a_number_in_the_script(tmp_path: Path) -> None:
+    (tmp_path / "x.sh").write_text("#!/bin/sh\n#SBATCH -N 4\ntrue\n", encoding="utf-8")
+    read = read_job("sbatch -N 2-3 x.sh", cwd=tmp_path)
+    assert "resources.nodes" not in read.merged.origins
+    assert read.spec.resources.sbatch["nodes"] == "2-3"
+
+
+def test_a_wrapped_command_needs_no_file(tmp_path: Path) -> None:
+    read = of_command_line(tmp_path, "sbatch --wrap='srun hostname'")
+    assert (read.spec.name, read.script) == ("wrap", None)
+    assert "srun hostname" in (read.spec.script or "")
+
+
+def test_what_is_wrong_in_a_command_line_is_named(tmp_path: Path) -> None:
+    (wrong,) = mistakes("sbatch --array=1-4 x.sh", cwd=tmp_path)
+    assert "--array" in wrong and "sweep" in wrong
+    with pytest.raises(RankzeroError, match="no file"):
+        of_command_line(tmp_path, "sbatch other.sh")
+
+
 # --- a manifest is a runnable spec
 
 

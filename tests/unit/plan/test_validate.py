@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch.reader import abbreviated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import FORMATS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
     BINDS_GPUS,
@@ -20,7 +21,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options 
     SBATCH,
     SRUN,
     STEP_ONLY,
-    abbreviated,
 )
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch import reader
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import exposed_in_script
 
 
@@ -74,6 +75,7 @@ def test_an_option_arrives_where_it_belongs(line: str, expected: dict[str, Any])
         ("--array=1-9", "sweep"),
         ("hetjob", "parts"),
         ("--wrap=x", "wrap"),
+        ("--test-only", "plan"),
         ("--container-image=x", "container"),
         ("--no=1", "full name"),
         ("-y", "-y"),
@@ -119,6 +121,57 @@ def test_a_script_is_taken() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "expected", "program"),
+    [
+        ("sbatch x.sh", {}, ("x.sh", [])),
+        ("/usr/bin/sbatch -N 4 x.sh a '-N 2' --b", {"resources.nodes": "4"}, ("x.sh", ["a", "-N 2", "--b"])),
+        ("sbatch --parsable -Hk -- --x.sh", {"resources.sbatch.hold": True, "resources.sbatch.no-kill": True},
+         ("--x.sh", [])),
+        ("sbatch --comment='a # b' x", {"resources.sbatch.comment": "a # b"}, ("x", [])),
+    ],
+)  # fmt: skip
+def test_a_command_line_is_read_up_to_its_script(
+    line: str, expected: dict[str, Any], program: tuple[str, list[str]]
+) -> None:
+    assert batch_script.is_command_line(line)
+    given = batch_script.read_command_line(line)
+    assert (values(given.header), given.header.problems) == (expected, [])
+    assert (given.script, given.arguments) == program
+
+
+def test_a_wrapped_command_is_a_script() -> None:
+    given = batch_script.read_command_line("sbatch -N2 --wrap='srun hostname | sort'")
+    assert batch_script.problem(given.script or "") is None
+    assert "\nsrun hostname | sort\n" in (given.script or "")
+    assert values(given.header) == {"resources.nodes": "2", "name": "wrap", "resources.sbatch.job-name": "wrap"}
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("sbatch -N 4", "script"),
+        ("sbatch -N 'x", "quotation"),
+        ("sbatch --wrap=x y.sh", "y.sh"),
+        ("sbatch -N1 : -N2 x.sh", "parts"),
+        ("sbatch --array=1-3 x.sh", "sweep"),
+    ],
+)
+def test_a_command_line_that_is_no_launch_is_refused(line: str, word: str) -> None:
+    problems = batch_script.read_command_line(line).header.problems
+    assert any(word in sentence for _line, sentence in problems), problems
+
+
+@pytest.mark.parametrize("text", ["train.sbatch", "jobs/sbatch", "sbatch", "sbatch.yml -x", "xsbatch a"])
+def test_a_path_is_no_command_line(text: str) -> None:
+    assert not batch_script.is_command_line(text)
+
+
+def test_a_script_says_the_name_of_its_job() -> None:
+    assert reader.job_name("#!/bin/sh\n#SBATCH -N2 --job-na 'a b'\n#SBATCH word -Jc\ntrue\n#SBATCH -J d\n") == "c"
+    assert reader.job_name("#!/bin/sh\n#SBATCH -W -N 2\n") is None
+
+
+@pytest.mark.parametrize(
     ("line", "named"),
     [
         ("export HF_TOKEN=hf_abc", True),
@@ -145,4 +198,4 @@ def test_any_text_is_read(first: str, lines: list[str]) -> None:
     header = batch_script.read_header(text)
     assert all(isinstance(number, int) and sentence for number, sentence in header.problems)
     assert batch_script.body_digest(text)
-    assert batch_script.valid_name(first)
+    assert reader.launch_name(first)

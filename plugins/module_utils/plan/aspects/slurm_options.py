@@ -13,6 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base i
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script import NOT_PASSED_ON
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch.reader import abbreviated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
     BINDS_GPUS,
     DECLARED,
@@ -22,7 +23,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options 
     SRUN,
     STEP_ONLY,
     TRES,
-    abbreviated,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
 

@@ -1,0 +1,73 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The collection's reader of sbatch's options, which imports nothing: it is loaded from its file, without Ansible."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from typing import Any
+
+from rankzero.playbook import collection_root
+
+#: Options of which each further one adds to the ones before.
+ADDED = ("container-mounts",)
+
+
+def _loaded() -> Any:
+    root = collection_root()
+    checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
+    collection = os.path.join(root, "ansible_collections", "rankzero", "slurm") if root else checkout
+    path = os.path.join(collection, "plugins", "module_utils", "spec", "sbatch", "reader.py")
+    spec = importlib.util.spec_from_file_location("rankzero.sbatch.reader", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+#: The module `spec/sbatch/reader.py` of the collection.
+reader = _loaded()
+
+
+def launch_name(text: str, otherwise: str) -> str:
+    """A name for a launch that is as close as can be to a text."""
+    name: str = reader.launch_name(text, otherwise)
+    return name
+
+
+def name_of(script: str) -> str | None:
+    """The name that a batch script gives to its job."""
+    name: str | None = reader.job_name(script)
+    return name
+
+
+def header(script: str) -> tuple[list[tuple[int, str, str]], list[tuple[int, str]]]:
+    """(line, long name, value) of the #SBATCH lines of a script, and what of them is no option, with its line."""
+    problems: list[tuple[int, str]] = []
+    values: list[tuple[int, str, str]] = []
+    rest = reader.directives(script, problems)
+    while rest:
+        for given in reader.options(rest, reader.SBATCH, reader.SBATCH.names, problems):
+            values.append((given.line, given.name, _text(given.value)))
+        problems += [(line, f"#SBATCH {word}") for line, word in rest[:1]]
+        del rest[:1]
+    return values, problems
+
+
+def of_step(words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """(options of srun by long name, the words after them)."""
+    rest = [(0, word) for word in words]
+    values: dict[str, str] = {}
+    for given in reader.options(rest, reader.SRUN, reader.SRUN.names, []):
+        more = f"{values[given.name]}," if given.name in values and given.name in ADDED else ""
+        values[given.name] = more + _text(given.value)
+    return values, [word for _line, word in rest]
+
+
+def _text(value: str | bool) -> str:
+    """The value of an option; "" for one without a value."""
+    return "" if value is True else str(value)
