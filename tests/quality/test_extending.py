@@ -26,6 +26,7 @@ KINDS = {
     "A fabric": "[omni_path]",
     "A failure family": "::test_the_registry_holds_every_file",
     "An artifact format": "[jsonl]",
+    "An experiment tracker": "[swanlab]",
     "A Slurm option": "[resources.licenses]",
     "A role option": "[reconcile_max_launches]",
     "A kind of input": "[weights]",
