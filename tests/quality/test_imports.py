@@ -342,7 +342,7 @@ OPENS_ITSELF = {
     "prune/prune.py _wanted": "a new file, for the file system's time",
     "prune/prune.py _sweep": "names only",
 }
-STATE_ROOMS = ("run", "submit", "watch", "logs", "slurm", "prune", "reconcile", "report")
+STATE_ROOMS = ("run", "submit", "watch", "logs", "monitoring", "slurm", "prune", "reconcile", "report")
 OPENING = {"open", "os.open", "io.open", "os.listdir", "os.scandir", "os.walk", "bounded_walk", "each_entry"}
 
 

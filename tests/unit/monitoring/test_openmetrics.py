@@ -15,11 +15,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as families_of
 from prometheus_client.parser import text_string_to_metric_families as prometheus
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.notify import metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.monitoring import openmetrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import NOTIFY_SPEC
 from ansible_collections.rankzero.slurm.plugins.modules import job_notify
 from tests.repository import ROOT
@@ -43,7 +43,7 @@ def launch(state: str, **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def samples(text: str, parse: Any = openmetrics) -> dict[tuple[str, ...], float]:
+def samples(text: str, parse: Any = families_of) -> dict[tuple[str, ...], float]:
     """(name, values of the labels besides user) -> value."""
     return {
         (sample.name, *(value for name, value in sorted(sample.labels.items()) if name != "user")): sample.value
@@ -53,7 +53,7 @@ def samples(text: str, parse: Any = openmetrics) -> dict[tuple[str, ...], float]
 
 
 def measured(*launches: dict[str, Any], excluded: Any = None, ended: Any = None) -> str:
-    return metrics.text(metrics.numbers(launches, excluded or {}, ended or {}, 24 * HOUR, NOW), "me")
+    return openmetrics.text(openmetrics.numbers(launches, excluded or {}, ended or {}, 24 * HOUR, NOW), "me")
 
 
 def test_what_is_counted() -> None:
@@ -66,18 +66,18 @@ def test_what_is_counted() -> None:
         launch("failed", run_dir="/runs/oom"),
         excluded={"node07": NOW + 60},
         ended={
-            "/runs/proven": metrics.Ended({"not known": 300.0}),
-            "/runs/again": metrics.Ended({"steps": 250.0, "lost": 150.0}),
-            "/runs/failed": metrics.Ended({"steps": 100.0, "stalls": 100.0}),
-            "/runs/oom": metrics.Ended({}, "cuda_oom"),
-            "/elsewhere": metrics.Ended({"steps": 1e6}, "nccl"),
+            "/runs/proven": openmetrics.Ended({"not known": 300.0}),
+            "/runs/again": openmetrics.Ended({"steps": 250.0, "lost": 150.0}),
+            "/runs/failed": openmetrics.Ended({"steps": 100.0, "stalls": 100.0}),
+            "/runs/oom": openmetrics.Ended({}, "cuda_oom"),
+            "/elsewhere": openmetrics.Ended({"steps": 1e6}, "nccl"),
         },
     )  # fmt: skip
     found = samples(text)
     states = {key[1]: value for key, value in found.items() if key[0] == "rankzero_launches"}
     assert states == {"pending": 1, "running": 1, "proven": 2, "failed": 2, "unknown": 0}
     use = {key[1]: value for key, value in found.items() if key[0] == "rankzero_node_seconds"}
-    assert set(use) == set(metrics.USES)
+    assert set(use) == set(openmetrics.USES)
     assert {name: value for name, value in use.items() if value} == {
         "steps": 250, "lost": 150, "not known": 300, "failed": 200,
     }  # fmt: skip
@@ -93,7 +93,7 @@ def test_what_is_counted() -> None:
     )
     assert found[("rankzero_node_excluded_until_timestamp_seconds", "node07")] == pytest.approx(NOW + 60)
     assert samples(text, prometheus) == found, "node-exporter reads the older format"
-    assert all(sample.labels["user"] == "me" for family in openmetrics(text) for sample in family.samples)
+    assert all(sample.labels["user"] == "me" for family in families_of(text) for sample in family.samples)
 
 
 def test_without_launches_there_are_zeros_and_no_ratio() -> None:
@@ -103,7 +103,7 @@ def test_without_launches_there_are_zeros_and_no_ratio() -> None:
 
 def test_hostile_labels_stay_labels() -> None:
     family = 'a"} 1\nrankzero_launches{state="\\'
-    text = measured(launch("failed"), ended={"/runs/failed": metrics.Ended(family=family)})
+    text = measured(launch("failed"), ended={"/runs/failed": openmetrics.Ended(family=family)})
     (key,) = [key for key in samples(text) if key[0] == "rankzero_failures"]
     assert key[1] == family.replace("\n", "?") and samples(text, prometheus) == samples(text)
 
@@ -152,13 +152,13 @@ def dashboard() -> dict[str, Any]:
 
 
 def test_the_dashboard_asks_only_for_what_is_written() -> None:
-    names = {gauge.name for gauge in metrics.GAUGES}
+    names = {gauge.name for gauge in openmetrics.GAUGES}
     text = measured(
         launch("proven"), launch("failed"), excluded={"node07": NOW + 60},
-        ended={"/runs/proven": metrics.Ended({"steps": 1.0})},
+        ended={"/runs/proven": openmetrics.Ended({"steps": 1.0})},
     )  # fmt: skip
     labels: dict[str, set[str]] = {}
-    for family in openmetrics(text):
+    for family in families_of(text):
         labels[family.name] = {label for sample in family.samples for label in sample.labels}
     expressions = [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
     asked = set(re.findall(r"\brankzero_\w+", " ".join(expressions)))
