@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import names
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import all_facts
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.monitor import read_samples
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import all_facts
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.monitor import read_samples
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 
 COLLECTING = "each node's collector: CPU milliseconds for its logs and samples"

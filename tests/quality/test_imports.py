@@ -332,7 +332,7 @@ OPENS_ITSELF = {
     "report/notify/deliver.py _names": "names only",
     "report/notify/deliver.py _write": "new files of claims, which follow no link",
     "report/notify/deliver.py address_in_file": "a file that the user names, with its owner and mode",
-    "logs/metric_files.py metric_files": "names only, in a folder that is no link",
+    "metrics/from_files.py metric_files": "names only, in a folder that is no link",
     "prune/inventory.py last_use": "times only",
     "prune/inventory.py caches": "names and owners only",
     "prune/inventory.py newest": "times only",
@@ -342,7 +342,7 @@ OPENS_ITSELF = {
     "prune/prune.py _wanted": "a new file, for the file system's time",
     "prune/prune.py _sweep": "names only",
 }
-STATE_ROOMS = ("run", "submit", "watch", "logs", "monitoring", "slurm", "prune", "reconcile", "report")
+STATE_ROOMS = ("run", "submit", "watch", "logs", "metrics", "monitoring", "slurm", "prune", "reconcile", "report")
 OPENING = {"open", "os.open", "io.open", "os.listdir", "os.scandir", "os.walk", "bounded_walk", "each_entry"}
 
 

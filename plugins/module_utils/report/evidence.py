@@ -34,7 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     WEAK,
     Signature,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs import monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import traceless

@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.monitor import NodeSamples
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.monitor import NodeSamples
 
 # What is shown -> the key in section `parallelism`, and the names of arguments (in lower case, with underscores).
 SIZES: Mapping[str, tuple[str, tuple[str, ...]]] = {

@@ -16,13 +16,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import M
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import recorded
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.heat_maps import read_heat_maps
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_files import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, log_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_files import (
     metric_files,
     read_event_files,
     read_json_lines,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import (
     MOST_BYTES,
     MOST_OF_A_RANK,
     PART,
@@ -32,8 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs im
     read_metrics,
     read_rank,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, log_names
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.heat_maps import read_heat_maps
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.marks import marks, preparations
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.timeline import timeline
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory

@@ -9,14 +9,14 @@ import os
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import log_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import (
     RankLog,
     first_and_last,
     from_the_end,
     progress_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import log_names
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import LATE, LATE_SECONDS, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import LATE, LATE_SECONDS, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 
 

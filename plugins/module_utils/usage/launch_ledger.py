@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_files import step_times
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import Span
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import STALL_FACTOR, STALL_SECONDS
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_files import step_times
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import Span
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import STALL_FACTOR, STALL_SECONDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Allocation, LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import is_step

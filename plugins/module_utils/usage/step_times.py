@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, log_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import (
     CLOCK_SLACK,
     MOST_ZONES,
     PART,
@@ -17,9 +18,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs im
     clock_shift,
     parts,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, log_names
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import is_saved, parse_metrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import time_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import is_saved, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import time_in
 
 # At most this many bytes of all attempts of a launch are read, and for sums over many launches. Of each attempt at
 # least two parts are read.

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import about, duration, moment, short_list
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import own
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity

@@ -9,7 +9,7 @@ import statistics
 from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import (
     LATE,
     LATE_SECONDS,
     STALL_FACTOR,

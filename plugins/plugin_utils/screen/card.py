@@ -13,7 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import P
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, node_list, significant
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import ends_by_rank, read_ends
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import ends_by_rank, read_ends
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import attempts, evidence, rank_logs
 
 TAIL_LINES = 8

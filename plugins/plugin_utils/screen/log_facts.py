@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import whole_number
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, log_names
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import checklist
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import parse_metrics
 
 LOSSES_SHOWN = 5
 # The ranks at the beginning and at the end whose losses are read.

@@ -13,7 +13,7 @@ import jsonschema
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis, Evidence
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import Answer
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import Answer
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import Used, sums

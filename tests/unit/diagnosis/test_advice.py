@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import HEALTHY
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import Answer, Stall
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import Answer, Stall
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import (
     SCREEN_LINES,

@@ -9,8 +9,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import time_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import time_in
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 # What writes the time before a line: the variable `now`, or the function `say` of first_run.

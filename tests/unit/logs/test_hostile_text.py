@@ -22,24 +22,24 @@ from ansible_collections.rankzero.slurm.plugins.module_utils import logs as logs
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import scan
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs import names
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import (
     checklist,
+    from_files,
+    from_logs,
     heat_maps,
-    metric_files,
-    metric_logs,
     monitor,
-    names,
     slowdown,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import MetricSet, Span
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import is_saved, parse_metrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import values_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import MetricSet, Span
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import is_saved, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import values_in
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import read_step_times
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import log_facts
 
 BASE = logs_room.__name__.rpartition(".")[0]
 #: Room -> how many times the work of a plain quadratic pattern a line may take. The readers of each line are linear.
-ROOMS = {"logs": 20, "usage": 20, "watch": 20, "report": 20, "diagnosis.hangs": 20, "diagnosis": 80}
+ROOMS = {"logs": 20, "metrics": 20, "usage": 20, "watch": 20, "report": 20, "diagnosis.hangs": 20, "diagnosis": 80}
 CHARACTERS = 1000
 UNITS = (
     "1", "9.", "1,", "a", "a_", "a.", "a ", " ", "\t", "/", "[", '"', ":", "-", "a/", "a:", "1:", "loss_", "step ",
@@ -181,10 +181,10 @@ def test_every_reader_takes_any_text(tmp_path_factory: pytest.TempPathFactory, l
     slowdown.find_slowdown(ends.items())
     collected = MetricSet()
     for rank, name in names.by_rank(names.log_names(root.names)).items():
-        metric_logs.read_metrics(collected, root, name, span, rank)
-        metric_logs.read_rank(root, name, rank, 1 << 20)
-    metric_files.read_json_lines(collected, Beneath(str(folder)), "metrics.jsonl", 0)
-    metric_files.step_times(str(folder), 1 << 20)
+        from_logs.read_metrics(collected, root, name, span, rank)
+        from_logs.read_rank(root, name, rank, 1 << 20)
+    from_files.read_json_lines(collected, Beneath(str(folder)), "metrics.jsonl", 0)
+    from_files.step_times(str(folder), 1 << 20)
     read_step_times(root, span)
     monitor.read_samples(str(folder))
     heat_maps.read_heat_maps(Beneath(str(folder.parent)), [0], 0.0, 100.0)

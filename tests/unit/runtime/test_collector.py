@@ -17,10 +17,10 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import names
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import ends_by_rank
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.heat_maps import read_heat_maps
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import read_rank
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.monitor import read_samples
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import ends_by_rank
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import read_rank
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.heat_maps import read_heat_maps
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.monitor import read_samples
 from tests.unit.runtime.harness import Job, Site, runtime_parts, wait_for
 
 #: Folders of a run in which an attempt leaves files.

@@ -18,8 +18,8 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, is_listed
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import outputs
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_files import MOST_FILES, metric_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.outputs import listing
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_files import MOST_FILES, metric_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.inventory import newest, size
 from tests.unit.runtime.harness import runtime_parts
 

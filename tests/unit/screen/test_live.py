@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch

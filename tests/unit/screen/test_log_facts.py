@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import ends_by_rank, progress_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import ends_by_rank, progress_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, last_words
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import evidence, rank_logs
 

@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import significant
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import Span
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import Span
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_spans import AttemptSpan
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import PARTS, AttemptTimes, Limits

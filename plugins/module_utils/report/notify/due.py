@@ -17,13 +17,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import M
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, short_list
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import log_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import (
     facts_of,
     find_stall,
     first_and_last,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import log_names
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.notify import deliver
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.running import progress
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm

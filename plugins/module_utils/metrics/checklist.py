@@ -20,8 +20,8 @@ from typing import IO
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, node_of, of_ranks, ranks_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import is_saved, parse_metrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import seconds_in, time_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import is_saved, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import seconds_in, time_in
 
 RANKS_NAMED = 8
 # A rank identifies itself in its first lines; the last losses are in its last lines.

@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import (
     NUMBER,
     real_number,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics
 
 # A number with its name, as `name: 1.5`, `name=1.5`, `'name': 1.5`, `name (ms): 1.5` or `lr=[1.5]`.
 _VALUE = re.compile(

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, each_entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import DIGITS
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import MOST_OF_A_LOG, MetricSet, parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import MOST_OF_A_LOG, MetricSet, parts
 
 _Name = TypeVar("_Name", str, tuple[str, str])
 # At most so many files of each kind are read.

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs import monitor
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import RankLog
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.slowdown import find_slowdown, step_times
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import RankLog
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.slowdown import find_slowdown, step_times
 
 
 def steps(*times: float, first: int = 1) -> str:

@@ -13,9 +13,9 @@ import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.checklist import RankLog
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import seconds_in, time_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import RankLog
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import seconds_in, time_in
 
 # A job is slow from this many times its usual step on. The first steps compile and fill caches; so many are compared.
 SLOWER, WARM_UP, FEWEST, NEWEST = 2.0, 2, 5, 10

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs import checklist, monitor
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import seconds_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import checklist, monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import seconds_in
 
 BANNER = "[rankzero] RANK={0} LOCAL_RANK=0 WORLD_SIZE={1} NODE_RANK=0 host=n1\n"
 

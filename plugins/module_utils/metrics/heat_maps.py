@@ -13,8 +13,8 @@ from datetime import datetime
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import LINE_CHARACTERS, real_number
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import parts
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.monitor import BROUGHT, brought
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import parts
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.monitor import BROUGHT, brought
 
 # Slices of time in a heat map and how long (seconds) each is at least; nodes in it; bytes read of a file of samples.
 SLICES, SLICE_SECONDS, MOST_NODES, MOST_BYTES = 96, 30.0, 256, 4 << 20

@@ -20,9 +20,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import LINE_CHARACTERS
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import mark_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import Metrics, parse_metrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.series import Series, Spread
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import seconds_in, time_in, values_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.series import Series, Spread
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import seconds_in, time_in, values_in
 
 # At most this many bytes are read: of all logs together, of one log with metrics, and of one for the times of its steps
 # only. A log is read in parts of this size.

@@ -16,21 +16,21 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs import metric_logs
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_files import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import from_logs
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_files import (
     read_event_files,
     read_json_lines,
     step_times,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.metric_logs import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import (
     MetricSet,
     Span,
     read_metrics,
     read_rank,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.progress import parse_metrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.series import POINTS, SAMPLES, Series, Spread
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.values import values_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.series import POINTS, SAMPLES, Series, Spread
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import values_in
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_a_clock_that_is_hours_apart_is_corrected(tmp_path: Path) -> None:
 
 
 def test_of_a_large_log_evenly_spaced_parts_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(metric_logs, "PART", 4096)
-    monkeypatch.setattr(metric_logs, "MOST_OF_A_LOG", 64 * 1024)
+    monkeypatch.setattr(from_logs, "PART", 4096)
+    monkeypatch.setattr(from_logs, "MOST_OF_A_LOG", 64 * 1024)
     (tmp_path / "log").write_text("".join(f"step {step} loss {step / 1000}\n" for step in range(50_000)))
     found = MetricSet()
     read_metrics(found, Beneath(str(tmp_path)), "log", Span(0, None, None))
@@ -167,8 +167,8 @@ class Counting(Beneath):
 def test_of_many_steps_no_more_is_read_and_kept_than_the_limits_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps, most = 200_000, 8 * metric_logs.PART
-    monkeypatch.setattr(metric_logs, "MOST_OF_A_LOG", most)
+    steps, most = 200_000, 8 * from_logs.PART
+    monkeypatch.setattr(from_logs, "MOST_OF_A_LOG", most)
     lines = (f"iteration {step}/ {steps} | lm loss: {1 / step:.6E} | grad norm: 1.0\n" for step in range(1, steps + 1))
     (tmp_path / "rank-0000.log").write_text("".join(lines))
     assert (tmp_path / "rank-0000.log").stat().st_size > 4 * most
@@ -199,7 +199,7 @@ def test_names_are_bounded_and_a_log_without_steps_gives_nothing(tmp_path: Path)
     read_metrics(found, root, "missing", Span(0, 1.0, 2.0))
     assert found.series == {}
     read_metrics(found, root, "many", Span(0, 1.0, 2.0))
-    assert len(found.series) == metric_logs.MOST_METRICS and found.dropped > 900
+    assert len(found.series) == from_logs.MOST_METRICS and found.dropped > 900
     assert found.series["loss"].count == 1000
 
 
