@@ -1,12 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller part of `job_wait`: poll with one command each, show what happens, then call the module again."""
+"""Controller part of `job_wait`: poll through the module, show what happens, then let it report again."""
 
 from __future__ import annotations
 
 import re
-import secrets
 import shutil
 import sys
 import time
@@ -22,10 +21,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress im
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import NOTIFY_SPEC, WAIT_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import Waits
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import parse_poll, poll_script
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Request
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.checker import checker
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import glance, interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting
@@ -45,6 +44,8 @@ WHY_WIDTH = 600
 # Workers of newer versions of ansible-core have no terminal. This line runs in the process that has one.
 AT_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
 WIDTH = shutil.get_terminal_size().columns
+
+_MODULE = "rankzero.slurm.job_wait"
 
 Record = dict[str, Any]
 Screens = list[Progress | Waiting]
@@ -160,7 +161,7 @@ class ActionModule(Action):
         given = {name: value for name, value in self._task.args.items() if name != "logs_dest"}
         logs = self._logs.request() if self._logs else None
         arguments = {**given, **self._same, "x_settle": settle, "x_asked": asked, "x_logs": logs}
-        return call_module(self, "rankzero.slurm.job_wait", arguments, self._task_vars, WAIT_SPEC)
+        return call_module(self, _MODULE, arguments, self._task_vars, WAIT_SPEC)
 
     def _line(self, text: str, color: str | None) -> None:
         """Show a line before a job is known."""
@@ -170,20 +171,23 @@ class ActionModule(Action):
         timeout = self._options["reconnect_timeout"]
         return retried(command, say, timeout, self._connection, clock=time.monotonic, sleep=time.sleep)
 
-    def _asked(self, script: str, say: Callable[[str, str | None], None]) -> tuple[Record, float]:
-        """(the answer to a poll, the seconds it took). An outage before the answer is not included: it says nothing
-        about the speed of the connection.
+    def _polled(self, request: Request, say: Callable[[str, str | None], None]) -> tuple[Poll, float]:
+        """(a poll, the seconds it took). An outage before the answer is not included: it says nothing about the speed
+        of the connection. Raises RankzeroError.
         """
         began = 0.0
 
         def ask() -> Record:
             nonlocal began
             began = time.monotonic()
-            answer: Record = self._low_level_execute_command(script)
-            return answer
+            return call_module(self, _MODULE, {"x_poll": request.as_dict()}, self._task_vars, WAIT_SPEC)
 
         answer = self._retried(ask, say)
-        return answer, time.monotonic() - began
+        took = time.monotonic() - began
+        # An answer that was cut short on its way is asked for again.
+        if answer.get("failed") and "module_stdout" not in answer:
+            raise RankzeroError(str(answer.get("msg")))
+        return Poll.of(answer.get("poll")), took
 
     def _watch(self, record: Record, pattern: re.Pattern[str] | None, artifact: str) -> Watch:
         options = self._options
@@ -248,26 +252,20 @@ class ActionModule(Action):
         moments: list[float] = []
         summary_at = time.monotonic()
         summary = ""
-        python = interpreter(self, self._task_vars)
         pause = 0.0
         while not waits.done:
             now = time.monotonic()
             ask = waits.ask_queue(now)
-            marker = f"@@rankzero-{secrets.token_hex(8)}"
-            targets = waits.targets(now, asks=ask)
-            script = poll_script(
+            targets = tuple(waits.targets(now, asks=ask))
+            request = Request(
                 targets,
-                marker=marker,
-                program=glance(judges=any(target.artifact for target in targets)),
-                python=python,
-                ask_queue=ask,
-                jobs=waits.jobs(),
+                jobs=tuple(waits.jobs()) if ask else (),
                 budget=self._options["queue_budget"],
                 hold=0.0 if ask else pause,
+                checker=checker() if any(target.artifact for target in targets) else (),
             )
-            answer, round_trip = self._asked(script, screens[0].say)
+            seen, round_trip = self._polled(request, screens[0].say)
             polls += 1
-            seen = parse_poll(answer["stdout"], len(targets), marker)
             asked += seen.asked
             moments += [now] * bool(ask)
             for view in seen.views:

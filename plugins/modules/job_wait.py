@@ -310,57 +310,29 @@ slurm_commands:
   type: int
 """
 
-import os
-import time
-from dataclasses import asdict
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import NOTIFY, is_foreign
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.final import packed
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.artifact import proof_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import choice_made, chosen_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_spans import attempt_spans
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch import budget
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    """One look: the waiting itself is done by the action plugin of the same name, on the controller."""
-    slurm = Slurm()
-    runs = chosen_runs(module.params, slurm)
-    launches = final_reports(slurm, runs, settle=module.params["x_settle"])
-    results = [launch.as_dict() for launch in launches]
-    if len(runs) == 1:
-        # With the fetched logs, the controller divides the time of the nodes by them.
-        results[0]["spans"] = [asdict(span) for span in attempt_spans(runs[0], launches[0], time.time())]
-    for result, run in zip(results, runs):
-        result.update(progress=None, matched=None, proven=result["success"])
-        if result["completed"] and module.params["x_logs"] and not module.check_mode:
-            # Before the secrets are removed, which are replaced in the logs.
-            result["_logs"] = packed(run, FetchRequest.of(module.params["x_logs"]), redactor_of(run))
-        # A job that Slurm ended, or that never began, has not done it itself.
-        if result["completed"] and not module.check_mode and not is_foreign(run.path):
-            run.forget_secrets()
-        if os.path.isfile(run.file(NOTIFY)):
-            result["_notify"] = True
-        if module.params["until"] == "artifact" and not result["completed"]:
-            result["_proof"] = proof_of(run)
+    """A poll where the action plugin asks for one, which does the waiting on the controller; else a report."""
+    # Most calls are polls, which need less than half of what a report is made of: each imports its own.
+    if module.params["x_poll"] is not None:
+        from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Request
+        from ansible_collections.rankzero.slurm.plugins.module_utils.watch.remote_poll import answer
+
+        return {"changed": False, "poll": answer(Request.of(module.params["x_poll"])).as_dict()}
+    from ansible_collections.rankzero.slurm.plugins.module_utils.report.waited import reported
+    from ansible_collections.rankzero.slurm.plugins.module_utils.watch import budget
+
+    result = reported(module.params, check_mode=module.check_mode)
     if module.params["x_asked"] is not None:
         budget.drop(module.params["x_asked"])
-    alone = module.params["run_dirs"] is None
-    choice = {"choice": choice_made(slurm, module.params, runs[0])} if alone else {}
-    counts = {"waited": 0.0, "polls": 0, "slurm_commands": slurm.commands, "warnings": slurm.notes}
-    if alone:
-        return {"changed": False, **results[0], **counts, **choice}
-    return {"changed": False, "launches": bounded(results), **counts}
+    return result
 
 
 def main() -> None:

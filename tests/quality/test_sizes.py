@@ -24,7 +24,6 @@ ONE_FILE_A_KIND = {"plugins/module_utils/diagnosis/signatures", "plugins/module_
 MORE_PARAMETERS = {
     "module_utils/spec/fields.py option": "a row of the field table: each column is named where the row is written",
     "module_utils/store/http.py open_url": "how a URL is opened: most have defaults",
-    "module_utils/watch/poll.py poll_script": "what a poll is made of: most have defaults",
     "module_utils/store/snapshot.py ensure_snapshot": "the options of module code_snapshot",
     "module_utils/prune/prune.py prune": "the options of module store_prune",
     "module_utils/submit/shell_session.py prepare": "the fields of the request of module job_shell",

@@ -43,7 +43,12 @@ class SlurmError(RankzeroError):
 
 
 class SlurmUnavailable(SlurmError):
-    """Slurm did not answer (slurmctld or slurmdbd is down, or a time-out). Nothing can be concluded about any job."""
+    """Slurm did not answer (slurmctld or slurmdbd is down, or a time-out). Nothing can be concluded about any job.
+
+    `reason`: what the command itself said, without advice; empty where no command was run.
+    """
+
+    reason = ""
 
 
 class SlurmMissing(SlurmError):

@@ -59,6 +59,7 @@ WAIT_SPEC: dict[str, Any] = {
     "pattern": {"type": "str"},
     "log": {"type": "str", "default": ""},
     "logs_dest": {"type": "path"},
+    "x_poll": {"type": "dict"},
     "x_settle": {"type": "float", "default": 0.0},
     "x_asked": {"type": "int"},
     "x_logs": {"type": "dict"},

@@ -307,16 +307,17 @@ def raise_for(result: CommandResult, timeout: float) -> None:
         return
     name = os.path.basename(result.argv[0])
     if result.timed_out:
-        raise SlurmUnavailable(
-            f"{name} gave no answer within {timeout:g} s, so the state of all jobs is unknown. "
-            "Try again when `scontrol ping` says UP."
-        )
+        raise _silent(f"{name} gave no answer within {timeout:g} s", f"no answer within {timeout:g} s")
     if result.silent:
-        raise SlurmUnavailable(
-            f"{name}: Slurm does not answer ({result.complaint}), so the state of all jobs is unknown. "
-            "Try again when `scontrol ping` says UP."
-        )
+        raise _silent(f"{name}: Slurm does not answer ({result.complaint})", result.complaint)
     raise SlurmError(f"{name} failed with exit code {result.rc}: {result.complaint}")
+
+
+def _silent(sentence: str, reason: str) -> SlurmUnavailable:
+    advice = "so the state of all jobs is unknown. Try again when `scontrol ping` says UP."
+    error = SlurmUnavailable(f"{sentence}, {advice}")
+    error.reason = reason
+    return error
 
 
 def expand_nodes(slurm: Slurm, node_list: str) -> list[str]:

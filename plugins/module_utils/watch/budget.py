@@ -15,18 +15,36 @@ import time
 from collections.abc import Callable
 
 _COUNT = "asked."
-# Sets `over` when this minute's queries are used up.
-_SHELL = r"""b=${XDG_RUNTIME_DIR:-/tmp}/rankzero-$(id -u) over=
-mkdir -m 700 "$b" 2>/dev/null
-if [ -O "$b" ] && [ ! -L "$b" ] && [ -w "$b" ]; then
-c=$b/asked.$(($(date +%s) / 60)); [ -e "$c" ] || rm -f "$b"/asked.*; printf . >> "$c"
-[ "$(wc -c < "$c")" -le MOST ] || over=1
-fi"""
 
 
-def shell(most: int) -> str:
-    """POSIX shell text that counts a query and sets `over` to a non-empty text after more than `most` this minute."""
-    return _SHELL.replace("MOST", str(most))
+def count(most: int, clock: Callable[[], float] = time.time) -> bool:
+    """Count a query. Returns False once there were more than `most` this minute.
+
+    Where nothing can be counted, every query is allowed.
+    """
+    path = _folder()
+    current = f"{_COUNT}{int(clock()) // 60}"
+    with contextlib.suppress(OSError):
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, 0o700)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            if os.fstat(folder).st_uid != os.getuid():
+                return True
+            names = os.listdir(folder)
+            for name in names if current not in names else ():
+                if name.startswith(_COUNT):
+                    os.unlink(name, dir_fd=folder)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            file = os.open(current, flags, 0o600, dir_fd=folder)
+            try:
+                os.write(file, b".")
+                return os.fstat(file).st_size <= most
+            finally:
+                os.close(file)
+        finally:
+            os.close(folder)
+    return True
 
 
 def drop(asked: int, clock: Callable[[], float] = time.time) -> None:
@@ -34,7 +52,7 @@ def drop(asked: int, clock: Callable[[], float] = time.time) -> None:
 
     `asked`: the queries that this wait made in the last minute.
     """
-    path = os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/tmp", f"rankzero-{os.getuid()}")
+    path = _folder()
     current = f"{_COUNT}{int(clock()) // 60}"
     with contextlib.suppress(OSError):
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -48,3 +66,7 @@ def drop(asked: int, clock: Callable[[], float] = time.time) -> None:
             os.rmdir(path)
         finally:
             os.close(folder)
+
+
+def _folder() -> str:
+    return os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/tmp", f"rankzero-{os.getuid()}")

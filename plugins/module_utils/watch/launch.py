@@ -151,7 +151,7 @@ class Watch:
             self.proven = True
             events.append(Event("proven", "the artifact is there and valid"))
         self._decide(view, poll, now)
-        if self.done and self.pattern is not None and self.matched is None and view.log is not None and view.log.text:
+        if self.done and self.pattern is not None and self.matched is None and view.log and view.log.content:
             # The rest of the log of a finished launch may contain the line.
             self.done = False
         self._schedule(poll, now, view)
@@ -281,10 +281,10 @@ class Watch:
         if chunk is None:
             return []
         continues = chunk.attempt == self._log_attempt and chunk.start == self._offset
-        if chunk.text:
+        if chunk.content:
             self.pace.heard = now
         # Progress bars overwrite their line with a carriage return.
-        pieces = re.split(r"[\r\n]", (self._torn if continues else "") + chunk.text)
+        pieces = re.split(r"[\r\n]", (self._torn if continues else "") + chunk.content)
         if not continues and chunk.start > 0:
             pieces = pieces[1:]
         self._torn = pieces.pop()[-LOG_BYTES:] if pieces else ""

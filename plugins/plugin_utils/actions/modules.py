@@ -20,9 +20,9 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import module_cache
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import ROOT, interpreter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # The controller's lab is no part of any module that runs through an action.
 _FOLDERS = ("module_utils", "modules", "runtime")
 _LEFT_OUT = (os.path.join("module_utils", "lab"),)
@@ -58,6 +58,15 @@ def call_module(
     if executed.get("failed") and unable and (message := _too_old(action, variables)):
         return {"failed": True, "changed": False, "msg": message}
     return executed
+
+
+def interpreter(action: Any, task_vars: TaskVariables) -> str:
+    """The Python interpreter that modules use on the host of an action."""
+    chosen = str(action._templar.template(task_vars.get("ansible_python_interpreter", "auto")))
+    if not chosen.startswith("auto"):
+        return chosen
+    known = task_vars.get("ansible_facts", {}).get("discovered_interpreter_python", "python3")
+    return str(action._discovered_interpreter or known)
 
 
 def _too_old(action: Any, variables: TaskVariables) -> str:

@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,11 +20,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Request, View
 
 RUN = "/state/runs/gpt/0123456789abcdef/1"
-STARTED = {"job_id": "7", "attempt": 0, "nodes": ["node01"]}
+STARTED = View(exists=True, started={"job_id": "7", "attempt": 0, "nodes": ["node01"]})
+PROVEN = replace(STARTED, outcome={"attempt": 0, "success": True})
 
 
 def known(**more: Any) -> dict[str, Any]:
@@ -45,8 +45,7 @@ def known(**more: Any) -> dict[str, Any]:
     }
 
 
-_ROW = {"JobArrayID": "7", "State": "RUNNING", "Reason": "None", "Name": ".".join(RUN.split("/")[-3:])}
-RUNNING = parse.FIELD.join((dict.fromkeys(SQUEUE_COLUMNS, "N/A") | _ROW).values()) + parse.RECORD
+RUNNING = JobRecord("7", ".".join(RUN.split("/")[-3:]), "RUNNING")
 
 
 class Bench:
@@ -68,8 +67,7 @@ class Bench:
         defaults = {name: spec.get("default") for name, spec in WAIT_SPEC.items()}
         monkeypatch.setattr(job_wait.Action, "run", lambda *_args: {})
         monkeypatch.setattr(self.action, "validate_argument_spec", lambda _spec: (None, {**defaults, **options}))
-        monkeypatch.setattr(job_wait, "call_module", self.module)
-        monkeypatch.setattr(self.action, "_low_level_execute_command", self.poll)
+        monkeypatch.setattr(job_wait, "call_module", self.call)
         clock = SimpleNamespace(monotonic=lambda: self.now, time=lambda: self.now, sleep=self.sleep)
         monkeypatch.setattr(job_wait, "time", clock)
         monkeypatch.setattr(job_wait.display, "display", lambda line, color=None: self.lines.append(line))
@@ -77,25 +75,27 @@ class Bench:
     def sleep(self, seconds: float) -> None:
         self.now += seconds
 
-    def module(self, _action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
-        self.given = module_args
+    def call(self, action: Any, name: str, arguments: dict[str, Any], *rest: Any) -> dict[str, Any]:
+        if "x_poll" in arguments:
+            return self.poll(Request.of(arguments["x_poll"]))
+        return self.module(action, name, arguments, *rest)
+
+    def module(self, _action: Any, _name: str, arguments: dict[str, Any], *_rest: Any) -> dict[str, Any]:
+        self.given = arguments
         return dict(self.modules.pop(0) if len(self.modules) > 1 else self.modules[0])
 
-    def poll(self, script: str) -> dict[str, Any]:
+    def poll(self, request: Request) -> dict[str, Any]:
         self.asked += 1
         answer = self.polls.pop(0) if len(self.polls) > 1 else self.polls[0]
         if isinstance(answer, Exception):
             raise answer
-        marker = next(shlex.split(line)[0][2:] for line in script.splitlines() if line.startswith("m="))
-        _head, begins, rest = script.partition('\'{"marker"')
-        request = json.loads(shlex.split(begins + rest)[0]) if begins else {"hold": 0, "targets": []}
-        self.now += request["hold"]
-        self.looks += [self.now] * bool(request["targets"])
-        queue = [f"{marker} queue 0\n{RUNNING}"] if "squeue" in script else []
-        parts = [*queue, f"{marker} held {request['hold']}"] + [f"{marker} run 0"] * bool(request["targets"])
-        for name, content in answer.items() if request["targets"] else ():
-            parts.append(f"{marker} file 0 {name}\n{json.dumps(content)}")
-        return {"stdout": "\n".join([*parts, f"{marker} end\n"]), "rc": 0}
+        if isinstance(answer, dict):
+            return answer
+        self.now += request.hold
+        self.looks += [self.now] * bool(request.targets)
+        queue = {"7": RUNNING} if request.jobs else {}
+        views = (answer,) if request.targets else ()
+        return {"poll": Poll(True, asked=bool(request.jobs), queue=queue, views=views, held=request.hold).as_dict()}
 
     def run(self) -> dict[str, Any]:
         known = {"inventory_hostname": "login", "ansible_inventory_sources": ["my hosts.yml"]}
@@ -112,8 +112,7 @@ def test_a_lost_connection_is_tried_again_and_told_once(
     monkeypatch: pytest.MonkeyPatch, lost: AnsibleConnectionFailure
 ) -> None:
     bench = Bench(monkeypatch)
-    success = {"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}}
-    bench.polls = [{"started.json": STARTED}, lost, lost, lost, success]
+    bench.polls = [STARTED, lost, lost, lost, PROVEN]
     bench.modules = [known(), known(completed=True, success=True, state="COMPLETED", message="proven")]
     result = bench.run()
     assert (result["success"], result["polls"]) == (True, 2)
@@ -136,7 +135,7 @@ def test_a_connection_that_stays_lost_ends_with_the_way_back(
 
 def test_a_module_that_finds_the_host_unreachable_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch)
-    bench.polls = [{"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}}]
+    bench.polls = [PROVEN]
     unreachable = {"unreachable": True, "msg": "no route"}
     bench.modules = [known(), unreachable, known(completed=True, success=True, state="COMPLETED")]
     assert bench.run()["success"] is True
@@ -145,7 +144,7 @@ def test_a_module_that_finds_the_host_unreachable_is_called_again(monkeypatch: p
 
 def test_the_deadline_is_kept_and_does_not_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, wait_timeout=30)
-    bench.polls = [{"started.json": STARTED}]
+    bench.polls = [STARTED]
     bench.modules = [known()]
     result = bench.run()
     assert not result.get("failed") and result["completed"] is False
@@ -155,7 +154,7 @@ def test_the_deadline_is_kept_and_does_not_fail(monkeypatch: pytest.MonkeyPatch)
 
 def test_files_are_looked_at_every_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, wait_timeout=300)
-    bench.polls = [{"started.json": STARTED}]
+    bench.polls = [STARTED]
     bench.modules = [known()]
     result = bench.run()
     gaps = [after - before for before, after in zip(bench.looks, bench.looks[1:])]
@@ -182,8 +181,8 @@ def test_what_is_over_or_never_began_is_not_waited_for(monkeypatch: pytest.Monke
 def test_an_outcome_that_may_still_be_hidden_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, outcome_grace=40)
     bench.polls = [
-        {"started.json": STARTED},
-        {"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}},
+        STARTED,
+        PROVEN,
     ]
     bench.modules = [known(completed=True, finished_at=990.0), known(completed=True, success=True, state="COMPLETED")]
     assert bench.run()["success"] is True
@@ -209,18 +208,32 @@ def test_options_that_do_not_go_together_are_named(
 
 def test_a_host_that_asks_for_a_login_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch)
-    bench.polls = [{"started.json": STARTED}, AnsibleConnectionFailure("Permission denied (keyboard-interactive).")]
+    bench.polls = [STARTED, AnsibleConnectionFailure("Permission denied (keyboard-interactive).")]
     bench.modules = [known()]
     result = bench.run()
     assert result["failed"] and result["completed"] is False and bench.asked == 2
     assert "the host asks for a login" in result["msg"] and "rankzero.slurm.attach" in result["msg"]
 
 
+def test_an_answer_that_was_cut_short_is_asked_for_again_and_a_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    cut = {"failed": True, "msg": "The module ended without a result (exit code 0).", "module_stdout": '{"poll": {"vi'}
+    bench = Bench(monkeypatch)
+    bench.polls = [STARTED, cut, cut, PROVEN]
+    bench.modules = [known(), known(completed=True, success=True, state="COMPLETED", message="proven")]
+    result = bench.run()
+    assert (result["success"], result["polls"]) == (True, 4)
+    refused = {"failed": True, "msg": "x_request: is not what the action plugin of this module sends"}
+    bench = Bench(monkeypatch)
+    bench.polls = [STARTED, refused]
+    bench.modules = [known()]
+    assert bench.run()["msg"] == refused["msg"] and bench.asked == 2
+
+
 def test_an_outage_does_not_slow_the_wait_down(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the poll that was answered counts as the time of a round trip, not the two minutes before it."""
     bench = Bench(monkeypatch, reconnect_timeout=600)
     gone = [AnsibleConnectionFailure("no route")] * 6
-    bench.polls = [*gone, {"started.json": STARTED}, {"outcome.json": {"attempt": 0, "success": True}}]
+    bench.polls = [*gone, STARTED, PROVEN]
     bench.modules = [known(), known(completed=True, success=True, state="COMPLETED", message="proven")]
     back: list[float] = []
     monkeypatch.setattr(
@@ -244,7 +257,7 @@ def test_a_connection_lost_before_the_first_answer_is_tried_again(
             raise answer
         return answer
 
-    monkeypatch.setattr(job_wait, "call_module", module)
+    monkeypatch.setattr(bench, "module", module)
     assert bench.run()["completed"] is True
     assert any("the connection is back" in line for line in bench.lines)
 
@@ -255,7 +268,7 @@ def test_the_logs_of_a_small_run_come_with_the_result(monkeypatch: pytest.Monkey
     log.parent.mkdir(parents=True)
     log.write_text("step 1\n", encoding="utf-8")
     bench = Bench(monkeypatch, run_dir=run.path, logs_dest=str(tmp_path / "here"))
-    bench.polls = [{"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}}]
+    bench.polls = [PROVEN]
     logs = final.packed(run, FetchRequest(budget=final.MOST_BYTES), PLAIN)
     end = {"completed": True, "success": True, "state": "COMPLETED", "message": "proven"}
     bench.modules = [known(), known(**end, _logs=logs)]
@@ -273,8 +286,7 @@ def test_the_logs_of_a_small_run_come_with_the_result(monkeypatch: pytest.Monkey
 def test_a_wait_says_who_holds_the_job_up(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any] | None) -> None:
     """None: the diagnosis finds the rank. Otherwise it finds nothing or fails, and the wait goes on."""
     bench = Bench(monkeypatch)
-    success = {"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}}
-    bench.polls = [*[{"started.json": STARTED}] * 120, success]
+    bench.polls = [*[STARTED] * 120, PROVEN]
     why = {"standstill": {"message": "rank 5 on node03 sleeps\x1b[2J; 7 other ranks wait in all_reduce #812"}}
     calls: list[str] = []
 
@@ -285,7 +297,7 @@ def test_a_wait_says_who_holds_the_job_up(monkeypatch: pytest.MonkeyPatch, answe
             return answer or {"diagnosis": {"facts": why}}
         return known(completed=calls.count(name) > 1, success=calls.count(name) > 1)
 
-    monkeypatch.setattr(job_wait, "call_module", module)
+    monkeypatch.setattr(bench, "module", module)
     assert bench.run()["success"] is True
     assert "rankzero.slurm.job_diagnosis" in calls
     shown = [line for line in bench.lines if "7 other ranks wait in all_reduce #812" in line]
@@ -295,18 +307,17 @@ def test_a_wait_says_who_holds_the_job_up(monkeypatch: pytest.MonkeyPatch, answe
 
 def test_a_launch_that_notifies_somebody_calls_its_module_and_no_other_does(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mark is not part of the result."""
-    success = {"started.json": STARTED, "outcome.json": {"attempt": 0, "success": True}}
     for notifies in (True, False):
         bench = Bench(monkeypatch)
         called: list[str] = []
 
         def module(_action: Any, name: str, *rest: Any, bench: Bench = bench, called: list[str] = called) -> Any:
             called.append(name.rpartition(".")[2])
-            return {"messages": []} if name.endswith("job_notify") else bench.module(_action, name, *rest)
+            return {"messages": []} if name.endswith("job_notify") else Bench.module(bench, _action, name, *rest)
 
-        monkeypatch.setattr(job_wait, "call_module", module)
+        monkeypatch.setattr(bench, "module", module)
         mark = {"_notify": True} if notifies else {}
-        bench.polls = [{"started.json": STARTED}, success]
+        bench.polls = [STARTED, PROVEN]
         bench.modules = [known(**mark), known(**mark, completed=True, success=True, state="COMPLETED")]
         assert "_notify" not in bench.run()
         told = ["job_notify"] if notifies else []

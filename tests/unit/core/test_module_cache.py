@@ -46,6 +46,7 @@ class Host:
         self._discovered_interpreter = None
         self._templar = SimpleNamespace(template=lambda text: text)
         self.lost = False
+        self.environment = {"HOME": str(home), "PATH": os.environ["PATH"]}
 
     def _compute_environment_string(self) -> str:
         return ""
@@ -57,9 +58,8 @@ class Host:
     def _low_level_execute_command(self, command: str, in_data: bytes) -> dict[str, Any]:
         if self.lost:
             raise AnsibleConnectionFailure("no route")
-        environment = {"HOME": str(self.home), "PATH": os.environ["PATH"]}
         done = subprocess.run(
-            ["/bin/sh", "-c", command], input=in_data, capture_output=True, check=False, env=environment
+            ["/bin/sh", "-c", command], input=in_data, capture_output=True, check=False, env=self.environment
         )
         self.answers.append(done.returncode)
         self.said = done.stderr.decode()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import stat
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD, parse_records
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.start_step import Start, Starter, step_argv
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch import remote_poll
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Target, parse_poll, poll_script
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.shipped_programs import glance
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Request, Target, View
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.unit.run.test_launches import KEY, NOW, entry, make_run, started
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, UNKNOWN_ID, FakeSlurm, said
@@ -168,29 +167,29 @@ def test_a_start_whose_id_was_never_recorded_is_found_by_its_name(tmp_path: Path
 # --- polling
 
 
-def test_a_poll_asks_for_the_step(tmp_path: Path) -> None:
+def test_a_poll_asks_for_the_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     squeue = tmp_path / "squeue"
     squeue.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$*\" >> {tmp_path}/asked\nprintf '%s' '{step_row('2.3')}'\n")
     squeue.chmod(0o755)
-    script = poll_script([Target("/none", "2.3")], marker="@@m", program=glance(judges=False), ask_queue=True)
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, env={"PATH": path}, check=True)
-    poll = parse_poll(done.stdout, 1, "@@m")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    poll = remote_poll.answer(Request((Target("/none", "2.3"),), jobs=("2.3",)))
     assert (poll.whole, poll.asked, poll.silent) == (True, True, "")
     assert poll.queue["2.3"].state == "RUNNING"
-    assert "--steps --jobs=2 " in (tmp_path / "asked").read_text()
+    assert "--steps --jobs=2\n" in (tmp_path / "asked").read_text()
 
 
 def test_a_watch_believes_a_step_by_number_and_name() -> None:
-    output = f"@@m steps 0\n{step_row('2.3', 'somebody')}\n@@m end\n"
-    poll = parse_poll(output, 1, "@@m")
+    def polled(name: str) -> Poll:
+        (row,), _warnings = parse_records(step_row("2.3", name), steps.SQUEUE_STEP_COLUMNS)
+        return Poll(True, asked=True, queue={"2.3": steps.from_row(row)}, views=(View(),))
+
     watch = Watch(f"/state/runs/gpt/{KEY}/1", "2.3", outcome_grace=0)
-    watch.feed(poll, 0.0)
+    watch.feed(polled("somebody"), 0.0)
     assert watch.record is None
-    watch.feed(poll, 100.0)
+    watch.feed(polled("somebody"), 100.0)
     assert watch.done
     same = Watch(f"/state/runs/gpt/{KEY}/1", "2.3")
-    same.feed(parse_poll(f"@@m steps 0\n{step_row('2.3')}\n@@m end\n", 1, "@@m"), 0.0)
+    same.feed(polled(NAME), 0.0)
     assert same.record is not None and not same.done
 
 

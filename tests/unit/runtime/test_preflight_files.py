@@ -16,7 +16,7 @@ from types import ModuleType
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import node_texts, text_lines
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch import glance
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch import remote_poll
 from tests.unit.runtime.harness import Site, runtime_parts
 
 
@@ -70,8 +70,8 @@ def test_on_many_nodes_one_file_takes_what_all_nodes_say(site: Site, many: int) 
     reports = [file.name for file in path.parent.glob("*.json") if file.name != "unfit.json"]
     assert len(reports) == (0 if many == 0 else 1)
     assert "proj=ok" in (path.parent / "table").read_text(), "the report was read"
-    place = glance._Place(str(job.run))
-    assert glance._looked_at(place, "preflight/0") == 1, "who waits sees it, too"
+    place = remote_poll._Place(str(job.run))
+    assert remote_poll._looked_at(place, "preflight/0") == 1, "who waits sees it, too"
 
 
 def test_what_a_node_has_learned_is_remembered_from_one_file_too(preflight: ModuleType, tmp_path: Path) -> None:

@@ -1,37 +1,46 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the state of run directories on the host that stores them.
+"""Answer a poll (poll.py) on the host that stores the run directories and knows the queue.
 
-This is the remote part of a poll (poll.py); its source is sent with the poll. No program from the cluster is executed:
-the artifact is checked by this release's checker (runtime/artifact/outcome.py), whose source is sent as well. Each part
-of the output begins with the marker and one of: `run I [local]`; `file I NAME`, then the text on the next lines;
-`proven I`; `preflight I NODES`; `staging I KIND DONE NODES BYTES`; `log I ATTEMPT START SIZE`, then the bytes;
-`untrusted I`, then the reason; `state I WORD`; `held SECONDS`; at last `end`.
+No program from the cluster is executed: the artifact is checked by this release's checker
+(runtime/artifact/outcome.py), whose source comes with the request.
 
-A look that may wait first asks twice a second whether a run directory has changed. That opens one folder and reads no
+A poll that may wait first asks twice a second whether a run directory has changed. That opens one folder and reads no
 file.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import resource
-import sys
 import time
-from collections.abc import Mapping, Sequence
-from typing import IO, Any
+import types
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import nobody_reads
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object, of_run, text
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import plain_verdict
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim, attempt_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.checker import loaded
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import (
+    LogChunk,
+    Poll,
+    Request,
+    Staging,
+    Target,
+    View,
+)
 
 FILES = ("claim", "started.json", "no-python", "outcome.json")
+# How much (bytes) is read at once of a log that is read whole.
+WHOLE_LOG_BYTES = 256 * 1024
 # The largest artifact whose content is checked (bytes), and the CPU time limit of the check (JUDGE_SECONDS).
 MOST_BYTES = 8 << 20
 # The preflight writes these in addition to one file for each node. On many nodes all reports are in one file, of which
@@ -40,45 +49,35 @@ NOT_OF_NODES = frozenset({"exchange.json", "unfit.json"})
 TOGETHER, TOGETHER_BYTES = "_tasks.log", 32 << 20
 _REPORTED = re.compile(rb"\[report (\S+) 1/\d+\] ")
 JUDGE_SECONDS = 60
-# How often (seconds) a look that waits asks whether anything has changed.
+# How often (seconds) a poll that waits asks whether anything has changed.
 PAUSE = 0.5
 
 
-def main(request: Mapping[str, Any], checker: Any, out: IO[bytes]) -> None:
-    """Look at every target of `request` and print the results to `out`.
+def answer(request: Request) -> Poll:
+    """Ask the queue, wait for a change where the request allows it, and read every run directory."""
+    queue = Poll(whole=True)
+    if request.jobs:
+        # Most polls ask nothing of Slurm, and are to cost the login node little.
+        from ansible_collections.rankzero.slurm.plugins.module_utils.watch.queue import asked
 
-    request: {"marker", "log_bytes", "whole_bytes", "hold", "targets": [{"run_dir", "attempt", "offset", "log", "whole",
-    "artifact", "state"}]}. `hold`: wait up to this many seconds until a target has another `state`. `checker`: the
-    module runtime/artifact/outcome.py, or None where no artifact is to be checked.
-    """
-    held = _await_change(request["targets"], request["hold"]) if request["hold"] else 0.0
-    out.write(f"{request['marker']} held {held:.3f}\n".encode())
+        queue = asked(request.jobs, request.budget)
+    held = _await_change(request.targets, request.hold) if request.hold else 0.0
+    checker = loaded(request.checker) if request.checker else None
     if checker is not None:
         _soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (JUDGE_SECONDS, hard))
-    for index, target in enumerate(request["targets"]):
-        answer = _Answer(index, request["marker"], out)
-        # Before reading: what is written meanwhile is another state.
-        state = state_of(target["run_dir"], target["artifact"])
-        answer.say("state", words=f" {state}" if state else "")
-        try:
-            _look(_Place(target["run_dir"]), answer, target, request, checker)
-        except Untrusted as error:
-            answer.say("untrusted", error.message)
-        out.flush()
-    out.write(f"{request['marker']} end\n".encode())
-    out.flush()
+    return replace(queue, held=held, views=tuple(_view(target, request, checker) for target in request.targets))
 
 
-def _await_change(targets: Sequence[Mapping[str, Any]], seconds: float) -> float:
-    """Wait until a target has another state than the last look found, at most `seconds`. Returns how long it took.
+def _await_change(targets: Sequence[Target], seconds: float) -> float:
+    """Wait until a target has another state than the last poll found, at most `seconds`. Returns how long it took.
 
     Less if nobody reads the output any more.
     """
     began = time.monotonic()
     while True:
         left = began + seconds - time.monotonic()
-        changed = (state_of(target["run_dir"], target["artifact"]) != target["state"] for target in targets)
+        changed = (state_of(target.run_dir, target.artifact) != target.state for target in targets)
         if left <= 0 or any(changed) or nobody_reads():
             return time.monotonic() - began
         time.sleep(min(PAUSE, left))
@@ -115,41 +114,38 @@ class _Place:
         return text(self.believed, os.path.join(self.below, name))
 
 
-class _Answer:
-    """Prints the results for one target of the request."""
-
-    def __init__(self, index: int, marker: str, out: IO[bytes]) -> None:
-        self.index = index
-        self.marker = marker
-        self.out = out
-
-    def say(self, kind: str, text: str | None = None, words: str = "") -> None:
-        """Print the marker and `kind INDEX words`, then `text` on the following lines."""
-        lines = f"{self.marker} {kind} {self.index}{words}\n" + ("" if text is None else f"{text}\n")
-        self.out.write(lines.encode("utf-8", "replace"))
+def _view(target: Target, request: Request, checker: types.ModuleType | None) -> View:
+    # Before reading: what is written meanwhile is another state.
+    state = state_of(target.run_dir, target.artifact)
+    try:
+        return replace(_read(_Place(target.run_dir), target, request, checker), state=state)
+    except Untrusted as error:
+        return View(exists=True, untrusted=error.message, state=state)
 
 
-def _look(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Mapping[str, Any], checker: Any) -> None:
+def _read(place: _Place, target: Target, request: Request, checker: types.ModuleType | None) -> View:
     try:
         with place.believed.folder(place.below) as folder:
             there = os.listdir(folder)
     except OSError:
-        return
-    answer.say("run", words=" local" if "claim" not in there and _on_own_disk(place.run_dir) else "")
-    texts = {}
-    for name in FILES:
-        # Open only the files that the listing names: a network file system caches that a name was missing.
-        if name in there:
-            texts[name] = place.text(name)
-            answer.say("file", texts[name], f" {name}")
-    launched = (json_object(texts.get("started.json", "")) or {}).get("launched")
-    if not launched and "preflight" in there:
-        newest = _newest_preflight(place)
-        answer.say("preflight", words=f" {_looked_at(place, newest)}")
-        _staging(place, newest, answer)
-    if target["artifact"] and checker is not None and is_proven(place, checker):
-        answer.say("proven")
-    _log(place, answer, target, request)
+        return View()
+    # Open only the files that the listing names: a network file system caches that a name was missing.
+    texts = {name: place.text(name) for name in FILES if name in there}
+    started = attempt_of(json_object(texts.get("started.json", "")))
+    waits = "preflight" in there and not (started or {}).get("launched")
+    preflight = _newest_preflight(place) if waits else ""
+    outcome = json_object(texts.get("outcome.json", "")) or plain_verdict.verdict(texts.get(plain_verdict.FILE, ""))
+    return View(
+        exists=True,
+        local="claim" not in there and _on_own_disk(place.run_dir),
+        claim=Claim.of(texts.get("claim", "")),
+        started=started,
+        outcome=attempt_of(outcome),  # type: ignore[arg-type]  # its fields are checked there
+        log=_log(place, target, request),
+        proven=bool(target.artifact) and checker is not None and is_proven(place, checker),
+        preflight=_looked_at(place, preflight) if waits else None,
+        staging=_staging(place, preflight) if waits else None,
+    )
 
 
 def _on_own_disk(path: str) -> bool:
@@ -172,7 +168,7 @@ def _looked_at(place: _Place, folder: str) -> int:
     return own
 
 
-def _staging(place: _Place, folder: str, answer: _Answer) -> None:
+def _staging(place: _Place, folder: str) -> Staging | None:
     """What is being copied to nodes that do not see it (runtime/node/copies.py), to how many of them, and its size."""
     names = place.shown.names(f"{folder}/stage") if folder else []
     # The environment, which takes longer, before the code.
@@ -183,30 +179,28 @@ def _staging(place: _Place, folder: str, answer: _Answer) -> None:
             done = sum(name.startswith(f"{kind}.") and name.endswith(".done") for name in names)
             with contextlib.suppress(OSError, Untrusted):
                 size = (json_object(text(place.shown, f"{folder}/stage/{kind}.offer")) or {}).get("bytes")
-                answer.say("staging", words=f" {kind} {done} {nodes} {size if isinstance(size, int) else 0}")
-                return
+                return Staging(kind, done, nodes, size if isinstance(size, int) else 0)
+    return None
 
 
-def _log(place: _Place, answer: _Answer, target: Mapping[str, Any], request: Mapping[str, Any]) -> None:
+def _log(place: _Place, target: Target, request: Request) -> LogChunk | None:
     numbers = [int(name) for name in place.shown.names("logs") if name.isascii() and name.isdigit() and len(name) < 10]
     attempt = max(numbers, default=None)
-    for path in _logs(place, attempt, target["log"]):
+    for path in _logs(place, attempt, target.log):
         with contextlib.suppress(OSError, Untrusted), place.shown.stream(path) as stream:
             size = os.fstat(stream.fileno()).st_size
-            start = target["offset"]
+            start = target.offset
             # Another attempt has another log; a log that shrank was rewritten.
-            if attempt != target["attempt"] or start > size:
+            if attempt != target.attempt or start > size:
                 start = 0
-            if target["whole"]:
-                size = min(size, start + request["whole_bytes"])
-            elif size - start > request["log_bytes"]:
+            if target.whole:
+                size = min(size, start + max(request.log_bytes, WHOLE_LOG_BYTES))
+            elif size - start > request.log_bytes:
                 # A program may write more than one poll returns: keep the newest part.
-                start = size - request["log_bytes"]
-            # The length stays the same.
+                start = size - request.log_bytes
             data = redactor_of(place).read(stream, start, size - start)
-            answer.say("log", words=f" {attempt or 0} {start} {size}")
-            answer.out.write(data + b"\n")
-            return
+            return LogChunk(attempt or 0, start, size, data.decode("utf-8", "replace"))
+    return None
 
 
 def _logs(place: _Place, attempt: int | None, name: str) -> list[str]:
@@ -224,10 +218,10 @@ def _logs(place: _Place, attempt: int | None, name: str) -> list[str]:
     return logs
 
 
-def is_proven(place: _Place, checker: Any) -> bool:
+def is_proven(place: _Place, checker: types.ModuleType) -> bool:
     """Whether the artifact that the contract names exists and is valid, according to this release's checker."""
     contract = json_object(place.text("contract.json")) or {}
-    checker.read = _bounded
+    checker.read = _bounded  # type: ignore[attr-defined]
     try:
         artifact = contract["artifact"]
         path = checker.evidence_of(place.run_dir, artifact)
@@ -243,7 +237,7 @@ def is_proven(place: _Place, checker: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _opened(place: _Place, relative: str) -> Any:
+def _opened(place: _Place, relative: str) -> Iterator[int]:
     """Open the artifact. A symbolic link to it is followed only in a run of the current user."""
     try:
         with place.shown.opened(relative) as descriptor:
@@ -269,7 +263,3 @@ def _bounded(path: str, keep: bool) -> tuple[bytes | None, None, int]:
     with open(path, "rb") as stream:
         content = stream.read(MOST_BYTES + 1)
     return content, None, len(content)
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]), sys.modules.get("artifact.outcome"), sys.stdout.buffer)
