@@ -156,10 +156,10 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import fetch_plan, origin_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.outputs import (
-    WORK,
     chosen_paths,
     listing,
     verification,
+    work_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Round
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import is_over
@@ -176,7 +176,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     paths = chosen_paths(run, module.params["paths"])
     if request.digests:
         return verification(run, paths, request.have).result()
-    root = run.file(WORK)
+    root = work_of(run)
     over = is_over(run, slurm, ask=False, often=False)
     fetched = fetch_plan(root, request, write=not module.check_mode, listing=listing(root, paths))
     choice = choice_made(slurm, module.params, run)

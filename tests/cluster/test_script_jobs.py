@@ -28,6 +28,8 @@ CORPUS = Path(__file__).with_name("batch_scripts")
 SCRIPTS = sorted(path.stem for path in CORPUS.glob("*.sbatch"))
 # A script that is submitted with options says with which.
 COMMAND_LINE = re.compile(r"^# (sbatch .*)$", re.M)
+# A script with this line works in a folder of the cluster, not in a copy.
+IN_PLACE = "# in place\n"
 ARGUMENTS = ["configs/8b.yaml", "two words", "#5"]
 JOBS_SECONDS = 300
 #: Differs between any two jobs: numbers, ports, processes, the choice of nodes and cores.
@@ -49,6 +51,10 @@ def command_line(name: str, folder: str = "") -> list[str]:
     words = shlex.split(match[1]) if match else ["sbatch"]
     wrapped = any(word.startswith("--wrap") for word in words)
     return words if wrapped else [*words, f"{folder}{name}.sbatch", *ARGUMENTS]
+
+
+def is_in_place(name: str) -> bool:
+    return IN_PLACE in (CORPUS / f"{name}.sbatch").read_text(encoding="utf-8")
 
 
 def calls(folder: Path, inside: str, job_id: str) -> list[str]:
@@ -77,6 +83,8 @@ class Both:
         place = site.host_path(self.by_hand)
         for name in SCRIPTS:
             shutil.copytree(CORPUS, place / name, symlinks=True)
+            if is_in_place(name):
+                shutil.copytree(CORPUS, place / f"{name}.launched", symlinks=True)
         subprocess.run(["chown", "-R", str(profile.UID), str(place)], check=True)
         site.cluster = {"state_root": f"{self.by_hand}/state", "store_root": f"{self.by_hand}/store"}
         self.plain = dict(line.split() for line in self._submitted().splitlines())
@@ -110,6 +118,8 @@ class Both:
 
     def _job(self, name: str) -> dict[str, Any]:
         source = {"code.src": str(self.project)}
+        if is_in_place(name):
+            source["code.in_place"] = f"{self.by_hand}/{name}.launched"
         line = command_line(name, f"{self.project}/")
         if len(line) > 2 + len(ARGUMENTS) or line[1].startswith("-"):
             return {"job": shlex.join(line), "launch_overrides": source}
@@ -150,7 +160,7 @@ def test_a_script_does_what_it_does_under_sbatch(both: Both, name: str) -> None:
     assert not launch["failed"], launch["msg"]
     inside = f"{both.by_hand}/{name}"
     expected = calls(both.site.host_path(inside), inside, plain)
-    work = f"{launch['run_dir']}/work"
+    work = f"{inside}.launched" if is_in_place(name) else f"{launch['run_dir']}/work"
     actual = calls(both.site.host_path(work), work, str(launch["job_id"]))
     assert actual == expected, json.dumps(difference(expected, actual), indent=1)
     assert expected, "a script that calls nothing says nothing"

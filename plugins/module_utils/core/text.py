@@ -28,6 +28,9 @@ NUMBER = (
 # Before a number that a search may find anywhere: it does not begin within another one.
 OUTSIDE = r"(?<![\d.,])"
 
+# The beginning of the line that tells of `code.in_place`, in the plan and on the card.
+IN_PLACE = "code in place:"
+
 
 def whole_number(text: str) -> int | None:
     """Return the whole number that a text is; None for another text, and for more than DIGITS digits."""

@@ -71,6 +71,14 @@ class Difference:
     artifact: str | None = None
 
 
+def work_of(run: RunDirectory) -> str:
+    """Return the working directory: in the run directory, or the folder in which a batch script works in place."""
+    spec: object = (run.document("launch.json") or {}).get("spec")
+    code: object = spec.get("code") if isinstance(spec, dict) else None
+    place: object = code.get("in_place") if isinstance(code, dict) else None
+    return os.path.realpath(place) if isinstance(place, str) and os.path.isabs(place) else run.file(WORK)
+
+
 def chosen_paths(run: RunDirectory, paths: Sequence[str]) -> list[str]:
     """Return the paths to fetch: those given, else the artifact's. Raises `RankzeroError`."""
     if not paths:
@@ -144,7 +152,7 @@ def digest(root: str, path: str, size: int) -> str | None:
 
 def verification(run: RunDirectory, paths: Sequence[str], have: Mapping[str, Holding]) -> Verification:
     """Return the digests of the files at `paths`, each of as many bytes as the controller has, and the proof."""
-    root = run.file(WORK)
+    root = work_of(run)
     files, _notes = listing(root, paths)
     digests = {name: digest(root, name, have[name].offset) if name in have else None for name, _size in files}
     return Verification(digests, proof(run))

@@ -62,7 +62,7 @@ def _code(prepared: Prepared, before: Parameters) -> tuple[list[str], list[str],
     """As changes.code_changes; only the two digests if the files of the earlier code are unknown."""
     code = first(recorded(before["refs"]), CODE)
     digest = code.key if code else "none"
-    now = prepared.snapshot.digest
+    now = prepared.snapshot.digest or "none"
     if digest == now:
         return [], [], []
     if not before["code"]:

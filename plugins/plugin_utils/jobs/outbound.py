@@ -50,7 +50,8 @@ class Leaving:
 
     def job(self, job: Job, snapshot: Snapshot, built: EnvironmentSource | None) -> None:
         """Record everything else that a job sends. `built`: what its environment is built from."""
-        self._add(snapshot.src, f"{_size(snapshot)} of code")
+        if snapshot.files:
+            self._add(snapshot.src, f"{_size(snapshot)} of code")
         for name in built.files if built else ():
             self._add(job.project, name)
         for option, kind, name in secrets_of(job.spec):

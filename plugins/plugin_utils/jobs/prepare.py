@@ -22,7 +22,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import IN_PLACE, short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs import kinds
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
@@ -117,7 +117,8 @@ def prepare(
     spec = job.spec
     _check_kind(spec, after)
     snapshots = snapshots or Snapshots()
-    snapshot = snapshots.take(job.code_src, _chosen(elements or [spec], job))
+    snapshot = Snapshot.nothing(spec.code.in_place) if spec.code.in_place else None
+    snapshot = snapshot or snapshots.take(job.code_src, _chosen(elements or [spec], job))
     if spec.code.dirty == "refuse":
         provenance.refuse_changes(snapshot)
     _check_program(spec, snapshot)
@@ -310,6 +311,8 @@ def _sources(snapshot: Snapshot, built: EnvironmentSource | None, job: Job) -> l
     mode = job.spec.environment.mode
     what = mode if mode in ON_NODES else "environment"
     file = job.spec.environment.file or "pyproject.toml"
+    if job.spec.code.in_place:
+        return [f"{IN_PLACE} {job.spec.code.in_place}; the key does not cover its files"]
     code = f"code {snapshot.digest[:12]} ({len(snapshot.files)} files, {state})"
     code += f"; {what} {built.key[:12]} from {os.path.relpath(job.project)}/{file}" if built else ""
     return [

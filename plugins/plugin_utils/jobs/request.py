@@ -151,6 +151,8 @@ def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
     sources = [("container.mounts", mount(text).source) for text in spec.container.mounts]
     if spec.container.runtime != "none" and (spec.container.image or "").startswith("/"):
         sources.append(("container.image", str(spec.container.image)))
+    if spec.code.in_place:
+        sources.append(("code.in_place", spec.code.in_place))
     if spec.environment.path:
         sources.append(("environment.path", spec.environment.path))
     sources += [(f"data.{name}", source.folder) for name, source in sorted(spec.data.items()) if not source.tree]

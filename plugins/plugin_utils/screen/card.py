@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, node_list, significant
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import IN_PLACE, duration, node_list, significant
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import ends_by_rank, read_ends
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import attempts, evidence, rank_logs
 
@@ -82,6 +82,7 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
     if not (((why or {}).get("diagnosis") or {}).get("root") and message.startswith(f"{result.get('state')}: ")):
         rows.append(("verdict", message))
     rows += [("tracker", line) for line in tracker_lines(result)]
+    rows += [("code", line) for line in launch.get("plan") or () if str(line).startswith(IN_PLACE)]
     rows.append(("run", f"{launch.get('run_dir')} (on the cluster)"))
     if logs.get("dest"):
         rows.append(("logs", f"{os.path.relpath(str(logs['dest']))} (every rank's, fetched here)"))

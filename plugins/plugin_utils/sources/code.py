@@ -73,6 +73,11 @@ class Snapshot:
     # Where git's answers came from; None for a snapshot that another task has taken.
     checkout: Checkout | None = field(default=None, compare=False, repr=False)
 
+    @classmethod
+    def nothing(cls, src: str) -> Snapshot:
+        """The snapshot of a launch that uses a folder of the cluster as it is."""
+        return cls(src, "", ())
+
     @property
     def dirty(self) -> bool:
         """Whether the tree differs from the commit."""

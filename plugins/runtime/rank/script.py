@@ -45,8 +45,13 @@ def words(job: Job, arguments: Sequence[str]) -> list[str]:
 
 
 def _folder(job: Job) -> str:
-    """Where the script works: in the job's own copy of the folder of the submission, unless it names another place."""
-    return os.path.normpath(os.path.join(job.path("work"), job.get("RANKZERO_SCRIPT_FOLDER")))
+    """Where the script works: in the folder of the submission, unless it names another place."""
+    return os.path.normpath(os.path.join(_submitted_from(job), job.get("RANKZERO_SCRIPT_FOLDER")))
+
+
+def _submitted_from(job: Job) -> str:
+    """The folder of the submission: the job's own copy, or the folder itself (code.in_place)."""
+    return job.get("RANKZERO_SCRIPT_IN_PLACE") or job.path("work")
 
 
 def name(job: Job, pattern: str) -> str:
@@ -83,7 +88,7 @@ def environment(job: Job) -> dict[str, str]:
     }
     if env.get("SLURM_JOB_DEPENDENCY") == "singleton":
         del env["SLURM_JOB_DEPENDENCY"]
-    env.update(SLURM_SUBMIT_DIR=job.path("work"), SLURM_JOB_NAME=job.get("RANKZERO_SCRIPT_NAME"))
+    env.update(SLURM_SUBMIT_DIR=_submitted_from(job), SLURM_JOB_NAME=job.get("RANKZERO_SCRIPT_NAME"))
     return {**env, **_secrets(job)}
 
 

@@ -42,7 +42,7 @@ def begin(job: Job) -> None:
             f"the secrets ({names}) of this run were removed at its end: launch it again to provide them",
         )
     if not work(job):
-        verdict.refuse(job, 66, f"cannot lay out {job.path('work')} from {job.get('RANKZERO_CODE') or 'nothing'}")
+        verdict.refuse(job, 66, f"cannot lay out {job.path('work')} from {_source(job) or 'nothing'}")
     if job.get("RANKZERO_ARTIFACT_PATH"):
         job.export("RANKZERO_ARTIFACT", job.path("work", job.get("RANKZERO_ARTIFACT_PATH")))
     # The user's own choice: also when another node becomes the first one.
@@ -140,10 +140,20 @@ def number(job: Job, attempt: int) -> None:
         verdict.refuse(job, 73, f"cannot create {logs}")
 
 
+def _source(job: Job) -> str:
+    return job.get("RANKZERO_SCRIPT_IN_PLACE") or job.get("RANKZERO_CODE")
+
+
 def work(job: Job) -> bool:
     """Lay out the ranks' working directory; whether that could be done."""
     code, artifact, folder = job.get("RANKZERO_CODE"), job.get("RANKZERO_ARTIFACT_PATH"), job.path("work")
+    place = job.get("RANKZERO_SCRIPT_IN_PLACE")
+    if place and not os.path.isdir(place):
+        say(f"code.in_place: there is no folder {place} on {job.node}; it must lie on storage that the nodes share")
+        return False
     try:
+        if place and not os.path.lexists(folder):
+            os.symlink(place, folder)
         os.makedirs(folder, exist_ok=True)
         # An attempt that was killed has left links that lead nowhere now.
         if os.path.exists(job.path(".staged")):

@@ -119,6 +119,7 @@ OTHER: dict[str, Any] = {
     "code.src": "..",
     "code.exclude": ["*.ipynb"],
     "code.include": ["jobs/"],
+    "code.in_place": "/home/me/gpt",
     "code.dirty": "refuse",
     "environment.mode": "venv",
     "environment.project": "..",
@@ -215,6 +216,7 @@ OTHER: dict[str, Any] = {
     "sweep.parallel": 2,
 }
 IN_KEY = {
+    "code.in_place",
     "script_args",
     "command",
     "environment.path",

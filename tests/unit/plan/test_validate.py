@@ -44,6 +44,7 @@ def problems(**data: Any) -> list[str]:
         ),
         ({"script": "#!/bin/sh\n"}, "command, script: both are given; keep one"),
         ({"script_args": ["x"]}, "script_args: has no effect without `script`; use program_args"),
+        ({"code": {"in_place": "/home/me"}}, "code.in_place: has no effect without `script`; use code.src"),
         ({"command": "absent", "shell": "x"}, None),
         ({"command": [" "]}, "command: the program (first item) is empty"),
         ({"command": ["x", " "]}, None),

@@ -167,7 +167,7 @@ class Site:
         made = plan(
             read,
             merged,
-            code_key=CODE_KEY,
+            code_key="" if read.code.in_place else CODE_KEY,
             environment_key=ENVIRONMENT_KEY if environment else None,
             runtime_key=RUNTIME_KEY,
             state_root=str(self.state),

@@ -46,6 +46,41 @@ def test_it_works_in_a_copy_of_its_own_and_its_exit_code_counts(site: Site) -> N
     assert (job.outcome()["success"], job.outcome()["exit_code"]) == (False, 3)
 
 
+def test_it_works_in_the_folder_itself_where_it_is_asked_to(site: Site, tmp_path: Path) -> None:
+    place = tmp_path / "gpt"
+    place.mkdir()
+    (place / "result.json").write_text('{"loss": 9.0}', encoding="utf-8")
+    job = script(
+        site,
+        'echo "$PWD|$SLURM_SUBMIT_DIR"; ls',
+        """echo '{"loss": 1.0}' > result.json""",
+        code={"in_place": str(place)},
+        artifact=ARTIFACT,
+    )
+    assert job.finish() == 0, job.log()
+    assert printed(job) == f"{place}|{place}\nresult.json\nslurm-1.out\n"
+    assert job.outcome()["artifact"]["scalars"] == {"loss": 1.0}
+    job.forget()
+    assert job.finish(attempt=1) == 0
+    assert (job.run / "work").is_symlink()
+
+
+def test_an_earlier_result_in_the_folder_proves_nothing(site: Site, tmp_path: Path) -> None:
+    place = tmp_path / "gpt"
+    place.mkdir()
+    (place / "result.json").write_text('{"loss": 1.0}', encoding="utf-8")
+    os.utime(place / "result.json", (1e9, 1e9))
+    job = script(site, "true", code={"in_place": str(place)}, artifact=ARTIFACT)
+    job.finish()
+    assert not job.outcome()["success"]
+
+
+def test_a_folder_that_the_node_does_not_have_is_named(site: Site, tmp_path: Path) -> None:
+    job = script(site, "true", code={"in_place": str(tmp_path / "none")})
+    assert job.finish() == 66
+    assert str(tmp_path / "none") in job.outcome()["message"]
+
+
 def test_a_further_attempt_finds_what_the_one_before_has_left(site: Site) -> None:
     job = script(site, "cat state 2> /dev/null; echo $SLURM_RESTART_COUNT. > state; echo changed > probe.py; exit 1")
     assert job.finish() == 1

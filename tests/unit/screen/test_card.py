@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import IN_PLACE
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, duration, last_words, verdict
 
 LAUNCH = {"name": "gpt", "job_id": "7", "generation": 2, "run_dir": "/s/runs/gpt/0123456789abcdef/2"}
@@ -42,6 +43,11 @@ def test_the_card_of_a_proven_launch(tmp_path: Path, monkeypatch: pytest.MonkeyP
         "  run       /s/runs/gpt/0123456789abcdef/2 (on the cluster)",
         "  logs      runs/gpt (every rank's, fetched here)",
     ]
+
+
+def test_the_card_says_that_the_key_does_not_cover_a_folder_in_place() -> None:
+    line = f"{IN_PLACE} /home/me/gpt; the key does not cover its files"
+    assert f"  code      {line}" in card({**LAUNCH, "plan": ["gpt, key 0123", line]}, RESULT, {})
 
 
 def test_the_card_of_many_nodes_names_a_few() -> None:

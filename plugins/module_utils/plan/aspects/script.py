@@ -42,6 +42,8 @@ class Script(Aspect):
         if spec.script is None:
             if spec.script_args:
                 yield ["script_args", "script"], "script_args: has no effect without `script`; use program_args"
+            if spec.code.in_place:
+                yield ["code.in_place", "script"], "code.in_place: has no effect without `script`; use code.src"
             return
         wrong = problem(spec.script)
         if wrong:
@@ -59,6 +61,11 @@ class Script(Aspect):
                 ["preflight.enabled", "resources.nodes"],
                 "preflight.enabled: needs to know how many nodes the script's job has; set resources.nodes",
             )
+        if spec.code.in_place and spec.code.dirty == "refuse":
+            yield (
+                ["code.in_place", "code.dirty"],
+                "code.in_place: takes the files as they are, and code.dirty is refuse; remove one",
+            )
         folder = spec.resources.sbatch.get("chdir")
         if spec.artifact and isinstance(folder, str) and posixpath.isabs(folder):
             yield (
@@ -73,6 +80,8 @@ class Script(Aspect):
             return
         given = spec.resources.sbatch
         yield "RANKZERO_SCRIPT_NAME", str(given.get("job-name") or spec.name)
+        if spec.code.in_place:
+            yield "RANKZERO_SCRIPT_IN_PLACE", posixpath.normpath(spec.code.in_place)
         yield "RANKZERO_SCRIPT_FOLDER", str(given.get("chdir") or ".")
         outputs = dict.fromkeys(str(given.get(name) or "") for name in ("output", "error"))
         yield "RANKZERO_SCRIPT_OUTPUTS", "\n".join(filter(None, outputs)) or DEFAULT_OUTPUT

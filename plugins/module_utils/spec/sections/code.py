@@ -39,6 +39,12 @@ class Code:
         key=False,
         example=["jobs/"],
     )
+    in_place: str | None = option(
+        t.text(r"/[^\0\n]*", "an absolute path on the cluster"),
+        "For a batch script only: the folder in which it works, as it is on the cluster, on storage that the nodes "
+        "share. Nothing of it is copied, and the key has its path, not its files: changed files are the same launch.",
+        example="/home/ml/gpt",
+    )
     dirty: str = option(
         t.choice("allow", "refuse"),
         "Uncommitted changes. `refuse`: launch only an exact commit (for GitOps; set it in `launch_cluster` for "
