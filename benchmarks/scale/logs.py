@@ -47,7 +47,7 @@ def measured(folder: Path, nodes: int, ranks: int, *, many: bool) -> dict[str, f
     there = names.log_names(Beneath(str(logs)).names)
     facts = all_facts(names.by_rank(str(logs / name) for name in there))
     assert len(facts) == nodes * ranks and all(rank.progress.step == 199 for rank in facts.values() if rank.progress)
-    assert len(read_samples(str(monitor))) == nodes
+    assert len(read_samples(Beneath(str(monitor)))) == nodes
     rows["CPU seconds to read both ends of all ranks' logs, and all samples"] = time.process_time() - begun
     return rows
 

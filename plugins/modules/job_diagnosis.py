@@ -38,7 +38,8 @@ options:
   path:
     description:
       - A log, or a folder of logs, of any launcher, on the host where the module runs. Overrides the options that
-        select a launch; Slurm is not queried and nothing is written.
+        select a launch; Slurm is not queried and nothing is written. It may
+        be a link; links in the folder are not followed.
     type: path
   write:
     description: Whether to keep the diagnosis of a finished launch as C(diagnosis.json) in its run directory.

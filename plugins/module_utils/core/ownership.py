@@ -9,6 +9,7 @@ another user could have written is neither run nor read as a result.
 
 from __future__ import annotations
 
+import contextlib
 import grp
 import os
 import pwd
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 _GROUP, _OTHERS = 0o020, 0o002
+# Attributes that hold access control lists. With a list, the group's write permission may apply to other users.
+_ACLS = ("system.posix_acl_access", "system.nfs4_acl")
 
 
 class Untrusted(RankzeroError):
@@ -53,6 +56,51 @@ def flaw(status: os.stat_result, trust: Trust) -> str:
     if status.st_mode & _GROUP and not trust.group_writes:
         return f"can be written by the group {group_name(status.st_gid)} (mode {stat.S_IMODE(status.st_mode):04o})"
     return ""
+
+
+def weakness(descriptor: int, owner: int) -> str:
+    """Return why somebody other than `owner` and root could have written an open file or folder; empty if nobody could.
+
+    The reason is the end of a sentence.
+    """
+    status = os.fstat(descriptor)
+    if status.st_uid in (0, owner) and not status.st_mode & (_GROUP | _OTHERS):
+        return ""
+    why = flaw(status, Trust(frozenset({owner})))
+    # On systems that give each user a private group the usual umask is 002, and that group's write permission applies
+    # to the owner only.
+    if not why or status.st_uid != owner or status.st_mode & stat.S_IWOTH:
+        return why
+    return "" if is_private_group(owner, status.st_gid) and not _has_list(descriptor) else why
+
+
+def remedy(root: str, why: str, owner: int) -> str:
+    """Return what the owner of the folder `root` should do about such a file, as a sentence."""
+    if why.startswith("belongs"):
+        return f"Find out where it came from, and remove it. List what is not yours: find {root} ! -user {owner}"
+    return (
+        f"If you trust everything in {root} (check: find {root} ! -user {owner}), remove the others' write permission: "
+        f"chmod -R go-w {root}"
+    )
+
+
+def is_private_group(uid: int, gid: int) -> bool:
+    """Return whether a group is a user's private group.
+
+    It has the user's name, is the user's primary group, and has no other members.
+    """
+    try:
+        user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return user.pw_gid == gid and group.gr_name == user.pw_name and not set(group.gr_mem) - {user.pw_name}
+
+
+def _has_list(descriptor: int) -> bool:
+    """Return whether an access control list may give the group's permissions on a file to others."""
+    with contextlib.suppress(OSError):
+        return any(name in _ACLS for name in os.listxattr(descriptor))
+    return False
 
 
 def tree_flaw(root: str, trust: Trust, *, links: bool = False) -> str:

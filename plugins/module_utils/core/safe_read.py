@@ -16,35 +16,36 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import grp
+import errno
 import hashlib
 import itertools
 import os
-import pwd
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Trust, Untrusted, flaw
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted, remedy, weakness
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+# On the way to a folder: whoever may pass through one may not always list it. Controllers without this flag list it.
+_STEP = _FOLDER | getattr(os, "O_PATH", 0)
 # Limit for the names read from another user's folder. More names were put there to keep the reader busy.
 MOST_NAMES = 20000
 #: Size limit in bytes for a file that people write.
 MOST_BYTES = 1_000_000
 #: Depth limit for folders: deeper than any program nests its files, and far below Python's recursion limit.
 LEVELS = 100
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-# Attributes that hold access control lists. With a list, the group's write permission may apply to other users.
-_ACLS = ("system.posix_acl_access", "system.nfs4_acl")
 _FORCE_SYNC, _SIZE = 0x2000, 0x200
 _libc = ctypes.CDLL(None)
 # What statx(2) returns is not used.
 _unused = ctypes.create_string_buffer(256)
 _CHUNK = 1 << 20
+#: Opens a regular file for reading by its path: `Beneath.at` for a file below a folder, `regular` for a named one.
+Opener = Callable[[str], AbstractContextManager[IO[bytes]]]
 
 
 @dataclass(frozen=True)
@@ -71,26 +72,41 @@ class File:
 
 @dataclass(frozen=True)
 class Beneath:
-    """The files below one folder, which is not itself a link.
+    """The files below one folder. No link is followed from there on, and the folder itself is none.
 
-    `owner`: the only user, besides root, who may have written them; None if the caller decides what to trust.
+    `owner`: the only user, besides root, who may have written them; None if the caller decides what to trust. `inside`:
+    the folder below `root` that names are relative to. `descriptor`: the folder `root`, where the caller has it open.
     """
 
     root: str
     owner: int | None = None
+    inside: str = ""
+    descriptor: int | None = None
+
+    @property
+    def path(self) -> str:
+        """The path that names are relative to."""
+        return os.path.join(self.root, self.inside) if self.inside else self.root
+
+    def below(self, folder: str) -> Beneath:
+        """The files of a folder below it."""
+        return replace(self, inside=os.path.join(self.inside, folder))
 
     @contextlib.contextmanager
     def folder(self, relative: str = "") -> Iterator[int]:
         """Open a folder without following links, as a descriptor. Raises OSError, `Untrusted`."""
-        descriptor = os.open(self.root, _FOLDER)
+        parts = [part for part in f"{self.inside}/{relative}".split("/") if part not in ("", ".")]
+        step = _FOLDER if self.owner is not None else _STEP
+        if self.descriptor is None:
+            descriptor = os.open(self.root, step if parts else _FOLDER)
+        else:
+            descriptor = os.dup(self.descriptor)
         try:
             place = self.root
             self._check(place, descriptor)
-            for part in relative.split("/"):
-                if part in ("", "."):
-                    continue
+            for number, part in enumerate(parts, 1):
                 place = f"{place}/{part}"
-                inner = self._open(descriptor, part, _FOLDER, place)
+                inner = self._open(descriptor, part, step if number < len(parts) else _FOLDER, place)
                 os.close(descriptor)
                 descriptor = inner
                 self._check(place, descriptor)
@@ -105,10 +121,24 @@ class Beneath:
             yield stream
 
     @contextlib.contextmanager
+    def at(self, path: str) -> Iterator[IO[bytes]]:
+        """Open a regular file by its path below `path`, as a listing gave it. Raises OSError; `Untrusted` by owner."""
+        relative = os.path.relpath(path, self.path)
+        parent, name = os.path.split(relative)
+        if relative.startswith(os.pardir):
+            raise OSError(errno.EXDEV, f"is not in {self.path}", path)
+        with self.folder(parent) as folder:
+            sync(name, folder)
+            descriptor = _descriptor(name, _FILE, folder)
+        with _plain(descriptor) as stream:
+            self._check(path, descriptor)
+            yield stream
+
+    @contextlib.contextmanager
     def opened(self, relative: str) -> Iterator[int]:
         """Open a regular file for reading, as a descriptor. Raises OSError, `Untrusted`."""
         parent, name = os.path.split(relative)
-        path = os.path.join(self.root, relative)
+        path = os.path.join(self.path, relative)
         with self.folder(parent) as folder:
             if not _may_be_in(folder, name):
                 raise FileNotFoundError(2, "No such file or directory", path)
@@ -121,7 +151,7 @@ class Beneath:
     @contextlib.contextmanager
     def inner(self, folder: int, relative: str) -> Iterator[int]:
         """Open the folder `relative` through its open parent `folder`, as a descriptor. Raises OSError, `Untrusted`."""
-        path = f"{self.root}/{relative}"
+        path = f"{self.path}/{relative}"
         descriptor = self._open(folder, os.path.basename(relative), _FOLDER, path)
         try:
             self._check(path, descriptor)
@@ -132,7 +162,7 @@ class Beneath:
     def content(self, relative: str, most: int) -> bytes:
         """Read a complete regular file of at most `most` bytes. Raises OSError; `Untrusted` also for a larger file."""
         with self.opened(relative) as descriptor:
-            return self._read(descriptor, os.path.join(self.root, relative), most)
+            return self._read(descriptor, os.path.join(self.path, relative), most)
 
     def contents(self, relative: str, limits: Callable[[str], int]) -> tuple[list[str], dict[str, bytes]]:
         """Read files of one folder, which is opened and listed once: (all names, sorted; content by name).
@@ -145,7 +175,7 @@ class Beneath:
             with self.folder(relative) as folder:
                 names = sorted(os.listdir(folder))
                 for name in filter(limits, names):
-                    path = f"{self.root}/{relative}/{name}"
+                    path = f"{self.path}/{relative}/{name}"
                     with contextlib.suppress(OSError):
                         descriptor = self._open_file(folder, name, path)
                         try:
@@ -248,51 +278,6 @@ class Beneath:
             raise Untrusted(f"{path} {why}: it is not trusted. {remedy(self.root, why, self.owner)}")
 
 
-def weakness(descriptor: int, owner: int) -> str:
-    """Return why somebody other than `owner` and root could have written an open file or folder; empty if nobody could.
-
-    The reason is the end of a sentence.
-    """
-    status = os.fstat(descriptor)
-    if status.st_uid in (0, owner) and not status.st_mode & _OTHERS_WRITE:
-        return ""
-    why = flaw(status, Trust(frozenset({owner})))
-    # On systems that give each user a private group the usual umask is 002, and that group's write permission applies
-    # to the owner only.
-    if not why or status.st_uid != owner or status.st_mode & stat.S_IWOTH:
-        return why
-    return "" if is_private_group(owner, status.st_gid) and not _has_list(descriptor) else why
-
-
-def remedy(root: str, why: str, owner: int) -> str:
-    """Return what the owner of the folder `root` should do about such a file, as a sentence."""
-    if why.startswith("belongs"):
-        return f"Find out where it came from, and remove it. List what is not yours: find {root} ! -user {owner}"
-    return (
-        f"If you trust everything in {root} (check: find {root} ! -user {owner}), remove the others' write permission: "
-        f"chmod -R go-w {root}"
-    )
-
-
-def is_private_group(uid: int, gid: int) -> bool:
-    """Return whether a group is a user's private group.
-
-    It has the user's name, is the user's primary group, and has no other members.
-    """
-    try:
-        user, group = pwd.getpwuid(uid), grp.getgrgid(gid)
-    except KeyError:
-        return False
-    return user.pw_gid == gid and group.gr_name == user.pw_name and not set(group.gr_mem) - {user.pw_name}
-
-
-def _has_list(descriptor: int) -> bool:
-    """Return whether an access control list may give the group's permissions on a file to others."""
-    with contextlib.suppress(OSError):
-        return any(name in _ACLS for name in os.listxattr(descriptor))
-    return False
-
-
 def _may_be_in(folder: int, name: str) -> bool:
     """Whether a folder lists a name. Of a folder with more than MOST_NAMES, nobody waits for the whole list: the name
     is opened, and need not be there.
@@ -317,25 +302,40 @@ def regular(path: str) -> Iterator[IO[bytes]]:
 
     Raises OSError, also for anything that is not a regular file.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with _plain(_descriptor(path, _FILE & ~os.O_NOFOLLOW)) as stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def unlinked(path: str) -> Iterator[IO[bytes]]:
+    """Open a regular file that is no link, as `regular` does."""
+    with _plain(_descriptor(path, _FILE)) as stream:
+        yield stream
+
+
+def _descriptor(path: str, flags: int, folder: int | None = None) -> int:
+    try:
+        return os.open(path, flags, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(error.errno, "is a link, which is not followed", path) from None
+        raise
+
+
+@contextlib.contextmanager
+def _plain(descriptor: int) -> Iterator[IO[bytes]]:
+    """The stream of an open file, which is closed at the end. Raises OSError if it is not a regular file."""
     with os.fdopen(descriptor, "rb") as stream:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(22, "is not a regular file")
+            raise OSError(errno.EINVAL, "is not a regular file")
         yield stream
 
 
 def is_listed(path: str) -> bool:
-    """Return whether a file appears in the listing of its folder."""
-    try:
-        return _names(os.path.dirname(path) or ".", os.path.basename(path))
-    except OSError:
-        return False
-
-
-def _names(folder: int | str, name: str) -> bool:
-    """Return whether a folder has an entry of this name. One is held at a time: there may be a million."""
-    with os.scandir(folder) as entries:
-        return any(entry.name == name for entry in entries)
+    """Return whether a file appears in the listing of its folder, of which one entry at a time is held."""
+    with contextlib.suppress(OSError), os.scandir(os.path.dirname(path) or ".") as entries:
+        return any(entry.name == os.path.basename(path) for entry in entries)
+    return False
 
 
 def each_entry(top: str) -> Iterator[os.DirEntry[str]]:

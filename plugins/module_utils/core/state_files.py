@@ -24,8 +24,12 @@ from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted, user_name
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, is_private_group
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import (
+    Untrusted,
+    is_private_group,
+    user_name,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 
 # Size limit in bytes for a file of the collection. A journal grows with its events and has its own limit.
 MOST = 4 << 20

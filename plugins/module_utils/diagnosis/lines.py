@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import IO
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Opener, unlinked
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import LINE_CHARACTERS
 
 BLOCK = 1 << 20
@@ -228,14 +228,14 @@ def parse(lines: Iterable[bytes]) -> Iterator[Line]:
 
 
 @contextmanager
-def opened(path: str) -> Iterator[IO[bytes]]:
+def opened(path: str, opener: Opener = unlinked) -> Iterator[IO[bytes]]:
     """Open a log for reading; decompress it if its first bytes identify gzip or zstd.
 
     Raises `OSError` where it cannot be read, `EOFError` where zstd cannot decompress all of it.
     """
-    magic = _magic(path)
+    magic = _magic(path, opener)
     # Opened again: a child process reads from the descriptor's position, not from that of Python's buffer.
-    with regular(path) as plain:
+    with opener(path) as plain:
         if magic[:2] == b"\x1f\x8b":
             with gzip.open(plain) as unpacked:
                 yield unpacked  # type: ignore[misc]
@@ -254,12 +254,12 @@ def opened(path: str) -> Iterator[IO[bytes]]:
             yield plain
 
 
-def _magic(path: str) -> bytes:
-    with regular(path) as stream:
+def _magic(path: str, opener: Opener) -> bytes:
+    with opener(path) as stream:
         return stream.read(4)
 
 
-def packed(path: str) -> bool:
+def packed(path: str, opener: Opener = unlinked) -> bool:
     """Whether a file is compressed with gzip or zstd, by its first bytes. Raises OSError."""
-    magic = _magic(path)
+    magic = _magic(path, opener)
     return magic[:2] == b"\x1f\x8b" or magic == b"\x28\xb5\x2f\xfd"

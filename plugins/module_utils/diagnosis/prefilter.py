@@ -10,6 +10,7 @@ strings of all families at a seventh of a gigabyte. The text near them and both 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shutil
@@ -19,7 +20,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Opener, unlinked
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
 
@@ -62,8 +63,8 @@ LAST = 400
 # After this many hits, they are no longer compared.
 ASKED = 50_000
 SHAPE = 48
-# The tool searches so many files at a time: the length of a command line is limited.
-FILES = 1000
+# The tool searches so many files at a time: they are open, and a process has a thousand at most.
+FILES = 200
 # A line longer than this (bytes) is not searched: its beginning and its end are read anyway.
 ENDLESS = 16 << 20
 _DIGITS = bytes.maketrans(b"0123456789", b"##########")
@@ -119,40 +120,53 @@ def strings(signatures: Sequence[Signature], known: Sequence[Signature]) -> tupl
     return tuple(needle.encode() for signature in own for match in signature.matches for needle in match.needles)
 
 
-def find(paths: Sequence[str], command: Sequence[str] | None, own: Sequence[bytes] = ()) -> dict[str, Hits]:
+def find(
+    paths: Sequence[str], command: Sequence[str] | None, own: Sequence[bytes] = (), opener: Opener = unlinked
+) -> dict[str, Hits]:
     """The anchors' lines in these files. Python searches what the tool could not: lines of gigabytes."""
     anchors = (*ANCHORS, *own)
     hits: dict[str, Hits] = {}
     for start in range(0, len(paths), FILES):
-        hits.update(_found(paths[start : start + FILES], command, anchors))
+        hits.update(_found(paths[start : start + FILES], command, anchors, opener))
     return hits
 
 
-def _found(paths: Sequence[str], command: Sequence[str] | None, anchors: Sequence[bytes]) -> dict[str, Hits]:
+def _found(
+    paths: Sequence[str], command: Sequence[str] | None, anchors: Sequence[bytes], opener: Opener
+) -> dict[str, Hits]:
     hits = {path: Hits() for path in paths}
-    if command is not None and _by_tool(paths, command, anchors, hits):
+    if command is not None and _by_tool(hits, command, anchors, opener):
         return hits
     for path in paths:
         # One file at a time, so that a problem with one file does not affect the others.
         hits[path] = Hits()
-        if command is None or len(paths) == 1 or not _by_tool([path], command, anchors, hits):
-            hits[path] = in_python(path, anchors)
+        if command is None or len(paths) == 1 or not _by_tool({path: hits[path]}, command, anchors, opener):
+            # What cannot be read by now is found out where it is read (scan.py).
+            with contextlib.suppress(OSError):
+                hits[path] = in_python(path, anchors, opener)
     return hits
 
 
-def _by_tool(paths: Sequence[str], command: Sequence[str], anchors: Sequence[bytes], hits_of: dict[str, Hits]) -> bool:
-    with tempfile.NamedTemporaryFile("wb", prefix="rankzero-anchors-") as wanted:
+def _by_tool(hits_of: dict[str, Hits], command: Sequence[str], anchors: Sequence[bytes], opener: Opener) -> bool:
+    """Search in open files, which the tool gets by their numbers: it would follow a link in the place of one."""
+    with contextlib.ExitStack() as stack:
+        wanted = stack.enter_context(tempfile.NamedTemporaryFile("wb", prefix="rankzero-anchors-"))
+        try:
+            numbers = {stack.enter_context(opener(path)).fileno(): hits for path, hits in hits_of.items()}
+        except OSError:
+            return False
+        by_name = {b"/proc/self/fd/%d" % number: hits for number, hits in numbers.items()}
         wanted.write(b"\n".join(anchors) + b"\n")
         wanted.flush()
         with subprocess.Popen(
-            [*command, "-f", wanted.name, "--", *paths],
+            [*command, "-f", wanted.name, "--", *by_name],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env={**os.environ, "LC_ALL": "C"},
+            pass_fds=list(numbers),
             preexec_fn=_limit_memory,  # noqa: PLW1509 - one thread
         ) as process:
-            by_name = {os.fsencode(path): hits for path, hits in hits_of.items()}
             for line in lines.raw_lines(process.stdout) if process.stdout else ():
                 name, _nul, rest = line.partition(b"\0")
                 number, _colon, rest = rest.partition(b":")
@@ -167,7 +181,7 @@ def _limit_memory() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (GREP_MEMORY, hard))
 
 
-def in_python(path: str, anchors: Sequence[bytes] = ANCHORS) -> Hits:
+def in_python(path: str, anchors: Sequence[bytes] = ANCHORS, opener: Opener = unlinked) -> Hits:
     """The same search without a tool. Memory is limited to a few blocks for any length of line."""
     hits = Hits()
     number = 1
@@ -175,7 +189,7 @@ def in_python(path: str, anchors: Sequence[bytes] = ANCHORS) -> Hits:
     line_start = 0
     keep = max(map(len, anchors)) - 1
     carried = b""
-    with regular(path) as stream:
+    with opener(path) as stream:
         while True:
             fresh = stream.read(4 * lines.BLOCK)
             if not fresh:

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import IO, NamedTuple
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import bounded_walk, regular
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Opener, bounded_walk, unlinked
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import lines, prefilter
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import FileEvents
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import Reader
@@ -51,6 +51,7 @@ class _Share(NamedTuple):
     paths: list[str]
     signatures: Sequence[Signature]
     cleaner: Cleaner
+    opener: Opener
 
 
 def find_logs(path: str) -> list[str]:
@@ -81,11 +82,12 @@ def scan(
     processes: int = 1,
     signatures: Sequence[Signature] = SIGNATURES,
     cleaner: Cleaner = as_it_is,
+    opener: Opener = unlinked,
 ) -> Scan:
     """Read all logs, in several processes if they are large. Unreadable files are listed in the result.
 
     `cleaner`: can be pickled, and changes neither lengths nor lines. What it leaves out is in no event, however that
-    event is cut or quoted later.
+    event is cut or quoted later. `opener`: opens each log, and can be pickled.
     """
     result = Scan(signatures=signatures)
     sizes = {path: _size(path) for path in paths}
@@ -94,8 +96,8 @@ def scan(
     short_logs = [path for path in paths if sizes[path] < longest]
     parts = [path for path in paths if sizes[path] >= longest]
     shares = processes if processes > 1 and result.bytes >= SHARED else 1
-    jobs = [_Share(False, share, signatures, cleaner) for share in _shares(short_logs, sizes, shares * 4)]
-    jobs += [_Share(True, share, signatures, cleaner) for share in _shares(parts, sizes, shares * 2)]
+    jobs = [_Share(False, share, signatures, cleaner, opener) for share in _shares(short_logs, sizes, shares * 4)]
+    jobs += [_Share(True, share, signatures, cleaner, opener) for share in _shares(parts, sizes, shares * 2)]
     if shares > 1 and len(jobs) > 1:
         # Forked: a new interpreter would not have the archive that a shipped module runs from.
         with ProcessPoolExecutor(shares, mp_context=multiprocessing.get_context("fork")) as pool:
@@ -141,25 +143,25 @@ def _shares(paths: Sequence[str], sizes: dict[str, int], count: int) -> list[lis
 
 def _read_all(share: _Share) -> list[tuple[str, FileEvents | None, str]]:
     """For each file of a share: its events, or the reason why there are none."""
-    reader = Reader(share.signatures)
+    reader, cleaner, opener = Reader(share.signatures), share.cleaner, share.opener
     answers: list[tuple[str, FileEvents | None, str]] = []
     searched: list[str] = []
     for path in share.paths:
-        problem = _problem(path)
+        problem = _problem(path, opener)
         if problem:
             answers.append((path, None, problem))
-        elif share.in_parts and not lines.packed(path):
+        elif share.in_parts and not lines.packed(path, opener):
             searched.append(path)
         else:
-            answers.append(_attempt(reader, path, None, share.cleaner))
+            answers.append(_attempt(reader, path, None, cleaner, opener))
     own = () if share.signatures is SIGNATURES else prefilter.strings(share.signatures, SIGNATURES)
-    hits = prefilter.find(searched, prefilter.tool(), own) if searched else {}
-    return answers + [_attempt(reader, path, hits[path], share.cleaner) for path in searched]
+    hits = prefilter.find(searched, prefilter.tool(), own, opener) if searched else {}
+    return answers + [_attempt(reader, path, hits[path], cleaner, opener) for path in searched]
 
 
-def _problem(path: str) -> str:
+def _problem(path: str, opener: Opener) -> str:
     try:
-        with regular(path):
+        with opener(path):
             return ""
     except FileNotFoundError:
         return "does not exist"
@@ -168,12 +170,12 @@ def _problem(path: str) -> str:
 
 
 def _attempt(
-    reader: Reader, path: str, hits: prefilter.Hits | None, cleaner: Cleaner
+    reader: Reader, path: str, hits: prefilter.Hits | None, cleaner: Cleaner, opener: Opener
 ) -> tuple[str, FileEvents | None, str]:
     try:
         if hits is not None:
-            return path, _read_parts(reader, path, hits, cleaner), ""
-        with lines.opened(path) as stream:
+            return path, _read_parts(reader, path, hits, cleaner, opener), ""
+        with lines.opened(path, opener) as stream:
             return path, reader.read(path, lines.parse(lines.raw_lines(cleaner(stream)))), ""
     except EOFError as error:
         return path, None, f"is cut short: {error}"
@@ -184,9 +186,9 @@ def _attempt(
         return path, None, f"cannot be read ({type(error).__name__}: {error})"
 
 
-def _read_parts(reader: Reader, path: str, hits: prefilter.Hits, cleaner: Cleaner) -> FileEvents:
+def _read_parts(reader: Reader, path: str, hits: prefilter.Hits, cleaner: Cleaner, opener: Opener) -> FileEvents:
     """The events near the hits and at both ends of the file."""
-    with regular(path) as plain:
+    with opener(path) as plain:
         stream = cleaner(plain)
         stream.seek(0, os.SEEK_END)
         parts = Parts(stream, prefilter.windows(stream.tell(), hits.all()))

@@ -18,8 +18,14 @@ from dataclasses import dataclass
 from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, node_of, of_ranks, ranks_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, Opener, unlinked
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import (
+    by_rank,
+    log_names,
+    node_of,
+    of_ranks,
+    ranks_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import is_saved, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import seconds_in, time_in
 
@@ -124,10 +130,10 @@ def _log(head: bytes, tail: bytes, modified: float) -> RankLog:
     return RankLog(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), modified)
 
 
-def read_ends(path: str, most: int = TAIL_BYTES) -> RankLog:
+def read_ends(path: str, most: int = TAIL_BYTES, opener: Opener = unlinked) -> RankLog:
     """The first and the last bytes of a log, at most `most` of each; empty where it cannot be read."""
     try:
-        with regular(path) as stream:
+        with opener(path) as stream:
             status = os.fstat(stream.fileno())
             head = stream.read(min(HEAD_BYTES, most))
             stream.seek(max(0, status.st_size - most))
@@ -188,26 +194,28 @@ def _of_each(parts: Iterable[bytes], ranks: Collection[int], least: int, most: i
     return lines
 
 
-def ends_by_rank(paths: Mapping[int, str], most: int = TAIL_BYTES) -> Iterator[tuple[int, RankLog]]:
+def ends_by_rank(
+    paths: Mapping[int, str], most: int = TAIL_BYTES, opener: Opener = unlinked
+) -> Iterator[tuple[int, RankLog]]:
     """(rank, the ends of its log). One file at a time is in memory; one that ranks share is read once."""
     files: dict[str, list[int]] = {}
     for rank, path in paths.items():
         files.setdefault(path, []).append(rank)
     for path, ranks in files.items():
         if node_of(path) is None:
-            yield ranks[0], read_ends(path, most)
+            yield ranks[0], read_ends(path, most, opener)
         else:
-            yield from _shared_ends(path, ranks, most)
+            yield from _shared_ends(path, ranks, most, opener)
 
 
-def _shared_ends(path: str, ranks: Sequence[int], most: int) -> Iterator[tuple[int, RankLog]]:
+def _shared_ends(path: str, ranks: Sequence[int], most: int, opener: Opener) -> Iterator[tuple[int, RankLog]]:
     """The ends of each of these ranks in a file that they share. One that is silent has its last lines long before
     the end of the file.
     """
     heads: dict[int, bytes] = {}
     tails: dict[int, bytes] = {}
     modified, first, share = 0.0, min(HEAD_BYTES, most), len(ranks_of(path)) + 1
-    with contextlib.suppress(OSError), regular(path) as stream:
+    with contextlib.suppress(OSError), opener(path) as stream:
         status = os.fstat(stream.fileno())
         length = min(PART_BYTES, share * first)
         heads = _of_each(_first_lines(stream, status.st_size, length), ranks, share * first, first, last=False)
@@ -217,11 +225,11 @@ def _shared_ends(path: str, ranks: Sequence[int], most: int) -> Iterator[tuple[i
         yield rank, _log(heads.get(rank, b""), tails.get(rank, b""), modified)
 
 
-def first_and_last(folder: str, names: Iterable[str]) -> dict[int, RankLog]:
-    """The logs of the first and the last rank, which print the steps. `names`: of the files in a folder of logs."""
-    logs = {rank: os.path.join(folder, name) for rank, name in by_rank(names).items()}
+def first_and_last(folder: Beneath) -> dict[int, RankLog]:
+    """The logs of the first and the last rank, which print the steps. `folder`: the logs of an attempt."""
+    logs = {rank: os.path.join(folder.path, name) for rank, name in by_rank(log_names(folder.names)).items()}
     ranks = list(logs)
-    return dict(ends_by_rank({rank: logs[rank] for rank in (*ranks[:1], *ranks[-1:])}))
+    return dict(ends_by_rank({rank: logs[rank] for rank in (*ranks[:1], *ranks[-1:])}, opener=folder.at))
 
 
 def facts_of(log: RankLog, begun: float | None = None, most_steps: int = STEPS) -> RankFacts:
@@ -237,12 +245,12 @@ def facts_of(log: RankLog, begun: float | None = None, most_steps: int = STEPS) 
     )
 
 
-def all_facts(paths: Mapping[int, str], begun: float | None = None) -> dict[int, RankFacts]:
+def all_facts(paths: Mapping[int, str], begun: float | None = None, opener: Opener = unlinked) -> dict[int, RankFacts]:
     """What the logs of all ranks tell. One log at a time is in memory."""
     count = max(1, len(paths))
     most = min(TAIL_BYTES, max(LEAST_BYTES, ALL_BYTES // count))
     steps = min(STEPS, max(LEAST_STEPS, ALL_STEPS // count))
-    return {rank: facts_of(log, begun, steps) for rank, log in ends_by_rank(paths, most)}
+    return {rank: facts_of(log, begun, steps) for rank, log in ends_by_rank(paths, most, opener)}
 
 
 def started(ranks: Iterable[RankFacts]) -> tuple[dict[int, int], list[int]]:

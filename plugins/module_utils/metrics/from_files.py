@@ -32,7 +32,7 @@ def metric_files(work: str) -> tuple[list[str], list[str]]:
     lines: set[tuple[str, str]] = set()
     folders: set[str] = set()
     for entry in each_entry(work) if not os.path.islink(work) else ():
-        if entry.is_dir(follow_symlinks=False):
+        if not entry.is_file(follow_symlinks=False):
             continue
         path = os.path.relpath(entry.path, work)
         if entry.name.endswith(".jsonl") and any(word in path.lower() for word in _NAMED):
@@ -84,15 +84,15 @@ def read_json_lines(into: MetricSet, root: Beneath, name: str, attempt: int, mos
                 into.add(str(key), count if step is None else step, stamp, number, attempt)
 
 
-def step_times(work: str, most: int) -> list[tuple[int, float, bool]]:
+def step_times(work: Beneath, most: int) -> list[tuple[int, float, bool]]:
     """(step, epoch seconds, whether it follows the one before) of the first JSON-lines file whose lines have both.
 
     `most`: the limit for the bytes that are read of a file.
     """
-    for name in metric_files(work)[0]:
+    for name in metric_files(work.path)[0]:
         rows = [
             (step, stamp, follows)
-            for _row, step, stamp, follows in _rows(Beneath(work), name, most)
+            for _row, step, stamp, follows in _rows(work, name, most)
             if step is not None and stamp is not None
         ]
         if rows:

@@ -73,17 +73,16 @@ class NodeSamples:
         return document
 
 
-def read_samples(folder: str) -> dict[str, NodeSamples]:
+def read_samples(root: Beneath) -> dict[str, NodeSamples]:
     """Node -> its samples, for the folder of one attempt. Unreadable files are left out."""
     by_node: dict[str, NodeSamples] = {}
-    root = Beneath(folder)
     names = root.names("")
     for name in names:
         node, _dot, kind = name.rpartition(".csv")[0].rpartition(".")
         if kind in KINDS and name.endswith(".csv"):
-            _add(by_node, node, kind, os.path.join(folder, name), _tail(root, name))
+            _add(by_node, node, kind, os.path.join(root.path, name), _tail(root, name))
     if BROUGHT in names:
-        path = os.path.join(folder, BROUGHT)
+        path = os.path.join(root.path, BROUGHT)
         for (kind, node), text in brought(root, BROUGHT).items():
             _add(by_node, node, kind, path, ((0, line) for line in text[-TAIL_BYTES:].splitlines() if line.strip()))
     return by_node

@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     Parameters,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, regular
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import (
     advice,
     cause,
@@ -128,8 +128,9 @@ def _of_launch(slurm: Slurm, run: RunDirectory, request: _Request) -> ModuleResu
         request.processes,
         request.signatures,
         redactor_of(run).stream,
+        run.shown().at,
     )
-    ranks = checklist.all_facts(_rank_logs(logs_scan), (run.started() or {}).get("time"))
+    ranks = checklist.all_facts(_rank_logs(logs_scan), (run.started() or {}).get("time"), run.shown().at)
     nodes = {name.partition(".")[0] for name in launch.nodes}
     for log in logs_scan.logs:
         # In a log that ranks share, the line names the rank, and the file its node.
@@ -148,17 +149,20 @@ def _of_launch_node(event: Event, nodes: Collection[str]) -> Event:
 
 
 def _of_path(path: str, request: _Request) -> dict[str, Any]:
+    path = os.path.realpath(path) if os.path.isdir(path) else path
     if not os.path.exists(path):
         raise RankzeroError(f"path: {path} does not exist on this host. Name a log or a folder of logs.")
     logs = scan.find_logs(path)
     if not logs:
         raise RankzeroError(f"path: {path} contains no logs (*.log, *.out, *.err, *.txt, their .gz and .zst).")
-    logs_scan = scan.scan(logs, request.processes, request.signatures, Redactor().stream)
+    # The user has named the file or the folder, which may be a link. He has not named what is in the folder.
     base = path if os.path.isdir(path) else os.path.dirname(path)
+    opener = Beneath(path).at if base == path else regular
+    logs_scan = scan.scan(logs, request.processes, request.signatures, Redactor().stream, opener)
     diagnosis = advice.diagnosis_of(cause.find_cause(logs_scan.logs), logs_scan, base)
     # Logs of no single rank get negative numbers; they answer the questions that do not depend on the rank.
     others = {-1 - place: log for place, log in enumerate(logs) if not ranks_of(log)}
-    ranks = checklist.all_facts({**others, **by_rank(logs)})
+    ranks = checklist.all_facts({**others, **by_rank(logs)}, opener=opener)
     return _result(DiagnosisReport(diagnosis, checklist.answers(ranks)), logs_scan, changed=False)
 
 
@@ -177,7 +181,7 @@ def _of_running(run: RunDirectory, launch: LaunchReport, logs: _Logs, request: _
     begun = started.get("time")
     # The file system's clock may be ahead of this host's clock.
     now = max([request.now, *(log.modified for log in ranks.values())])
-    nodes = monitor.read_samples(run.file(os.path.join("monitor", str(launch.attempt))))
+    nodes = monitor.read_samples(run.shown(os.path.join("monitor", str(launch.attempt))))
     stall = checklist.find_stall(ranks, now, request.stall_factor, request.stall_seconds)
     if stall is not None:
         stall = dataclasses.replace(stall, nodes=tuple(monitor.idle_nodes(nodes)))
@@ -203,7 +207,7 @@ def _slowness(
     odd: Mapping[str, str],
 ) -> dict[str, object]:
     """Where the steps take longer than before, or those of a rank longer than the others': who keeps them waiting."""
-    slow = slowdown.find_slowdown(checklist.ends_by_rank(logs))
+    slow = slowdown.find_slowdown(checklist.ends_by_rank(logs, opener=run.shown().at))
     if slow is None:
         return {}
     looks = [] if slow.ranks else [rank_looks.ask(run, attempt, nodes) for _look in range(stragglers.LOOKS)]
@@ -289,7 +293,7 @@ def _memory(run: RunDirectory, launch: LaunchReport, nodes: Sequence[str]) -> di
     """What decides how much memory of the GPUs the job needs, and the most that the monitor saw."""
     spec = (run.document("launch.json") or {}).get("spec")
     sizes = job_sizes.sizes(spec) if isinstance(spec, dict) else {}
-    samples = monitor.read_samples(run.file(os.path.join("monitor", str(launch.attempt))))
+    samples = monitor.read_samples(run.shown(os.path.join("monitor", str(launch.attempt))))
     peak = job_sizes.peak_memory(samples, nodes)
     where = {"peak_mb": peak[0], "node": peak[1], "gpu": peak[2]} if peak else {}
     return {"sizes": sizes, **where, "text": job_sizes.sentence(sizes, peak)}

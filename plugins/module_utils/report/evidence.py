@@ -13,6 +13,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
     ARTIFACT,
@@ -149,7 +150,7 @@ def of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, signatures: Se
         testimony.facts["accounting"] = [end.as_dict() for end in ends]
         _accounting(testimony, ends)
     _exit_code(testimony, launch)
-    _monitors(testimony, run.file(os.path.join("monitor", str(launch.attempt))), signatures)
+    _monitors(testimony, run.shown(os.path.join("monitor", str(launch.attempt))), signatures)
     return testimony
 
 
@@ -252,7 +253,7 @@ def _exit_code(testimony: Testimony, launch: LaunchReport) -> None:
         )
 
 
-def _monitors(testimony: Testimony, folder: str, signatures: Sequence[Signature]) -> None:
+def _monitors(testimony: Testimony, folder: Beneath, signatures: Sequence[Signature]) -> None:
     """Nodes whose memory was full, and the complaints of nvidia-smi."""
     nodes = monitor.read_samples(folder)
     testimony.facts["samples"] = [usage.as_dict() for usage in nodes.values()]
@@ -260,7 +261,7 @@ def _monitors(testimony: Testimony, folder: str, signatures: Sequence[Signature]
         percent = usage.memory_percent
         if percent is not None and percent >= monitor.MEMORY_FULL:
             text = f"{percent:.0f} % of the memory of {node} was in use ({usage.peak_memory_mb:.0f} MiB)"
-            file = next((path for path in usage.files if path.endswith(".host.csv")), folder)
+            file = next((path for path in usage.files if path.endswith(".host.csv")), folder.path)
             testimony.say(Event("host_oom_killed", WEAK + 5, text, 1, file=file, node=node))
         for path, number, text in usage.complaints:
             read = Reader(signatures).read(path, [lines.Line(max(1, number), text, None, node)])

@@ -86,7 +86,7 @@ def page_data(run: RunDirectory, launch: LaunchReport, slurm: Slurm | None = Non
     numbers = [span.attempt for span in spans]
     phases = timeline(launch, ledger, {number: preparations(run, number) for number in numbers})
     began, ended = phases[0].began if phases else 0.0, phases[-1].ended if phases else 0.0
-    samples = read_heat_maps(Beneath(run.file("monitor")), numbers, began, ended)
+    samples = read_heat_maps(run.shown("monitor"), numbers, began, ended)
     summary.update(
         attempts=[_attempt(attempt) for attempt in rows],
         ranks=[_rank(rank) for rank in metrics.ranks],
@@ -112,7 +112,7 @@ def _spans(launch: LaunchReport) -> list[Span]:
 def _metrics(run: RunDirectory, spans: Sequence[Span], *, full: bool) -> Metrics:
     metrics = Metrics()
     for span in spans:
-        folder = Beneath(run.file(os.path.join("logs", str(span.attempt))))
+        folder = run.shown(os.path.join("logs", str(span.attempt)))
         with one_alone(metrics.notes.append):
             _metrics_of(metrics, folder, span, len(spans), full=full)
     _files(run, metrics, spans[-1].attempt if spans else 0)
@@ -137,12 +137,12 @@ def _metrics_of(metrics: Metrics, folder: Beneath, span: Span, spans: int, *, fu
 
 def _files(run: RunDirectory, metrics: Metrics, attempt: int) -> None:
     """Add the metrics of JSON-lines and TensorBoard's files in the working directory of the ranks."""
-    root = run.file("work")
-    lines, folders = metric_files(root)
+    root = run.shown("work")
+    lines, folders = metric_files(root.path)
     for name in lines:
-        read_json_lines(metrics.collected, Beneath(root), name, attempt)
+        read_json_lines(metrics.collected, root, name, attempt)
     for folder in folders:
-        note = read_event_files(metrics.collected, os.path.join(root, folder), attempt)
+        note = read_event_files(metrics.collected, os.path.join(root.path, folder), attempt)
         if note:
             metrics.notes.append(note)
             break

@@ -9,7 +9,6 @@ import contextlib
 import os
 import re
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import regular
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import flight_recorder
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.flight_recorder import (
     Group,
@@ -27,12 +26,12 @@ _DUMP = re.compile(r"trace-(\d{1,7})")
 
 def dumps(run: RunDirectory, attempt: int) -> dict[int, tuple[Group, ...]]:
     """Rank -> its newest collectives, from the dumps that torch wrote at a timeout. What cannot be read is left out."""
-    folder, read = os.path.join("stacks", str(attempt)), 0
+    folder, read = run.shown(os.path.join("stacks", str(attempt))), 0
     newest: dict[int, tuple[Group, ...]] = {}
-    for name in [] if run.foreign else run.names(folder):
+    for name in [] if run.foreign else folder.names(""):
         match = _DUMP.fullmatch(name)
         if match and read <= ALL_BYTES:
-            with contextlib.suppress(OSError, Refused), regular(run.file(os.path.join(folder, name))) as stream:
+            with contextlib.suppress(OSError, Refused), folder.at(os.path.join(folder.path, name)) as stream:
                 content = stream.read(flight_recorder.MOST_BYTES + 1)
                 read += len(content)
                 newest[int(match[1])] = groups_of(plain(content))

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import log_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import (
     RankLog,
     first_and_last,
@@ -25,9 +23,8 @@ def progress(launch: ModuleResult, now: float) -> ModuleResult | None:
 
     Megatron prints its steps on the last rank, most other programs on the first. `now`: epoch seconds.
     """
-    run, folder = RunDirectory(str(launch["run_dir"])), os.path.join("logs", str(launch["attempt"]))
-    root = Beneath(run.file(folder))
-    for log in first_and_last(root.root, log_names(root.names)).values():
+    logs = RunDirectory(str(launch["run_dir"])).shown(os.path.join("logs", str(launch["attempt"])))
+    for log in first_and_last(logs).values():
         newest = progress_of(log, launch["started_at"])
         if newest is None:
             continue

@@ -129,6 +129,11 @@ class RunDirectory:
         with root.folder(place):
             pass
 
+    def shown(self, folder: str = "") -> Beneath:
+        """Return its files, or those of a subfolder, to be shown: anybody may have written what they say."""
+        root, place = self._place
+        return Beneath(root.root, inside=os.path.join(place, folder))
+
     def names(self, folder: str = "") -> list[str]:
         """Return the names in the run directory, or in a subfolder of it, sorted."""
         root, place = self._place

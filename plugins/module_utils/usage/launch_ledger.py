@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -67,18 +66,18 @@ def ledger_with(
     known = [allocation for job_id in job_ids(launch) for allocation in (rows or {}).get(job_id, ())]
     return ledger(
         _ended(known or launch.allocations, (launch.finished_at if launch.completed else None) or now),
-        with_steps(run.file("logs"), attempt_spans(run, launch, now), reading, run.file("work")),
+        with_steps(run.shown("logs"), attempt_spans(run, launch, now), reading, run.shown("work")),
         limits=reading.limits,
         submitted=submitted(launch.journal),
         accounted=bool(known),
     )
 
 
-def ledger_of_result(result: Parameters, logs_dir: str) -> Ledger:
-    """The ledger of a launch that has ended, on the controller. `result`: that of module job_wait; `logs_dir`: logs."""
+def ledger_of_result(result: Parameters, logs: Beneath) -> Ledger:
+    """The ledger of a launch that has ended, on the controller. `result`: that of module job_wait; `logs`: its logs."""
     return ledger(
         _ended([Allocation(**row) for row in result["allocations"]], result["finished_at"] or 0.0),
-        with_steps(logs_dir, [AttemptSpan(**span) for span in result["spans"]], USUAL),
+        with_steps(logs, [AttemptSpan(**span) for span in result["spans"]], USUAL),
         limits=USUAL.limits,
         submitted=submitted(result["journal"]),
     )
@@ -98,7 +97,7 @@ def submitted(journal: Sequence[Mapping[str, object]]) -> float | None:
 
 
 def with_steps(
-    logs_dir: str, spans: Sequence[AttemptSpan], reading: Reading, work: str | None = None
+    logs: Beneath, spans: Sequence[AttemptSpan], reading: Reading, work: Beneath | None = None
 ) -> list[AttemptTimes]:
     """The attempts with their steps, which are read for the newest MOST_ATTEMPTS of them, `reading.most` bytes in all.
 
@@ -111,7 +110,7 @@ def with_steps(
     for span in reversed(spans):
         attempt = AttemptTimes(**vars(span), resumed=resumed)
         if len(result) < MOST_ATTEMPTS:
-            root = Beneath(os.path.join(logs_dir, str(span.attempt)))
+            root = logs.below(str(span.attempt))
             about = Span(span.attempt, span.began, span.ended)
             steps = StepTimes()
             # The hours are known without them.

@@ -108,7 +108,7 @@ class _Place:
     def __init__(self, run_dir: str) -> None:
         self.run_dir = run_dir
         self.believed, self.below = of_run(run_dir)
-        self.shown = Beneath(os.path.join(self.believed.root, self.below))
+        self.shown = Beneath(self.believed.root, inside=self.below)
 
     def text(self, name: str) -> str:
         return text(self.believed, os.path.join(self.below, name))

@@ -18,7 +18,6 @@ from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import (
     BLOCK,
@@ -34,6 +33,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer impor
 
 # Next to the log folder here: whose logs it holds, as `origin_of` their run directory.
 ORIGIN = ".origin"
+# The limit of the index (bytes).
+MOST_INDEX = 64 << 20
 
 
 def launch_place(dest: str, run_dir: str) -> Place:
@@ -66,18 +67,16 @@ def mark(place: Place, origin: str) -> None:
 def holdings(place: Place) -> dict[str, Holding]:
     """The part of each file that is here, read from the files themselves: an edited file is fetched again."""
     held: dict[str, Holding] = {}
-    try:
-        with place.opened(create=False) as folder:
-            index = _index(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return held
-    for path, size in collect(place.path)[0]:
-        length = min(size, CHECKED)
-        with Beneath(place.path).stream(path) as stream:
-            stream.seek(size - length)
-            digest = hashlib.sha256(stream.read(length)).hexdigest()
-        skipped = index.get(path, 0)
-        held[path] = Holding(skipped + size, length, digest, skipped)
+    with place.files() as files:
+        index = _index(files.text(INDEX, MOST_INDEX))
+        for path, size in collect(place.path)[0]:
+            length = min(size, CHECKED)
+            # One that is a link by now is refused where it is written.
+            with contextlib.suppress(OSError), files.at(os.path.join(files.path, path)) as stream:
+                stream.seek(max(0, size - length))
+                digest = hashlib.sha256(stream.read(length)).hexdigest()
+                skipped = index.get(path, 0)
+                held[path] = Holding(skipped + size, length, digest, skipped)
     return held
 
 
@@ -101,7 +100,7 @@ def unpack(archive: IO[bytes], parts: Sequence[Part], place: Place) -> int:
     moved = 0
     try:
         with place.opened() as folder, _members(archive, parts) as members:
-            index = _index(folder)
+            index = _index(folder.read(INDEX) or "")
             for part, stream in members:
                 moved += _store(folder, part, stream)
                 if part.restart:
@@ -131,11 +130,11 @@ def _store(dest: Folder, part: Part, stream: IO[bytes]) -> int:
             return _copy(stream, fresh, part.bytes)
 
 
-def _index(folder: Folder) -> dict[str, int]:
+def _index(text: str) -> dict[str, int]:
     """Bytes left out at the beginning of the files here, by path. A missing or damaged index counts as empty."""
     try:
-        index = json.loads(folder.read(INDEX) or "{}")
-    except (OSError, ValueError, RecursionError):
+        index = json.loads(text or "{}")
+    except (ValueError, RecursionError):
         return {}
     if not isinstance(index, dict):
         return {}

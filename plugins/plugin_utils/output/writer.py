@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one writer of files in the user's folders on the controller. It writes through no link that came with the code.
+"""The one writer of files in the user's folders on the controller. It writes through no link that came with the code,
+and what was fetched is read through none (`Place.files`).
 
 A repository may contain links: `runs/NAME/KEY/1/logs -> ../../../../.git` would turn a fetched log into git's
 configuration. So each folder is opened through its parent, from the working directory down, and a link is followed only
@@ -22,6 +23,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import git, outputs
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -138,6 +140,11 @@ class Place:
         *above, name, key, generation, _logs = os.path.abspath(logs_dir).split(os.sep)
         return cls(os.sep.join(above) or os.sep, (name, key, generation))
 
+    @classmethod
+    def of_logs(cls, logs_dir: str) -> Place:
+        """The folder of a launch's fetched logs itself."""
+        return cls.of_launch(logs_dir).below(os.path.basename(os.path.abspath(logs_dir)))
+
     @property
     def path(self) -> str:
         """Its path."""
@@ -164,6 +171,19 @@ class Place:
             stack.callback(os.close, descriptor)
             named = stack.enter_context(Folder(start, descriptor).inner(*names, create=create, mode=mode))
             yield stack.enter_context(named.inner(*self.inner, create=create, mode=mode))
+
+    @contextlib.contextmanager
+    def files(self) -> Iterator[Beneath]:
+        """Its files for reading, of any size and in folders below it. It counts as empty where it cannot be opened.
+
+        It is open meanwhile, and nobody can put another folder in its place. Raises RankzeroError for a link on the
+        way.
+        """
+        with contextlib.ExitStack() as stack:
+            descriptor = -1
+            with contextlib.suppress(OSError):
+                descriptor = stack.enter_context(self.opened(create=False)).descriptor
+            yield Beneath(self.path, descriptor=descriptor)
 
     def read(self, name: str) -> str | None:
         """Return the text of a file in it; None if there is none. Raises RankzeroError if it cannot be read."""
@@ -309,8 +329,8 @@ def _refused(path: str, name: str, advice: str) -> RankzeroError:
     with contextlib.suppress(OSError):
         target = f" to {os.readlink(place)!a}"
     return RankzeroError(
-        f"dest: {place} is a link{target}, and nothing is written through a link that may have come with the code: "
-        f"{advice}"
+        f"dest: {place} is a link{target}, and nothing is read or written through a link that may have come with the "
+        f"code: {advice}"
     )
 
 

@@ -12,9 +12,11 @@ from collections.abc import Mapping, Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import IN_PLACE, duration, node_list, significant
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import ends_by_rank, read_ends
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import attempts, evidence, rank_logs
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import evidence, newest, rank_logs
 
 TAIL_LINES = 8
 # Of the end of a log, this much is searched.
@@ -106,17 +108,19 @@ def tracker_lines(result: Parameters) -> list[str]:
 
 def last_words(logs_dir: str) -> list[str]:
     """The end of the most informative log: of the lowest rank with an exception, or else the job's own log."""
-    logs = rank_logs(logs_dir)
-    tails = [(logs[rank], log.tail.splitlines()) for rank, log in ends_by_rank(logs, TAIL_BYTES)]
-    for path, tail in tails:
-        for index in range(len(tail) - 1, -1, -1):
-            if _EXCEPTION.match(tail[index]):
-                return _titled(path, logs_dir, tail[max(0, index - TAIL_LINES + 1) : index + 1])
-    others = [path for name in ("step.log",) for path in _named(logs_dir, name)] + _named(logs_dir, "job.")
-    for path, tail in [*((path, _tail(path)) for path in others), *tails]:
-        lines = [line for line in tail if line.strip()]
-        if lines:
-            return _titled(path, logs_dir, lines[-TAIL_LINES:])
+    with Place.of_logs(logs_dir).files() as logs:
+        paths = rank_logs(logs)
+        tails = [(paths[rank], log.tail.splitlines()) for rank, log in ends_by_rank(paths, TAIL_BYTES, logs.at)]
+        for path, tail in tails:
+            for index in range(len(tail) - 1, -1, -1):
+                if _EXCEPTION.match(tail[index]):
+                    return _titled(path, logs_dir, tail[max(0, index - TAIL_LINES + 1) : index + 1])
+        others = [*_named(logs, "step.log"), *_named(logs, "job.")]
+        ends = [(path, read_ends(path, TAIL_BYTES, logs.at).tail.splitlines()) for path in others]
+        for path, tail in [*ends, *tails]:
+            lines = [line for line in tail if line.strip()]
+            if lines:
+                return _titled(path, logs_dir, lines[-TAIL_LINES:])
     return []
 
 
@@ -124,15 +128,10 @@ def _titled(path: str, logs_dir: str, lines: Sequence[str]) -> list[str]:
     return [f"from {os.path.relpath(path, logs_dir)}:", *(f"  {printable(line)}" for line in lines)]
 
 
-def _named(logs_dir: str, start: str) -> list[str]:
-    folders = [*attempts(logs_dir)[:1], logs_dir] if os.path.isdir(logs_dir) else []
+def _named(logs: Beneath, start: str) -> list[str]:
     return [
-        os.path.join(folder, name)
-        for folder in folders
-        for name in sorted(os.listdir(folder))
+        os.path.join(folder.path, name)
+        for folder in newest(logs)
+        for name in folder.names("")
         if name.startswith(start)
     ]
-
-
-def _tail(path: str) -> list[str]:
-    return read_ends(path, TAIL_BYTES).tail.splitlines()

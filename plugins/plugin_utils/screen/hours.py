@@ -31,7 +31,8 @@ def hours(result: Parameters, logs_dir: str) -> ModuleResult | None:
     from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import COLUMNS
     from ansible_collections.rankzero.slurm.plugins.module_utils.usage.tables import csv_text
 
-    made = ledger_of_result(result, logs_dir).as_dict()
+    with Place.of_logs(logs_dir).files() as logs:
+        made = ledger_of_result(result, logs).as_dict()
     files = {".json": json.dumps({"end": end, "ledger": made}), ".csv": csv_text(COLUMNS, made["parts"])}
     with contextlib.suppress(OSError), place.opened(create=False) as folder:
         for ending, text in files.items():

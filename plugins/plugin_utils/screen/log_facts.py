@@ -14,38 +14,43 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import wh
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, log_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import checklist
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import parse_metrics
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 
 LOSSES_SHOWN = 5
 # The ranks at the beginning and at the end whose losses are read.
 FIRST_AND_LAST = 8
 
 
-def attempts(logs_dir: str) -> list[str]:
-    """The folders of the attempts, newest first."""
-    names = os.listdir(logs_dir) if os.path.isdir(logs_dir) else []
-    numbers = {number: name for name in names if (number := whole_number(name)) is not None}
-    return [os.path.join(logs_dir, numbers[number]) for number in sorted(numbers, reverse=True)]
+def newest(logs: Beneath) -> list[Beneath]:
+    """The folders of the newest attempt, if there is one, and of the whole launch."""
+    numbers = {number: name for name in logs.names("") if (number := whole_number(name)) is not None}
+    return [*(logs.below(numbers[number]) for number in sorted(numbers)[-1:]), logs]
 
 
-def rank_logs(logs_dir: str) -> dict[int, str]:
+def rank_logs(logs: Beneath) -> dict[int, str]:
     """Rank -> path of its log in the newest attempt, ordered by rank, for any style of file names."""
-    for folder in attempts(logs_dir)[:1]:
-        logs = by_rank(log_names(Beneath(folder).names))
-        return {rank: os.path.join(folder, name) for rank, name in logs.items()}
+    for folder in newest(logs)[:-1]:
+        names = by_rank(log_names(folder.names))
+        return {rank: os.path.join(folder.path, name) for rank, name in names.items()}
     return {}
 
 
 def evidence(logs_dir: str) -> list[tuple[str, str]]:
     """Rows for the card, only for facts that the logs contain. A row with an empty title continues the row above."""
-    paths = rank_logs(logs_dir)
-    ranks = checklist.all_facts(paths).values()
+    with Place.of_logs(logs_dir).files() as logs:
+        return _evidence(logs)
+
+
+def _evidence(logs: Beneath) -> list[tuple[str, str]]:
+    paths = rank_logs(logs)
+    ranks = checklist.all_facts(paths, opener=logs.at).values()
     started, silent = checklist.started(ranks)
     rows = [("ranks", checklist.ranks_in_words(started, silent))] if started else []
     chosen = checklist.networks(ranks)
     rows += [("network", checklist.network_in_words(chosen))] if chosen else []
-    logs = list(paths.items())
-    few = dict([*logs[:FIRST_AND_LAST], *logs[-FIRST_AND_LAST:]])
-    return rows + _losses([log.tail for _rank, log in checklist.ends_by_rank(few)])
+    ordered = list(paths.items())
+    few = dict([*ordered[:FIRST_AND_LAST], *ordered[-FIRST_AND_LAST:]])
+    return rows + _losses([log.tail for _rank, log in checklist.ends_by_rank(few, opener=logs.at)])
 
 
 def _losses(tails: Sequence[str]) -> list[tuple[str, str]]:

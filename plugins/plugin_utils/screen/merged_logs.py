@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import heapq
 import os
 from collections.abc import Iterator, Mapping
@@ -21,7 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import (
     ranks_of,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import attempts
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import newest
 
 MERGED = "merged.log"
 # Longer lines are split: a binary dump may contain no line ends at all.
@@ -50,22 +52,25 @@ def _title(path: str) -> str:
     return "job" if name.startswith("job.") else name.removesuffix(".log")
 
 
-def newest_logs(logs_dir: str) -> list[str]:
+def newest_logs(logs: Beneath) -> list[str]:
     """The logs of the newest attempt, ordered by rank, and those of the batch script."""
     paths = []
-    for folder in [*attempts(logs_dir)[:1], logs_dir]:
-        if os.path.isdir(folder):
-            names = log_names(Beneath(folder).names)
-            paths += [os.path.join(folder, name) for name in names if not name.startswith(".")]
-    files = [path for path in paths if os.path.isfile(path)]
+    for folder in newest(logs):
+        paths += [os.path.join(folder.path, name) for name in log_names(folder.names) if not name.startswith(".")]
 
     def order(path: str) -> tuple[int, str]:
         return (min(ranks_of(path), default=-1), path)
 
-    return sorted(files, key=order)
+    return sorted(filter(functools.partial(_is_file, logs), paths), key=order)
 
 
-def _lines(path: str, share: int) -> Iterator[bytes]:
+def _is_file(logs: Beneath, path: str) -> bool:
+    with contextlib.suppress(OSError), logs.at(path):
+        return True
+    return False
+
+
+def _lines(logs: Beneath, path: str, share: int) -> Iterator[bytes]:
     """The lines of a log. It is open only while a block of it is read: there may be more logs than open files.
 
     `share`: bytes that may be held of a block, and of a line.
@@ -78,7 +83,7 @@ def _lines(path: str, share: int) -> Iterator[bytes]:
             yield held[begin:end]
             begin = end
             continue
-        with open(path, "rb") as stream:
+        with logs.at(path) as stream:
             stream.seek(at)
             data = stream.read(block)
         at += len(data)
@@ -89,10 +94,10 @@ def _lines(path: str, share: int) -> Iterator[bytes]:
         yield held
 
 
-def _timed(path: str, place: int, share: int) -> Iterator[tuple[float, int, int, bytes]]:
+def _timed(logs: Beneath, path: str, place: int, share: int) -> Iterator[tuple[float, int, int, bytes]]:
     """(time, index of the file, line number, line) of every line. Times never decrease, and are 0 at first."""
     moment = 0.0
-    for number, line in enumerate(_lines(path, share)):
+    for number, line in enumerate(_lines(logs, path, share)):
         stated = time_of(titled(path, line)[1][:200].decode("utf-8", "replace"))
         if stated is not None:
             moment = max(moment, stated)
@@ -101,14 +106,16 @@ def _timed(path: str, place: int, share: int) -> Iterator[tuple[float, int, int,
 
 def merge(logs_dir: str) -> str:
     """Merge all lines of the newest attempt by their timestamps into one file next to `logs_dir`. Returns its path."""
-    paths = newest_logs(logs_dir)
-    ranks = [f"rank {max(of)}" for path in paths if (of := ranks_of(path))]
-    width = max(map(len, [*ranks, *(_title(path) for path in paths if not ranks_of(path))]), default=0)
-    share = max(SMALLEST, MOST_HELD // max(1, len(paths)))
-    with Place.of_launch(logs_dir).opened() as folder, folder.fresh(MERGED) as stream:
-        for _moment, place, _number, line in heapq.merge(*(_timed(path, at, share) for at, path in enumerate(paths))):
-            title, text = titled(paths[place], line)
-            stream.write(title.ljust(width).encode() + b" | " + text.rstrip(b"\r\n") + b"\n")
+    with Place.of_logs(logs_dir).files() as logs:
+        paths = newest_logs(logs)
+        ranks = [f"rank {max(of)}" for path in paths if (of := ranks_of(path))]
+        width = max(map(len, [*ranks, *(_title(path) for path in paths if not ranks_of(path))]), default=0)
+        share = max(SMALLEST, MOST_HELD // max(1, len(paths)))
+        timed = heapq.merge(*(_timed(logs, path, at, share) for at, path in enumerate(paths)))
+        with Place.of_launch(logs_dir).opened() as folder, folder.fresh(MERGED) as stream:
+            for _moment, place, _number, line in timed:
+                title, text = titled(paths[place], line)
+                stream.write(title.ljust(width).encode() + b" | " + text.rstrip(b"\r\n") + b"\n")
     return os.path.join(os.path.dirname(logs_dir), MERGED)
 
 
@@ -123,13 +130,14 @@ class Tail:
     def begin(self) -> list[str]:
         """The last lines of the existing files. Everything that arrives from now on is new."""
         lines = []
-        for path in newest_logs(self._dir):
-            size = os.path.getsize(path)
-            with open(path, "rb") as stream:
-                stream.seek(max(0, size - LAST_BYTES))
-                last = stream.read().splitlines()[-LAST_LINES:]
-            self._seen[path] = size
-            lines += [self._shown(path, line) for line in last]
+        with Place.of_logs(self._dir).files() as logs:
+            for path in newest_logs(logs):
+                with logs.at(path) as stream:
+                    size = stream.seek(0, os.SEEK_END)
+                    stream.seek(max(0, size - LAST_BYTES))
+                    last = stream.read(size).splitlines()[-LAST_LINES:]
+                self._seen[path] = size
+                lines += [self._shown(path, line) for line in last]
         return lines
 
     def news(self, restarted: Mapping[str, bool]) -> list[str]:
@@ -138,13 +146,17 @@ class Tail:
         `restarted`: path below the folder -> whether the file was fetched again from its beginning. Of much that is
         new, the last lines are given, and for each log a line that says how much is left out.
         """
+        with Place.of_logs(self._dir).files() as logs:
+            return self._news(logs, restarted)
+
+    def _news(self, logs: Beneath, restarted: Mapping[str, bool]) -> list[str]:
         timed = []
         for place, (name, again) in enumerate(sorted(restarted.items())):
-            path = os.path.join(self._dir, *name.split("/"))
+            path = os.path.join(logs.path, *name.split("/"))
             if again:
                 self._seen.pop(path, None)
                 self._torn.pop(path, None)
-            lines, skipped = self._new(path, MOST_NEW // len(restarted), max(1, MOST_LINES // len(restarted)))
+            lines, skipped = self._new(logs, path, MOST_NEW // len(restarted), max(1, MOST_LINES // len(restarted)))
             moment = 0.0
             if skipped:
                 note = f"{amount(skipped)} are not shown: the log grew fast. They are in {path}"
@@ -154,10 +166,10 @@ class Tail:
                 timed.append((moment, place, number, self._shown(path, line)))
         return [line for *_order, line in sorted(timed)]
 
-    def _new(self, path: str, most: int, count: int) -> tuple[list[bytes], int]:
+    def _new(self, logs: Beneath, path: str, most: int, count: int) -> tuple[list[bytes], int]:
         """The last complete new lines of a log, at most `count` in `most` bytes, and how many bytes are left out."""
         torn = self._torn.pop(path, b"")
-        with open(path, "rb") as stream:
+        with logs.at(path) as stream:
             size = stream.seek(0, os.SEEK_END)
             seen = min(self._seen.get(path, 0), size)
             start = stream.seek(max(seen, size - most))

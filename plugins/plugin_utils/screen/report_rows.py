@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, own_verdict
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import (
     APART,
     hours_of,
@@ -99,7 +100,7 @@ def _failed(host: str, launch: Parameters, result: Parameters, logs: Parameters,
     local = _local(root, logs)
     if root:
         unfit = _unfit(result).values()  # each in a row of its own
-        lines += [("", line) for line in _traceback(local, root) if not _STATE.fullmatch(line)]
+        lines += [("", line) for line in _traceback(_lines(local, root, logs), root) if not _STATE.fullmatch(line)]
         if not local and any(str(reason) in str(root.get("text")) for reason in unfit):
             lines = []
         place = " ".join(part for part in (_rank(root.get("rank")), _on(root.get("node"))) if part)
@@ -155,10 +156,9 @@ def _local(root: Parameters, logs: Parameters) -> str:
     return path if inside and os.path.isfile(path) else ""
 
 
-def _traceback(path: str, root: Parameters) -> list[str]:
+def _traceback(lines: Sequence[str], root: Parameters) -> list[str]:
     """The log's lines from the beginning of the traceback to the root line; without a traceback, only the root line."""
-    number, text = int(root.get("line") or 0), str(root.get("text") or "")
-    lines = _lines(path, number) if path and number else []
+    text = str(root.get("text") or "")
     end = next((index for index in range(len(lines) - 1, -1, -1) if text and text[:40] in lines[index]), None)
     if end is None:
         return [printable(text, LONGEST)] if text else []
@@ -169,12 +169,14 @@ def _traceback(path: str, root: Parameters) -> list[str]:
     return [printable(line, LONGEST) for line in lines[begin : end + 1] if not _MARKS.fullmatch(line)]
 
 
-def _lines(path: str, number: int) -> list[str]:
-    """The lines up to that number, if they are within the last bytes before it."""
+def _lines(path: str, root: Parameters, logs: Parameters) -> list[str]:
+    """The lines up to the root line, if they are within the last bytes before it."""
     kept: list[bytes] = []
-    size = 0
+    number, size = int(root.get("line") or 0), 0
+    if not path or not number:
+        return []
     try:
-        with open(path, "rb") as stream:
+        with Place.of_logs(str(logs.get("dest"))).files() as files, files.at(path) as stream:
             for count, line in enumerate(iter(lambda: stream.readline(READ_BYTES), b""), 1):
                 kept.append(line)
                 size += len(line)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import safe_read, state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import ownership, safe_read, state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 
@@ -66,7 +66,7 @@ def test_a_group_may_write_only_where_it_is_the_owners_alone(
 
     def group(name: str, members: list[str]) -> Any:
         monkeypatch.setattr(
-            safe_read.grp, "getgrgid", lambda _gid: type("group", (), {"gr_name": name, "gr_mem": members})
+            ownership.grp, "getgrgid", lambda _gid: type("group", (), {"gr_name": name, "gr_mem": members})
         )
         return RunDirectory(run.path).outcome
 
@@ -78,7 +78,7 @@ def test_a_group_may_write_only_where_it_is_the_owners_alone(
         with pytest.raises(Untrusted, match="can be written by the group"):
             group(name, members)()
     with monkeypatch.context() as patched:
-        patched.setattr(safe_read.os, "listxattr", lambda _descriptor: ["system.posix_acl_access"])
+        patched.setattr(ownership.os, "listxattr", lambda _descriptor: ["system.posix_acl_access"])
         with pytest.raises(Untrusted):
             group(ME.pw_name, [])()
 

@@ -174,7 +174,7 @@ def test_every_reader_takes_any_text(tmp_path_factory: pytest.TempPathFactory, l
         if metrics is not None:
             values_in(line, metrics)
         is_saved(line)
-    ends = dict(checklist.ends_by_rank(log_facts.rank_logs(str(folder / "logs"))))
+    ends = dict(checklist.ends_by_rank(log_facts.rank_logs(Beneath(str(folder / "logs")))))
     facts = {rank: checklist.facts_of(log, 1767323045.0) for rank, log in ends.items()}
     checklist.answers(facts, begun=1767323045.0, now=1767330000.0)
     checklist.find_stall(facts, 1767330000.0, 10.0, 60.0)
@@ -184,9 +184,9 @@ def test_every_reader_takes_any_text(tmp_path_factory: pytest.TempPathFactory, l
         from_logs.read_metrics(collected, root, name, span, rank)
         from_logs.read_rank(root, name, rank, 1 << 20)
     from_files.read_json_lines(collected, Beneath(str(folder)), "metrics.jsonl", 0)
-    from_files.step_times(str(folder), 1 << 20)
+    from_files.step_times(Beneath(str(folder)), 1 << 20)
     read_step_times(root, span)
-    monitor.read_samples(str(folder))
+    monitor.read_samples(Beneath(str(folder)))
     heat_maps.read_heat_maps(Beneath(str(folder.parent)), [0], 0.0, 100.0)
     log_facts.evidence(str(folder / "logs"))
     read = scan.scan([str(path) for path in sorted(attempt.iterdir())])

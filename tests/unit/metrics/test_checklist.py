@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import checklist, monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import seconds_in
 
@@ -158,13 +159,13 @@ def test_samples_of_nodes(tmp_path: Path) -> None:
             f"2026/01/01 00:00:15.000, 0, 88.1 W, {use} %, 800 MiB, 55\n"
             "Failed to initialize NVML: Unknown Error\n"
         )
-    found = monitor.read_samples(str(tmp_path))
+    found = monitor.read_samples(Beneath(str(tmp_path)))
     assert (found["n1"].load, found["n1"].memory_percent) == (0.5, 50.0)
     gpu = found["n2"].gpus["0"]
     assert (gpu.utilisation, gpu.peak_memory_mb, gpu.peak_temperature, gpu.power) == (98, 900, 61, 88.1)
     assert found["n3"].complaints[0][1:] == (4, "Failed to initialize NVML: Unknown Error")
     assert monitor.idle_nodes(found) == ["n3"]
-    assert monitor.read_samples(str(tmp_path / "none")) == {}
+    assert monitor.read_samples(Beneath(str(tmp_path / "none"))) == {}
 
 
 def test_of_a_long_series_the_end_is_read(tmp_path: Path) -> None:
@@ -172,4 +173,4 @@ def test_of_a_long_series_the_end_is_read(tmp_path: Path) -> None:
     (tmp_path / "n1.host.csv").write_text(
         "time,load1,mem_used_mb,cpu_percent,mem_total_mb\n" + row * 5000 + row.replace("1.5", "7")
     )
-    assert monitor.read_samples(str(tmp_path))["n1"].load == 7
+    assert monitor.read_samples(Beneath(str(tmp_path)))["n1"].load == 7

@@ -220,7 +220,7 @@ def test_lines_that_are_json_objects(tmp_path: Path) -> None:
     assert found.series["loss"].as_dict()["values"] == [2.5, None]
     assert found.series["loss"].points[0].time == 1700000000
     # Only lines with a step and a time tell when a step was made.
-    assert step_times(str(tmp_path), 1 << 20) == [(1, 1700000000.0, True)]
+    assert step_times(Beneath(str(tmp_path)), 1 << 20) == [(1, 1700000000.0, True)]
 
 
 def test_event_files_are_read_by_the_installed_reader_or_not_at_all(tmp_path: Path) -> None:

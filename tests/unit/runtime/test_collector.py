@@ -96,7 +96,7 @@ def test_the_samples_of_all_nodes_are_in_one_file(site: Site) -> None:
     job = many(site, 2, SAMPLED)
     assert job.finish(nodes=node_names(2)) == 0, job.log()
     (path,) = (job.run / "monitor" / "0").iterdir()
-    samples = read_samples(str(path.parent))
+    samples = read_samples(Beneath(str(path.parent)))
     assert set(samples) == {"n0", "n1"} and all((usage.memory_total_mb or 0) > 0 for usage in samples.values())
 
 
@@ -222,7 +222,7 @@ def test_samples_are_brought_when_somebody_wants_them(collector: ModuleType, tmp
     kept = collector.thinned(text).splitlines()
     assert len(kept) <= collector.MOST_SAMPLES + 3 and kept[0].startswith("time,") and lines[-1].strip() in kept
     assert "not asked" in kept
-    assert read_samples(str(tmp_path / "monitor" / "0"))["n1"].load == 1.0
+    assert read_samples(Beneath(str(tmp_path / "monitor" / "0")))["n1"].load == 1.0
     began = datetime(2026, 1, 2, tzinfo=timezone.utc).timestamp()
     maps = read_heat_maps(Beneath(str(tmp_path / "monitor")), [0], began, began + 9000)
     assert set(maps.sums["cpu"]) == {"n1"} and all(maps.counts["cpu"]["n1"]), "evenly over the whole time"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import ends_by_rank, progress_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, last_words
@@ -55,7 +56,7 @@ def test_all_ranks_have_started_and_the_last_one_says_the_losses(tmp_path: Path)
             banner(rank, 4) + "node01:1:1 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB\n" + (lines if rank == 3 else "")
         )
         write(tmp_path, f"1/gpt.7.node0{rank}.{rank}.out", text)
-    assert list(rank_logs(str(tmp_path))) == [0, 1, 2, 3]
+    assert list(rank_logs(Beneath(str(tmp_path)))) == [0, 1, 2, 3]
     rows = evidence(str(tmp_path))
     assert rows[:2] == [("ranks", "4 of 4 started with WORLD_SIZE 4"), ("network", "NCCL over IB")]
     assert [title for title, _text in rows[2:]] == ["losses", "", "", "", ""]
@@ -73,7 +74,7 @@ def test_ranks_that_share_a_log_are_told_apart(tmp_path: Path) -> None:
     write(tmp_path, "0/node01.ranks-2-5.log", shared)
     write(tmp_path, "0/rank-0000.log", banner(0, 6))
     write(tmp_path, "0/000/rank-0001.log", banner(1, 6))
-    logs = rank_logs(str(tmp_path))
+    logs = rank_logs(Beneath(str(tmp_path)))
     assert [Path(path).name for path in logs.values()] == [
         "rank-0000.log", "rank-0001.log", *["node01.ranks-2-5.log"] * 4,
     ]  # fmt: skip

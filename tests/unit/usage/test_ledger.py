@@ -208,8 +208,8 @@ def test_a_program_whose_logs_have_no_times_may_tell_them_in_its_metrics(tmp_pat
     times = [(1, 10), (2, 20), (3, 30), (2, 210), (3, 220), (4, 230)]
     rows = [f'{{"step": {step}, "loss": 1, "_timestamp": {BEGAN + at}}}\n' for step, at in times]
     (work / "metrics.jsonl").write_text("".join(rows))
-    assert not any(attempt.times.steps for attempt in with_steps(str(logs), spans, Reading(most=1 << 20)))
-    attempts = with_steps(str(logs), spans, Reading(most=1 << 20), str(work))
+    assert not any(attempt.times.steps for attempt in with_steps(Beneath(str(logs)), spans, Reading(most=1 << 20)))
+    attempts = with_steps(Beneath(str(logs)), spans, Reading(most=1 << 20), Beneath(str(work)))
     assert [attempt.times.steps[0][0] for attempt in attempts] == [1, 2] and attempts[0].resumed == 2
     parts = made(*attempts).parts
     assert (parts["start-up"], parts["lost"]) == (5 + 5, 100 - 20 + 10) and parts["not known"] == 0

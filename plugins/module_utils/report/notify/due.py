@@ -15,9 +15,7 @@ from typing import Any, cast
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, one_alone
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, short_list
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import log_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import (
     facts_of,
@@ -218,9 +216,7 @@ def _standing(run: RunDirectory, launch: LaunchReport, sender: Sender) -> str:
     """Return why a running launch stands still, from the logs of its ranks or from a wait; else ""."""
     if launch.started_at is None or run.path in sender.stalled:
         return sender.stalled.get(run.path, "")
-    folder = os.path.join("logs", str(launch.attempt))
-    root = Beneath(run.file(folder))
-    ends = first_and_last(root.root, log_names(root.names))
+    ends = first_and_last(run.shown(os.path.join("logs", str(launch.attempt))))
     logs = {rank: facts_of(log, launch.started_at) for rank, log in ends.items()}
     now = max([sender.now, *(log.modified for log in logs.values())])
     stall = find_stall(logs, now, STALL_FACTOR, STALL_SECONDS)
