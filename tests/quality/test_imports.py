@@ -343,6 +343,7 @@ OPENS_ITSELF = {
 }
 STATE_ROOMS = ("run", "submit", "watch", "logs", "metrics", "monitoring", "slurm", "prune", "reconcile", "report")
 OPENING = {"open", "os.open", "io.open", "os.listdir", "os.scandir", "os.walk", "bounded_walk", "each_entry"}
+OPENING |= {"content_of", "text_of", "json_of", "parsed_json", "last_text", "read_json"}
 
 
 def test_files_of_a_state_root_are_opened_in_one_way() -> None:

@@ -58,6 +58,7 @@ OPENS_ITSELF = {
 #: Functions that read logs at paths, and get what opens these.
 WITH_OPENER = {"scan.scan", "all_facts", "checklist.all_facts", "ends_by_rank", "checklist.ends_by_rank", "read_ends"}
 READING = {"open", "io.open", "os.open", "gzip.open", "tarfile.open", "regular", "unlinked", "named_text"}
+READING |= {"content_of", "text_of", "json_of", "parsed_json", "read_json", "last_text"}
 METHODS = {"read_text", "read_bytes"}
 
 

@@ -23,7 +23,7 @@ import stat
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, whole
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import Student
@@ -80,9 +80,9 @@ def read(root: str) -> Course | None:
     """The class at `root`; None if there is none. Raises `RankzeroError` if its record cannot be trusted."""
     path = os.path.join(root, RECORD)
     try:
-        with open(path, encoding="utf-8") as stream:
+        with open(path, "rb") as stream:
             owner = os.fstat(stream.fileno()).st_uid
-            text = stream.read()
+            text = whole(stream, path).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
     except OSError as error:

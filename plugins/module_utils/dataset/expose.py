@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import read_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import Manifest, Place, Record, read_record
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.stage import require_free
@@ -112,9 +113,9 @@ class Dest:
         """Whether the path belongs to this dataset or does not exist. Raises RankzeroError otherwise."""
         if not os.path.lexists(self.path) or _leads(self.path, place.link):
             return True
-        with contextlib.suppress(OSError, ValueError), open(os.path.join(self.path, MARK), encoding="utf-8") as stream:
-            if json.load(stream).get("name") == place.name and not os.path.islink(self.path):
-                return True
+        mark = read_json(os.path.join(self.path, MARK))
+        if isinstance(mark, dict) and mark.get("name") == place.name and not os.path.islink(self.path):
+            return True
         raise RankzeroError(
             f"dest: {self.path} is there already, and is not what this task has made of {place.name}. Remove it, or "
             "name another path."

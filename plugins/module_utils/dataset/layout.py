@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import root_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, FileSet
@@ -103,8 +104,7 @@ def place_of(store_root: str, name: str, recipe: Mapping[str, object]) -> Place:
 def read_record(place: Place) -> Record | None:
     """The record of the name; None without a valid one."""
     try:
-        with open(place.record, encoding="utf-8") as stream:
-            document = json.load(stream)
+        document = json_of(place.record)
         record = Record(str(document["digest"]), str(document["key"]), dict(document["stamps"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -114,8 +114,7 @@ def read_record(place: Place) -> Record | None:
 def read_manifest(place: Place, digest: str) -> Manifest | None:
     """The manifest of a digest; None if it is missing, unreadable or of another digest."""
     try:
-        with open(os.path.join(place.tree(digest), MANIFEST), encoding="utf-8") as stream:
-            document = json.load(stream)
+        document = json_of(os.path.join(place.tree(digest), MANIFEST), MOST_LIST_BYTES)
         made = Manifest(tuple(File(**file) for file in document["files"]), document["packed"])
     except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import checksums
@@ -129,8 +130,10 @@ def sums_of(source: Source, name: str, parts: Parts) -> dict[str, str]:
         raise RankzeroError(f"checksums: {source.label} has no {name}")
     here.find(())
     [item] = source.bring(offered, here, Meter())
-    with open(here.growing(item), encoding="utf-8", errors="surrogateescape") as stream:
-        return checksums.parse(stream.read(), name)
+    try:
+        return checksums.parse(text_of(here.growing(item), MOST_LIST_BYTES, "surrogateescape"), name)
+    except OSError as error:
+        raise RankzeroError(f"checksums: {name} of {source.label} cannot be read: {error.strerror}") from error
 
 
 @dataclass(frozen=True)

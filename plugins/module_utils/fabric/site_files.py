@@ -9,11 +9,13 @@ import contextlib
 import os
 from collections.abc import Iterable
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import text_of
+
 
 def read_present(paths: Iterable[str]) -> dict[str, str]:
     """Return {path: text} for the files (`~` is the user's home) that exist and can be read."""
     texts = {}
     for path in paths:
-        with contextlib.suppress(OSError), open(os.path.expanduser(path), encoding="utf-8", errors="replace") as stream:
-            texts[path] = stream.read()
+        with contextlib.suppress(OSError):
+            texts[path] = text_of(os.path.expanduser(path), errors="replace")
     return texts

@@ -11,7 +11,11 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    MOST_VALUE_BYTES,
+    child_environment,
+    text_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import Repository
 
@@ -107,8 +111,7 @@ def read_token(file: str | None) -> str | None:
         return None
     path = os.path.expanduser(file)
     try:
-        with open(path, encoding="utf-8") as stream:
-            token = stream.read().strip()
+        token = text_of(path, MOST_VALUE_BYTES).strip()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise RankzeroError(f"token_file: {path} cannot be read: {reason}") from error

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
@@ -156,8 +157,7 @@ def uninstall(repository: Repository, manifest: Manifest) -> None:
     """Remove a snapshot, all revisions that refer to it, and contents that no other snapshot uses. Raises OSError."""
     refs, snapshots = os.path.join(repository.path, "refs"), os.path.join(repository.path, "snapshots")
     for path in _below(refs):
-        with open(os.path.join(refs, path), encoding="utf-8") as stream:
-            stands_for = stream.read().strip()
+        stands_for = text_of(os.path.join(refs, path)).strip()
         if stands_for == manifest.commit:
             os.unlink(os.path.join(refs, path))
     remove(repository.snapshot(manifest.commit))

@@ -9,7 +9,14 @@ import json
 import os
 from dataclasses import asdict, dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, made_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    MOST_LIST_BYTES,
+    JsonObject,
+    ModuleResult,
+    json_of,
+    made_of,
+    text_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import (
     File,
@@ -35,8 +42,7 @@ class Manifest(FileSet):
 def read(repository: Repository, commit: str) -> Manifest | None:
     """The manifest of a commit; None if it is missing or unreadable."""
     try:
-        with open(repository.manifest(commit), encoding="utf-8") as stream:
-            document = json.load(stream)
+        document = json_of(repository.manifest(commit), MOST_LIST_BYTES)
         include, exclude = (tuple(patterns) for patterns in document["wanted"])
         files = tuple(File(**file) for file in document["files"])
         return Manifest(
@@ -56,8 +62,7 @@ def current(repository: Repository) -> str | None:
     if COMMIT.fullmatch(repository.revision):
         return repository.revision
     try:
-        with open(repository.ref, encoding="ascii") as stream:
-            commit = stream.read().strip()
+        commit = text_of(repository.ref).strip()
     except (OSError, ValueError):
         return None
     return commit if COMMIT.fullmatch(commit) else None

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_BYTES, MOST_LIST_BYTES, JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import Node, Tree
 
@@ -57,16 +57,19 @@ class Written:
 def environment(tree: Tree, more: Mapping[str, str]) -> dict[str, str]:
     """The variables of the image: /etc/environment, overridden by its OCI settings, then by `more`.
 
-    Raises RankzeroError for a value with several lines.
+    Raises RankzeroError for a value with several lines, and for a file larger than MOST_BYTES.
     """
     values: dict[str, str] = {}
     node = tree.nodes.get(ENVIRONMENT)
     if node is not None and node.open is not None:
+        if node.size > MOST_BYTES:
+            raise RankzeroError(f"image: /{ENVIRONMENT} has {node.size} bytes, and at most {MOST_BYTES} are read.")
         with node.open() as stream:
-            for line in stream.read().decode("utf-8", "surrogateescape").splitlines():
-                match = _LINE.fullmatch(line.strip())
-                if match:
-                    values[match[1]] = _unquoted(match[2])
+            text = stream.read(MOST_BYTES).decode("utf-8", "surrogateescape")
+        for line in text.splitlines():
+            match = _LINE.fullmatch(line.strip())
+            if match:
+                values[match[1]] = _unquoted(match[2])
     for pair in tree.config.get("Env") or []:
         name, _equal, value = str(pair).partition("=")
         if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
@@ -131,11 +134,12 @@ def _compiled(tree: Tree, path: str, content: IO[bytes]) -> IO[bytes]:
     Otherwise it would count as stale, and every rank would compile it again (PEP 552: magic, flags, mtime, size).
     """
     match = _PYC.fullmatch(path)
-    if match is None:
+    size = tree.nodes[path].size
+    if match is None or size > MOST_LIST_BYTES:
         return content
     folder = posixpath.dirname(posixpath.dirname(path))
     source = tree.nodes.get(posixpath.join(folder, f"{match[2]}.py"))
-    data = content.read()
+    data = content.read(size)
     if source is not None and len(data) >= 16:
         flags, mtime, size = struct.unpack_from("<III", data, 4)
         fits = int(source.mtime) & 0xFFFFFFFF == mtime and source.size & 0xFFFFFFFF == size

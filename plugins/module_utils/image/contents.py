@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import read_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import of_folder
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
@@ -47,11 +48,7 @@ def content_digest(option: str, path: str, memory: str, *, check_mode: bool = Fa
 
 
 def _known(place: str) -> dict[str, str]:
-    try:
-        with open(place, encoding="utf-8") as stream:
-            known = json.load(stream)
-    except (OSError, ValueError):
-        return {}
+    known = read_json(place)
     return known if isinstance(known, dict) else {}
 
 

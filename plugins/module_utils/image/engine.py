@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment, last_text, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import debian
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH
@@ -165,7 +165,7 @@ class Builder:
         return output
 
     def _run(self, words: Sequence[str]) -> tuple[int, str]:
-        """(exit code, complete output), without the contents of the secrets."""
+        """(exit code, the last lines of the output), without the contents of the secrets."""
         log = os.path.join(self.work, "log")
         unshare = shutil.which("unshare", path=search_path())
         wrapped = (
@@ -181,15 +181,13 @@ class Builder:
                 env=self._environment(),
                 check=False,
             )
-        with open(log, encoding="utf-8", errors="replace") as lines:
-            return done.returncode, self._hidden(lines.read())
+        return done.returncode, self._hidden(last_text(log))
 
     def _hidden(self, text: str) -> str:
         for path in self.secrets.values():
-            with open(path, encoding="utf-8", errors="replace") as stream:
-                for line in stream.read().splitlines():
-                    if len(line.strip()) > 3:
-                        text = text.replace(line.strip(), "******")
+            for line in text_of(path, errors="replace").splitlines():
+                if len(line.strip()) > 3:
+                    text = text.replace(line.strip(), "******")
         return text
 
     def _environment(self) -> dict[str, str]:

@@ -18,7 +18,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    JsonObject,
+    ModuleResult,
+    Parameters,
+    json_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.build import LOCK_SECONDS, Wish, build
@@ -201,8 +206,7 @@ def _ref(wish: Wish, sidecar: ImageRecord | None) -> dict[str, Any]:
 
 def _last_of(wish: Wish) -> dict[str, Any]:
     try:
-        with open(_name_file(wish), encoding="utf-8") as stream:
-            known = json.load(stream)
+        known = json_of(_name_file(wish))
         return known if isinstance(known["inputs"], dict) else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}

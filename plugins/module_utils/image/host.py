@@ -16,6 +16,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import Recipe
 
@@ -244,7 +245,6 @@ def _number(path: str, otherwise: int = 1) -> int:
 
 def _read(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
+        return text_of(path, errors="replace")
     except OSError:
         return ""

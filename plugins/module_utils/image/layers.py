@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import gzip
-import json
 import os
 import platform
 import posixpath
@@ -25,7 +24,7 @@ from typing import IO, Any, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, last_bytes, parsed_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import unsquash
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
@@ -216,7 +215,7 @@ def _plain(path: str, work: str) -> str:
         except BaseException:
             process.kill()
             raise
-        message = cast("IO[bytes]", process.stderr).read().decode("utf-8", "replace")
+        message = last_bytes(process.stderr).decode("utf-8", "replace")
     if process.returncode:
         raise RankzeroError(f"image: {path}: {message.strip()}")
     return target
@@ -327,7 +326,6 @@ def _check(path: str, digest: str) -> str:
 
 def _json(path: str) -> Any:
     try:
-        with open(path, encoding="utf-8") as stream:
-            return json.load(stream)
+        return parsed_json(path)
     except (OSError, ValueError) as error:
         raise RankzeroError(f"reference: {path} cannot be read ({error}): not an image.") from error

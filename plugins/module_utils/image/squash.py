@@ -13,6 +13,7 @@ from typing import IO, cast
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import is_squashfs, squashfs_cut_off
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import last_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH, Written, write
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import Tree
@@ -99,8 +100,7 @@ def _finish(words: list[str], work: str) -> None:
 
 def _judge(tool: str, code: int, log: IO[str]) -> None:
     if code:
-        log.seek(0)
-        raise RankzeroError(f"image: {tool} failed ({code}): " + " ".join(log.read().split())[-400:])
+        raise RankzeroError(f"image: {tool} failed ({code}): " + " ".join(last_text(log.name).split())[-400:])
 
 
 def _unpack(tree: Tree, folder: str) -> Written:

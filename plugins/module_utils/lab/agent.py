@@ -33,7 +33,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_BYTES, JsonObject, json_of, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups, kernel
 
 # ---- set-up operations ------------------------------------------------------------------------------------------
@@ -137,9 +137,10 @@ def _host_entries(path: str, leave_out: list[str]) -> None:
 
 def _copy(source: str, path: str) -> None:
     """Copy a file of the host, if the host has it."""
-    with contextlib.suppress(FileNotFoundError), open(source, encoding="utf-8") as stream:
+    with contextlib.suppress(FileNotFoundError):
+        text = text_of(source)
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        _write(path, stream.read())
+        _write(path, text)
 
 
 def _sysfs(path: str) -> None:
@@ -282,7 +283,7 @@ class Agent:
         with connection, contextlib.suppress(OSError):
             connection.settimeout(2.0)  # a stuck client must not hold up the reaping
             with connection.makefile("rw", encoding="utf-8") as stream:
-                line = stream.readline()
+                line = stream.readline(MOST_BYTES)
                 if not line:
                     return
                 try:
@@ -336,8 +337,7 @@ def descendants(pid: int) -> list[int]:
 
 def main(arguments: list[str]) -> int:
     """Run the program. Errors of the set-up go to stderr, which is the agent's log."""
-    with open(arguments[0], encoding="utf-8") as stream:
-        config = json.load(stream)
+    config = json_of(arguments[0])
     os.umask(0o022)
     try:
         agent = Agent(config)

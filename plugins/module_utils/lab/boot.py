@@ -20,6 +20,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     accounting,
@@ -118,8 +119,7 @@ def _user_files(lab: Lab) -> dict[str, str]:
     if lab.root:
         users = roots.account_files(lab)
     else:
-        with open("/etc/passwd", encoding="utf-8") as passwd, open("/etc/group", encoding="utf-8") as group:
-            users = {"passwd": passwd.read(), "group": group.read()}
+        users = {name: text_of(f"/etc/{name}") for name in ("passwd", "group")}
     return profile.user_files(lab, users["passwd"], users["group"])
 
 

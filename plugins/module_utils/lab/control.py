@@ -14,7 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_BYTES, JsonObject, last_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
@@ -41,7 +41,7 @@ class Agent:
             try:
                 stream.write(json.dumps(request) + "\n")
                 stream.flush()
-                line = stream.readline()
+                line = stream.readline(MOST_BYTES)
             except OSError as error:
                 raise AgentGone(f"the lab's agent {self.name!r} did not answer: {error}") from error
         if not line:
@@ -160,8 +160,7 @@ def log_tail(lab: Lab, where: str, count: int = 12) -> str:
         for entry in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
             path = f"{directory}/{entry}"
             if os.path.isfile(path) and os.path.getsize(path):
-                with open(path, encoding="utf-8", errors="replace") as stream:
-                    parts.append(f"--- {path}\n{''.join(stream.readlines()[-count:])}")
+                parts.append(f"--- {path}\n{''.join(last_text(path).splitlines(keepends=True)[-count:])}")
     return "\n".join(parts)
 
 

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, Partition
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
@@ -32,8 +33,7 @@ def save(record: Record) -> None:
 def load(directory: str) -> Record | None:
     """The record in lab.json; None if it cannot be read (never written, or written by another version)."""
     try:
-        with open(f"{directory}/lab.json", encoding="utf-8") as stream:
-            record = json.load(stream)
+        record = json_of(f"{directory}/lab.json")
         fields: dict[str, Any] = record["lab"]
         fields["partitions"] = tuple(Partition(**entry) for entry in fields["partitions"])
         for name in ("slurm_conf", "gres", "binds"):

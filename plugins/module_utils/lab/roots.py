@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, json_of, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import debian
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, release
@@ -75,8 +75,7 @@ def _lock() -> IO[str]:
 
 def _intact(wanted: Release) -> JsonObject | None:
     try:
-        with open(f"{wanted.place}/manifest.json", encoding="utf-8") as stream:
-            manifest: JsonObject = json.load(stream)
+        manifest: JsonObject = json_of(f"{wanted.place}/manifest.json")
         return manifest if manifest["tree"] == tree_digest(wanted.root) else None
     except (OSError, ValueError, KeyError):
         return None
@@ -255,5 +254,4 @@ def _person(number: int) -> bool:
 
 
 def _lines(path: str) -> list[str]:
-    with open(path, encoding="utf-8") as stream:
-        return stream.read().splitlines()
+    return text_of(path).splitlines()

@@ -9,7 +9,7 @@ import base64
 import os
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, content_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import fetch_plan, origin_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor
@@ -31,8 +31,7 @@ def packed(run: RunDirectory, request: FetchRequest, redactor: Redactor) -> Json
     data = b""
     if fetched.archive:
         try:
-            with open(fetched.archive, "rb") as stream:
-                data = stream.read()
+            data = content_of(fetched.archive)
         except OSError:
             return None
         finally:

@@ -16,7 +16,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, ModuleResult, whole
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 Prune = Callable[[], dict[str, Any]]
@@ -57,9 +57,13 @@ def as_user(account: pwd.struct_passwd, work: Prune) -> ModuleResult:
                 json.dump(answer, stream)
             os._exit(0)
     os.close(writing)
-    with os.fdopen(reading, encoding="utf-8") as stream:
-        text = stream.read()
-    os.waitpid(child, 0)
+    try:
+        with os.fdopen(reading, "rb") as stream:
+            text = whole(stream, "its answer", MOST_LIST_BYTES)
+    except OSError as error:
+        raise RankzeroError(f"{account.pw_name}: {error.filename} {error.strerror}") from error
+    finally:
+        os.waitpid(child, 0)
     known: dict[str, Any] = json.loads(text) if text else {"error": "its process was ended from outside"}
     if "error" in known:
         raise RankzeroError(f"{account.pw_name}: {known['error']}")

@@ -21,7 +21,13 @@ from dataclasses import asdict, dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, child_environment, made_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    MOST_LIST_BYTES,
+    JsonObject,
+    child_environment,
+    made_of,
+    text_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, sealed
@@ -315,8 +321,7 @@ def _installing(request: Request, folder: str, packages: int) -> None:
 
 def _locked(lock: str) -> int:
     """The number of packages in a pylock.toml. Some may be for other platforms."""
-    with open(lock, encoding="utf-8") as stream:
-        return sum(line.strip() == "[[packages]]" for line in stream)
+    return sum(line.strip() == "[[packages]]" for line in text_of(lock, MOST_LIST_BYTES).split("\n"))
 
 
 # The result of finishing a verified venv: the folder to publish, and further fields of env.json.
@@ -351,8 +356,7 @@ def _needs(request: Request, python: Python, environ: Mapping[str, str], reason:
         key = lock_key(request.recipe, python.minor, python.target(), machine, request.controller_sources)
         try:
             kept = lock_path(request.store_root, key)
-            with open(kept, encoding="utf-8") as stream:
-                lock = stream.read() if is_own_below(request.store_root, kept) else None
+            lock = text_of(kept, MOST_LIST_BYTES) if is_own_below(request.store_root, kept) else None
         except OSError:
             lock = None
     target = python.target()

@@ -60,7 +60,11 @@ def pack(library: str, compiled: list[tuple[str, str]], magic: bytes, target: st
                 continue
             with open(os.path.join(library, pyc), "rb") as stream:
                 folder, name = os.path.split(source)
-                folders.setdefault(folder, {})[name] = append(stream.read()[_PYC_HEAD:])
+                stream.seek(_PYC_HEAD)
+                start = out.tell()
+                for block in iter(lambda: stream.read(1 << 20), b""):
+                    out.write(block)
+                folders.setdefault(folder, {})[name] = (start, out.tell())
         tables = {folder: append(_rows(names)) for folder, names in sorted(folders.items())}
         start, end = append(_rows(tables))
         out.seek(0)

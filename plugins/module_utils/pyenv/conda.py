@@ -30,6 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     ModuleResult,
     Parameters,
     child_environment,
+    json_of,
     made_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -326,8 +327,7 @@ def _records(path: str) -> Iterator[dict[str, Any]]:
     folder = os.path.join(path, "conda-meta")
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else []:
         if name.endswith(".json"):
-            with open(os.path.join(folder, name), encoding="utf-8") as stream:
-                yield json.load(stream)
+            yield json_of(os.path.join(folder, name))
 
 
 def _installed(path: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import inspect
+import io
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, content_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import bytecode, interpreter
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import SealedRecord
@@ -140,8 +142,8 @@ def _forget_the_place(site: str) -> None:
         record = os.path.join(folder, "RECORD")
         if not name.endswith(".dist-info") or not os.path.isfile(record):
             continue
-        with open(record, encoding="utf-8", newline="") as stream:
-            rows = [row for row in csv.reader(stream) if row]
+        text = content_of(record, MOST_LIST_BYTES).decode("utf-8")
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
         for note in NOTES:
             if os.path.lexists(os.path.join(folder, note)):
                 os.unlink(os.path.join(folder, note))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import io
 import json
 import os
 import re
@@ -17,7 +18,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    MOST_BYTES,
+    MOST_LIST_BYTES,
+    child_environment,
+    content_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import normalised
 
@@ -141,8 +147,8 @@ def probed_modules(packages: list[Installed]) -> list[str]:
 
 def _package(site: str, folder: str) -> tuple[Installed, list[str]]:
     try:
-        with open(os.path.join(site, folder, "RECORD"), encoding="utf-8", newline="") as stream:
-            rows = [row for row in csv.reader(stream) if len(row) >= 2]
+        text = content_of(os.path.join(site, folder, "RECORD"), MOST_LIST_BYTES).decode("utf-8")
+        rows = [row for row in csv.reader(io.StringIO(text, newline="")) if len(row) >= 2]
     except OSError as error:
         raise RankzeroError(f"environment: {folder} has no readable RECORD ({error.strerror}).") from error
     problems = []
@@ -200,7 +206,7 @@ def _requires(metadata: str) -> tuple[str, ...]:
     """The names of packages that a package requires without an extra."""
     names = []
     with open(metadata, encoding="utf-8", errors="replace") as stream:
-        for line in stream:
+        for line in stream.read(MOST_BYTES).split("\n"):
             if not line.strip():
                 break  # the description follows
             match = re.match(r"Requires-Dist: *([A-Za-z0-9._-]+)(.*)", line)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
@@ -57,8 +58,7 @@ def read_bundle(directory: str, inner: str = "") -> dict[str, str]:
                 continue
             texts[inner + item.name] = ""
             if item.is_file(follow_symlinks=False) and item.stat(follow_symlinks=False).st_size < _LARGEST:
-                with open(item.path, encoding="utf-8", errors="replace") as stream:
-                    texts[inner + item.name] = stream.read()
+                texts[inner + item.name] = text_of(item.path, _LARGEST, "replace")
     return texts
 
 
@@ -116,8 +116,7 @@ def write_text(path: str, text: str, *, check_mode: bool = False) -> dict[str, o
     Raises RankzeroError.
     """
     try:
-        with open(path, encoding="utf-8") as stream:
-            before = stream.read()
+        before = text_of(path, MOST_LIST_BYTES)
     except FileNotFoundError:
         before = ""
     except OSError as error:

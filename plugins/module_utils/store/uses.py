@@ -18,6 +18,7 @@ import os
 import time
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import KINDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import folders_as_above, group_writes, place
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold, is_held
@@ -116,6 +117,5 @@ def registered(root: str) -> dict[str, str]:
     paths = {}
     for name in names:
         if "." not in name:
-            with open(os.path.join(folder, name), encoding="utf-8") as stream:
-                paths[str(json.load(stream)["state_root"])] = os.path.join(folder, name)
+            paths[str(json_of(os.path.join(folder, name))["state_root"])] = os.path.join(folder, name)
     return paths

@@ -20,6 +20,7 @@ from collections.abc import Callable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_VALUE_BYTES, content_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import is_listed
@@ -133,12 +134,10 @@ def _write_secrets(request: Request, run: RunDirectory) -> None:
     """
     lines = b""
     if request.secrets_file:
-        with open(request.secrets_file, "rb") as stream:
-            lines = stream.read()
+        lines = content_of(request.secrets_file)
     for name, path in sorted(request.secret_files.items()):
         try:
-            with open(os.path.expanduser(path), "rb") as stream:
-                value = stream.read().rstrip(b"\r\n")
+            value = content_of(os.path.expanduser(path), MOST_VALUE_BYTES).rstrip(b"\r\n")
         except OSError as error:
             raise RankzeroError(
                 f"secrets.{name}: the file {path} cannot be read on the cluster: {error.strerror}"

@@ -10,7 +10,6 @@ the same way (core/placeholders.py).
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +17,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, Parameters, json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import PLAIN, digest_token, text_replaced
@@ -148,8 +147,7 @@ def recorded_digest(kind: str, path: str) -> str:
         name = os.path.join(path, declared.record)
         if declared.compared == LISTED:
             return file_sha256(name)
-        with open(name, encoding="utf-8") as stream:
-            digest = str(json.load(stream)["sealed"]["sha256"])
+        digest = str(json_of(name, MOST_LIST_BYTES)["sealed"]["sha256"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
     return digest if re.fullmatch(r"[0-9a-f]{64}", digest) else ""

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import last_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import closed_to_groups
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -121,8 +122,7 @@ class Starter:
             process.wait()
 
     def _said(self) -> str:
-        with open(self.log, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
+        return last_text(self.log)
 
     def _began(self, process: subprocess.Popen[bytes]) -> str | None:
         """Return the step's id once its script runs; None if it does not start."""

@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import whole
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import git, outputs
@@ -96,7 +97,7 @@ class Folder:
         with os.fdopen(descriptor, "rb") as stream:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise OSError(errno.EINVAL, "is not a regular file", os.path.join(self.path, name))
-            return stream.read().decode("utf-8", "surrogateescape")
+            return whole(stream, os.path.join(self.path, name)).decode("utf-8", "surrogateescape")
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""

@@ -135,7 +135,7 @@ class Tail:
                 with logs.at(path) as stream:
                     size = stream.seek(0, os.SEEK_END)
                     stream.seek(max(0, size - LAST_BYTES))
-                    last = stream.read(size).splitlines()[-LAST_LINES:]
+                    last = stream.read(LAST_BYTES).splitlines()[-LAST_LINES:]
                 self._seen[path] = size
                 lines += [self._shown(path, line) for line in last]
         return lines

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, parsed_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
@@ -44,8 +45,7 @@ class Snapshots:
         self._known: dict[tuple[str, str, tuple[str, ...]], tuple[str | None, str]] = {}
         if path:
             try:
-                with open(path, encoding="utf-8") as stream:
-                    documents = json.load(stream)
+                documents: Any = parsed_json(path, MOST_LIST_BYTES)
             except OSError as error:
                 raise RankzeroError(
                     f"{VARIABLE}: {path} cannot be read ({error.strerror}); run the same command again"

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import last_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs
@@ -99,8 +100,7 @@ def _resolve(tool: uv.Uv, wanted: Recipe, target: Target, markers: Mapping[str, 
                     stream.write(text)
         lock = os.path.join(work, "pylock.toml")
         resolve(tool, wanted, pip, work, lock, Platform(sys.executable, options, target))
-        with open(lock, encoding="utf-8") as stream:
-            return stream.read()
+        return text_of(lock, MOST_LIST_BYTES)
 
 
 def _target(needs: Needs) -> Target:

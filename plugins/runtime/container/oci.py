@@ -194,7 +194,7 @@ class Container:
         if served:
             served.serve()
         with os.fdopen(ready) as stream:
-            answer = stream.readline().strip()
+            answer = stream.readline(64).strip()
         if not answer.isdigit():
             os.waitpid(self.maker, 0)
             raise Failure(f"crun did not start a container of {options.image}")

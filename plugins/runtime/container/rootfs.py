@@ -9,7 +9,6 @@ Reads the image and writes beside it, never into it. Standard library only; Pyth
 from __future__ import annotations
 
 import grp
-import json
 import os
 import platform
 import pwd
@@ -17,6 +16,8 @@ import re
 import shutil
 import subprocess
 import sys
+
+from core import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,8 +50,7 @@ def image_of(folder: str) -> tuple[str, dict[str, str]]:
     root, variables = folder, {}
     if os.path.exists(config):
         try:
-            with open(config, encoding="utf-8") as stream:
-                document = json.load(stream)
+            document = files.document(config)
             root = os.path.join(folder, document["root"]["path"])
             listed = document.get("process", {}).get("env", [])
             variables = dict(line.split("=", 1) for line in listed if "=" in line)
@@ -109,10 +109,11 @@ def bind(text: str) -> dict[str, Any]:
 def users_file(root: str, name: str, database: int, line: str) -> str | None:
     """The image's table of users or groups with a line for one that it does not know; None where it knows it."""
     try:
-        with open(os.path.join(root, "etc", name), encoding="utf-8", errors="surrogateescape") as stream:
-            text = stream.read()
-    except OSError:
+        text = files.content(os.path.join(root, "etc", name)).decode("utf-8", "surrogateescape")
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
         text = ""
+    except OSError as error:
+        raise Failure(f"the image's /etc/{name} cannot be read: {error.strerror}") from error
     if any(known.split(":")[2:3] == [str(database)] for known in text.splitlines()):
         return None
     return text + ("" if not text or text.endswith("\n") else "\n") + line + "\n"

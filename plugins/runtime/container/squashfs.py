@@ -15,6 +15,7 @@ import shutil
 import socket
 
 from container.rootfs import Failure, tool_environment
+from core import files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,13 +102,13 @@ def _which(name: str) -> str | None:
 
 def variables(root: str = "/") -> dict[str, str]:
     """The environment that an image keeps in /etc/environment, as enroot reads it."""
-    variables = {}
+    variables: dict[str, str] = {}
     try:
-        with open(os.path.join(root, "etc/environment"), encoding="utf-8", errors="surrogateescape") as stream:
-            for line in stream:
-                name, equal, value = line.strip().partition("=")
-                if equal and name.isidentifier():
-                    variables[name] = value
+        text = files.content(os.path.join(root, "etc/environment")).decode("utf-8", "surrogateescape")
     except OSError:
-        pass
+        return variables
+    for line in text.split("\n"):
+        name, equal, value = line.strip().partition("=")
+        if equal and name.isidentifier():
+            variables[name] = value
     return variables

@@ -18,10 +18,10 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any
+    from typing import IO, Any
 
-# The largest document, in bytes: those that the runtime writes are far smaller.
-MOST_BYTES = 8 << 20
+# The largest document, in bytes: those that the runtime writes are far smaller. And what lists a million files.
+MOST_BYTES, MOST_LIST_BYTES = 8 << 20, 256 << 20
 POLL_SECONDS = 0.1
 LONGEST_PAUSE = 2.0
 # The folder of the nodes that may become the first one, which all others wait for. It stays small.
@@ -63,13 +63,23 @@ def load(path: str) -> Any:
         return None
 
 
-def document(path: str) -> Any:
-    """The content of a JSON file. Raises OSError; ValueError for other text, and for more than MOST_BYTES."""
+def whole(stream: IO[bytes], path: str, most: int = MOST_BYTES) -> bytes:
+    """The rest of an open file that others may have written. Raises OSError for more than `most` bytes."""
+    content = stream.read(most + 1)
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"has more than the {most} bytes that are read", path)
+    return content
+
+
+def content(path: str, most: int = MOST_BYTES) -> bytes:
+    """All of a file. Raises OSError, as `whole`."""
     with open(path, "rb") as stream:
-        text = stream.read(MOST_BYTES + 1)
-    if len(text) > MOST_BYTES:
-        raise ValueError(f"{path} has more than {MOST_BYTES} bytes, the limit for a document of the runtime")
-    return json.loads(text)
+        return whole(stream, path, most)
+
+
+def document(path: str) -> Any:
+    """The content of a JSON file. Raises OSError, also for more than MOST_BYTES; ValueError for other text."""
+    return json.loads(content(path))
 
 
 def read_all(folder: str, names: Iterable[str]) -> dict[str, Any]:

@@ -21,6 +21,7 @@ import contextlib
 import fcntl
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -272,15 +273,20 @@ def unpacked(stage: Stage, kind: str, offer: dict[str, Any]) -> str | None:
 def readdress(tree: str, before: str, after: str) -> None:
     """Let the programs of an environment that was made at another path find its Python: their first lines name it."""
     scripts = os.path.join(tree, "bin")
-    for entry in os.scandir(scripts) if os.path.isdir(scripts) else ():
-        if entry.is_file(follow_symlinks=False):
-            with open(entry.path, "r+b") as stream:
-                start = b"#!" + os.fsencode(before) + b"/"
-                if stream.read(len(start)) == start:
-                    content = b"#!" + os.fsencode(after) + b"/" + stream.read()
-                    stream.seek(0)
-                    stream.truncate()
-                    stream.write(content)
+    start = b"#!" + os.fsencode(before) + b"/"
+    for name in os.listdir(scripts) if os.path.isdir(scripts) else ():
+        path = os.path.join(scripts, name)
+        if not os.path.isfile(path) or os.path.islink(path):
+            continue
+        with open(path, "rb") as stream:
+            if stream.read(len(start)) != start:
+                continue
+            # A program of one file may be as large as an environment.
+            with open(path + ".new", "wb") as moved:
+                moved.write(b"#!" + os.fsencode(after) + b"/")
+                shutil.copyfileobj(stream, moved)
+        shutil.copymode(path, path + ".new")
+        os.replace(path + ".new", path)
 
 
 def main() -> int:

@@ -19,6 +19,7 @@ import csv
 import fcntl
 import glob
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -29,7 +30,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from core.files import publish, read_all  # noqa: E402
+from core.files import MOST_LIST_BYTES, content, publish, read_all  # noqa: E402
 from node import disk, job_end, pack  # noqa: E402
 
 TYPE_CHECKING = False
@@ -79,8 +80,7 @@ def manifest_of(packages: str, sha256: str = "") -> dict[str, Any]:
     """What the set says of itself, in a file with that digest. Raises Failed."""
     path = os.path.join(packages, MANIFEST)
     try:
-        with open(path, "rb") as stream:
-            text = stream.read()
+        text = content(path, MOST_LIST_BYTES)
     except OSError as error:
         raise Failed(f"the packages {packages} are not on this node ({error.strerror})") from None
     if sha256 and hashlib.sha256(text).hexdigest() != sha256:
@@ -222,13 +222,14 @@ def records(environment: str) -> None:
         os.path.join(glob.escape(environment), "lib", "python*", "site-packages", "*.dist-info", "RECORD")
     ):
         site = os.path.dirname(os.path.dirname(record))
-        with open(record, encoding="utf-8", newline="") as stream:
-            rows = [row for row in csv.reader(stream) if len(row) > 1 and row[1].startswith("sha256=")]
+        text = content(record, MOST_LIST_BYTES).decode("utf-8")
+        rows = [
+            row for row in csv.reader(io.StringIO(text, newline="")) if len(row) > 1 and row[1].startswith("sha256=")
+        ]
         for name, expected, *_size in rows:
             with_padding = expected[7:] + "=" * (-len(expected[7:]) % 4)
             try:
-                with open(os.path.join(site, name), "rb") as stream:
-                    digest = hashlib.sha256(stream.read()).digest()
+                digest = bytes.fromhex(pack.file_sha256(os.path.join(site, name)))
             except OSError as error:
                 raise Failed(f"{name}, of {os.path.basename(os.path.dirname(record))}: {error.strerror}") from None
             if digest != base64.urlsafe_b64decode(with_padding):

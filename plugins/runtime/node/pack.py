@@ -28,6 +28,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from core import extraction  # noqa: E402
+from core.files import document  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -153,8 +154,7 @@ def unpack(archive: str, target: str) -> None:
 def kept(target: str) -> dict[str, Any] | None:
     """What is known of a kept archive; None where it is not there, or not whole."""
     try:
-        with open(target + ".json", encoding="utf-8") as stream:
-            known = json.load(stream)
+        known: dict[str, Any] = document(target + ".json")
         return known if os.path.getsize(target) == known["bytes"] else None
     except (OSError, ValueError, KeyError):
         return None

@@ -14,6 +14,7 @@ import json
 import os
 import tarfile
 
+from core import files
 from node import disk
 
 TYPE_CHECKING = False
@@ -32,8 +33,8 @@ def facts_of(file: str) -> dict[str, Any] | None:
     """What env.json (of a dataset dataset.json) beside a file says of it; None where this node sees neither."""
     for name in ("env.json", "dataset.json"):
         path = os.path.join(os.path.dirname(file), name)
-        with contextlib.suppress(OSError, ValueError, KeyError), open(path, encoding="utf-8") as stream:
-            sealed: dict[str, Any] = json.load(stream)["sealed"]
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            sealed: dict[str, Any] = json.loads(files.content(path, files.MOST_LIST_BYTES))["sealed"]
             return sealed
     return None
 
@@ -79,7 +80,7 @@ def find(file: str, archive: str) -> Source | None:
         return None
     try:
         with tarfile.open(archive, "r:*") as packed:
-            facts = json.load(extracted(packed, "env.json"))["sealed"]
+            facts = json.loads(files.whole(extracted(packed, "env.json"), archive))["sealed"]
         return Source(archive, facts, facts["file"])
     except (OSError, ValueError, KeyError, tarfile.TarError) as error:
         raise disk.Trouble(f"{archive} cannot be read: {error}") from error

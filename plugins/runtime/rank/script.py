@@ -15,6 +15,7 @@ import stat
 from collections.abc import Sequence
 
 from artifact import verdict
+from core.files import whole
 from core.log import say
 from core.state import Job
 
@@ -99,13 +100,14 @@ def _secrets(job: Job) -> dict[str, str]:
     path = job.path("secrets.env")
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with open(descriptor, encoding="ascii") as stream:
+        with open(descriptor, "rb") as stream:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
                 verdict.refuse(
                     job, 78, f"{path} is not read: it must be a file of this user with mode 600, and no link"
                 )
-            pairs = [line.rstrip("\n").partition("=") for line in stream]
+            text = whole(stream, path).decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
         verdict.refuse(job, 78, f"{job.node} cannot read secrets.env: {error}")
+    pairs = [line.partition("=") for line in text.split("\n")]
     return {name: os.fsdecode(base64.b64decode(value)) for name, _equals, value in pairs if name in names}

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import last_bytes
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import (
@@ -264,7 +265,7 @@ class Objects(Streams):
         ) as process:
             try:
                 yield offset, read_blocks(process.stdout)
-                output = process.stderr.read() if process.stderr else b""
+                output = last_bytes(process.stderr)
                 if process.wait():
                     raise OSError(_last(output.decode("utf-8", "replace"), process.returncode))
             finally:

@@ -17,6 +17,7 @@ import socket
 import threading
 import urllib.parse
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import wrappers
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import kernel
 
@@ -101,8 +102,7 @@ def serve(client: socket.socket) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run until killed. `arguments`: the file in which the head's pid is recorded."""
-    with open(arguments[0], encoding="ascii") as stream:
-        pid = int(stream.read().split()[0])
+    pid = int(text_of(arguments[0]).split()[0])
     listener = listen_in(pid, wrappers.PROXY_PORT)
     while True:
         client = listener.accept()[0]

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, JsonObject, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetch import Chosen, download, fitting
@@ -319,8 +319,7 @@ def _site(work: str, name: str, aim: Aim) -> str:
 
 
 def _read(path: str) -> str:
-    with open(path, encoding="utf-8") as stream:
-        return stream.read()
+    return text_of(path, MOST_LIST_BYTES)
 
 
 def _write(path: str, text: str) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment, text_of
 
 # Settings of uv for package sources; any of them replaces all of pip's package sources.
 _UV_PLACES = ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")
@@ -98,8 +98,7 @@ def read_pip_settings(environ: Mapping[str, str], exists: Callable[[str], bool] 
     texts = []
     for path in pip_files(environ):
         try:
-            with open(path, encoding="utf-8") as stream:
-                texts.append(stream.read())
+            texts.append(text_of(path))
         except (OSError, UnicodeDecodeError):
             continue
     settings = parse_pip_settings(texts, environ)

@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, content_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import wheels
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
@@ -76,5 +77,4 @@ def local_torch(recipe: Recipe, pip: pip_settings.PipSettings, target: wheels.Ta
 def keep_lock(path: str, lock: str) -> None:
     """Copy a finished lock into the store, by rename. Raises OSError."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(lock, "rb") as stream:
-        replace_file(path, stream.read())
+    replace_file(path, content_of(lock, MOST_LIST_BYTES))

@@ -22,7 +22,13 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    JsonObject,
+    ModuleResult,
+    Parameters,
+    read_json,
+    text_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     ABANDONED_AFTER,
@@ -270,8 +276,7 @@ def written(process: int | str = "self") -> int:
 
 def _lives(desk: Desk) -> bool:
     try:
-        with open(desk.owner, encoding="ascii") as stream:
-            return lives(stream.read())
+        return lives(text_of(desk.owner, errors="replace"))
     except OSError:
         return False
 
@@ -286,6 +291,5 @@ def _write(path: str, text: str) -> None:
 
 
 def _json(path: str) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as stream:
-        return dict(json.load(stream))
-    return {}
+    document = read_json(path)
+    return document if isinstance(document, dict) else {}

@@ -16,6 +16,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import StorageNeeds
 
@@ -207,7 +208,6 @@ def _existing(path: str) -> str:
 
 def _text(path: str) -> str:
     try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
-            return stream.read()
+        return text_of(path, errors="replace")
     except OSError:
         return ""
