@@ -169,3 +169,12 @@ def test_a_script_does_what_it_does_under_sbatch(both: Both, name: str) -> None:
     assert outcome["success"] == (code == signal == "0")
     # A shell says of a signal what slurmstepd sees itself.
     assert outcome["exit_code"] == (int(code) or (int(signal) and 128 + int(signal)))
+
+
+def test_what_a_script_and_its_steps_print_is_among_the_logs(both: Both) -> None:
+    launch = both.launched["steps-with-logs"]
+    logs = both.site.run_dir(launch) / "logs" / "0"
+    names = ["rank-0000.log", "rank-0000.err", *(f"step-0/{path.name}" for path in (logs / "step-0").glob("*"))]
+    printed = sorted((logs / name).read_text(encoding="utf-8") for name in names)
+    assert printed == ["complaint\n", "err\n", "err\n", "out 0\n", "out 1\n", "script\n"]
+    assert {"step-0/rank-0000.out", "step-0/rank-0001.out"} <= {*names}

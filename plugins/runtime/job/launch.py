@@ -46,4 +46,8 @@ def launch(job: Job, words: Sequence[str]) -> None:
         if not spare.heal(job):
             break
         words = spare.next_words(job, words, logs, nodelist)
+    if job.is_script:
+        from rank import script, step_outputs
+
+        step_outputs.keep(job, script.folder(job))
     traps.no_more()

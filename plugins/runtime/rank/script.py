@@ -19,9 +19,9 @@ from core.files import whole
 from core.log import say
 from core.state import Job
 
-LOG = "rank-0000.log"
-# Works in the folder, and prints to the log, of its first two arguments.
-_START = 'cd -- "$1" && unset OLDPWD && exec >> "$2" 2>&1 && shift 2 && exec "$@"'
+LOG, ERRORS = "rank-0000.log", "rank-0000.err"
+# Works in the folder of its first argument, and prints to logs in that of its second.
+_START = f'cd -- "$1" && unset OLDPWD && exec >> "$2/{LOG}" 2{{}} && shift 2 && exec "$@"'
 _PLACE = re.compile(r"%(?P<width>[0-9]{0,2})(?P<letter>[%AJNajnstux])")
 # Slurm sets them for options that only our header has.
 _OURS = ("SLURM_OPEN_MODE", "SLURM_EXPORT_ENV")
@@ -29,23 +29,27 @@ _OURS = ("SLURM_OPEN_MODE", "SLURM_EXPORT_ENV")
 
 def words(job: Job, arguments: Sequence[str]) -> list[str]:
     """The words that start the script in this attempt. Ends the job where the script or its folder is not there."""
-    path, folder = job.path("slurm_script"), _folder(job)
+    path, place = job.path("slurm_script"), folder(job)
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             first = stream.readline(4096)
     except OSError as error:
         verdict.refuse(job, 66, f"{path}: {error.strerror}")
-    log = os.path.join(job.get("RANKZERO_LOGS"), LOG)
+    logs = job.get("RANKZERO_LOGS")
     with contextlib.suppress(OSError):
-        os.symlink(LOG, os.path.join(job.get("RANKZERO_LOGS"), ".live"))
-    for pattern in job.get("RANKZERO_SCRIPT_OUTPUTS").split("\n"):
-        _show(job, os.path.join(folder, name(job, pattern)), log)
+        os.symlink(LOG, os.path.join(logs, ".live"))
+    out, err = job.get("RANKZERO_SCRIPT_OUTPUT"), job.get("RANKZERO_SCRIPT_ERROR")
+    apart = err != "" and name(job, err) != name(job, out)
+    _show(job, os.path.join(place, name(job, out)), os.path.join(logs, LOG))
+    if apart:
+        _show(job, os.path.join(place, name(job, err)), os.path.join(logs, ERRORS))
     # As the kernel reads the line (execve(2)): one program and at most one argument. The file system may be noexec.
     program = first[len("#!") :].strip(" \t\r\n").split(None, 1)
-    return ["/bin/sh", "-c", _START, "script", folder, log, *program, path, *arguments]
+    start = _START.format(f'>> "$2/{ERRORS}"' if apart else ">&1")
+    return ["/bin/sh", "-c", start, "script", place, logs, *program, path, *arguments]
 
 
-def _folder(job: Job) -> str:
+def folder(job: Job) -> str:
     """Where the script works: in the folder of the submission, unless it names another place."""
     return os.path.normpath(os.path.join(_submitted_from(job), job.get("RANKZERO_SCRIPT_FOLDER")))
 

@@ -95,7 +95,7 @@ def test_a_further_attempt_finds_what_the_one_before_has_left(site: Site) -> Non
     [
         ({}, "slurm-7.out"),
         ({"output": "%x.%5j.%t%%.out"}, "two words.00007.0%.out"),
-        ({"error": "e-%A.err"}, "e-7.err"),
+        ({"output": "both-%A", "error": "both-%j"}, "both-7"),
     ],
 )
 def test_its_output_is_where_it_says_and_among_the_logs(site: Site, asked: dict[str, str], name: str) -> None:
@@ -104,6 +104,16 @@ def test_its_output_is_where_it_says_and_among_the_logs(site: Site, asked: dict[
     place = job.run / "work" / name
     assert place.read_text(encoding="utf-8") == printed(job) == "out\nerr\n"
     assert place.is_symlink()
+
+
+@pytest.mark.parametrize(("asked", "out"), [({}, "slurm-7.out"), ({"output": "o-%j"}, "o-7")])
+def test_its_errors_are_in_a_file_of_their_own_where_it_names_one(site: Site, asked: dict[str, str], out: str) -> None:
+    job = script(site, "echo out; echo err >&2", resources={"sbatch": {"error": "e-%A.err", **asked}})
+    assert job.finish(job_id=7) == 0
+    work = job.run / "work"
+    assert (work / out).read_text(encoding="utf-8") == printed(job) == "out\n"
+    errors = job.run / "logs" / "0" / "rank-0000.err"
+    assert (work / "e-7.err").read_text(encoding="utf-8") == errors.read_text(encoding="utf-8") == "err\n"
 
 
 def test_what_lies_in_the_place_of_its_output_stays(site: Site) -> None:

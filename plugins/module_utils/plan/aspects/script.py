@@ -83,8 +83,9 @@ class Script(Aspect):
         if spec.code.in_place:
             yield "RANKZERO_SCRIPT_IN_PLACE", posixpath.normpath(spec.code.in_place)
         yield "RANKZERO_SCRIPT_FOLDER", str(given.get("chdir") or ".")
-        outputs = dict.fromkeys(str(given.get(name) or "") for name in ("output", "error"))
-        yield "RANKZERO_SCRIPT_OUTPUTS", "\n".join(filter(None, outputs)) or DEFAULT_OUTPUT
+        yield "RANKZERO_SCRIPT_OUTPUT", str(given.get("output") or DEFAULT_OUTPUT)
+        if given.get("error"):
+            yield "RANKZERO_SCRIPT_ERROR", str(given["error"])
 
 
 def _differs(spec: LaunchSpec, path: str) -> bool:

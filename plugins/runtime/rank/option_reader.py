@@ -1,0 +1,1 @@
+../../module_utils/spec/sbatch/reader.py
