@@ -19,7 +19,7 @@ from tests.cluster.conftest import LabCluster
 from tests.cluster.examples import EXAMPLES, Example, read_json
 from tests.unpacked import Unavailable
 
-DECLARED = ("launchers", "containers", "trackers")
+DECLARED = ("launchers", "containers", "trackers", "artifact_formats")
 
 
 def declared() -> dict[str, Any]:
@@ -123,3 +123,17 @@ def test_a_tracker_has_one_run_of_a_launch_that_is_requeued(example: Example, to
     assert outcome["attempt"] == 1
     assert outcome["trackers"] == [{"tracker": "ledger", "run": f"{name}-1", "place": place}]
     assert manifest["trackers"][0]["variables"][0]["name"] == "LEDGER_FILE"
+
+
+def test_a_program_of_the_site_judges_the_artifact(example: Example) -> None:
+    done = example.play("-e", "job=jobs/spectrum.yml")
+    assert done.returncode == 0, done.stdout
+    (run,) = example.runs("site-spectrum")
+    report = read_json(run / "outcome.json")["artifact"]
+    assert (report["valid"], report["scalars"]) == (True, {"numbers": 3, "largest": 1.0})
+    assert (
+        read_json(run / "launch.json")["artifact_format"]["command"] == declared()["artifact_formats"]["npy"]["command"]
+    )
+    example.edit("spectrum.py", {"numbers.tobytes()": "numbers.tobytes()[:-1]"})
+    done = example.play("-e", "job=jobs/spectrum.yml")
+    assert done.returncode != 0 and "23 bytes of numbers, and its header asks for 24" in done.stdout

@@ -50,6 +50,7 @@ SCRIPTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "kempnerforge-single": ("kempnerforge", "single", {}),
     "site_parts-accelerate": ("site_parts", "accelerate", {}),
     "site_parts-charliecloud": ("site_parts", "charliecloud", {}),
+    "site_parts-spectrum": ("site_parts", "spectrum", {}),
     "site_parts-tracked": ("site_parts", "tracked", {}),
     "site_parts-mpirun": ("site_parts", "mpirun", {}),
     "enroot_site": ("enroot_site", "pretrain", {}),

@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import f
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import Starter, digest_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_formats import OwnFormat
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
 
 
@@ -35,6 +36,7 @@ def key_of(launch: JsonObject) -> str:
         inputs.update({f"after.{upstream['name']}": str(upstream["key"]) for upstream in launch.get("after", [])})
         inputs.update(Starter(**launch["launcher"]).keyed() if launch.get("launcher") else {})
         inputs.update({"container": digest_of(launch["container"])} if launch.get("container") else {})
+        inputs.update(OwnFormat(**launch["artifact_format"]).keyed() if launch.get("artifact_format") else {})
         if parsed.problems:
             raise Unknowable(f"is not a record of a launch: {parsed.problems[0]}", fair=False)
         if parsed.spec.environment.path:

@@ -28,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script i
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import digest_of, starter
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_formats import OwnFormat
 
 
 def mounted(refs: Iterable[Ref]) -> list[str]:
@@ -122,7 +123,13 @@ class Site:
         """Return what the cluster declares of the launch that is part of the launch key, by name."""
         runtime = self.settings.containers.get(spec.container.runtime)
         keyed = starter(spec.launcher.kind, self.settings.launchers).keyed()
+        judge = self.judge(spec)
+        keyed.update(judge.keyed() if judge else {})
         return {**keyed, **({"container": digest_of(dict(runtime.record))} if runtime and runtime.record else {})}
+
+    def judge(self, spec: LaunchSpec) -> OwnFormat | None:
+        """Return the cluster's record of the artifact's format; None for one of ours."""
+        return self.settings.artifact_formats.get(spec.artifact.format) if spec.artifact else None
 
     def environments_inside(self, packages: str, image: str) -> str:
         """Return the folder of the environments that jobs make of these packages (a key) inside this image.

@@ -36,6 +36,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_formats import OwnFormat
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.base import Kind
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.mlflow import MLFLOW, MLFLOW_RUN
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.registry import chosen
@@ -69,6 +70,8 @@ class Plan:
     # True for the array of a sweep: one script for all elements, whose own values come from the array's file.
     array: bool = False
     trackers: tuple[Kind, ...] = ()
+    # The cluster's own format of the artifact.
+    judge: OwnFormat | None = None
 
     @property
     def name(self) -> str:
@@ -153,6 +156,7 @@ def plan(
         conda=inputs.conda,
         environments_inside=inside,
         trackers=trackers,
+        judge=site.judge(spec),
     )
 
 
@@ -226,8 +230,10 @@ def contract(spec: LaunchSpec, settings: ClusterSettings | None = None) -> JsonO
     """
     declared = settings or ClusterSettings()
     trackers = [kind.found() for kind in chosen(spec.trackers, declared.trackers)]
+    artifact: JsonObject | None = dataclasses.asdict(spec.artifact) if spec.artifact else None
+    judge = declared.artifact_formats.get(spec.artifact.format) if spec.artifact else None
     return {
-        "artifact": dataclasses.asdict(spec.artifact) if spec.artifact else None,
+        "artifact": {**artifact, "reader": judge.reader()} if artifact and judge else artifact,
         **({"trackers": trackers} if trackers else {}),
     }
 
@@ -245,6 +251,7 @@ def manifest(plan: Plan, merged: Merged, facts: Mapping[str, object]) -> JsonObj
         "world_size": plan.topology.world_size,
         **({"launcher": plan.topology.starter.record()} if plan.topology.starter.own else {}),
         **({"container": plan.container.kind.record} if plan.container and plan.container.kind.record else {}),
+        **({"artifact_format": plan.judge.record()} if plan.judge else {}),
         **({"trackers": own} if (own := [kind.record() for kind in plan.trackers if kind.own]) else {}),
         "refs": [ref.record() for ref in plan.refs],
         # The folder's name is the digest of its files.
@@ -310,4 +317,6 @@ def summary(plan: Plan) -> list[str]:
             + (f" with {', '.join(wanted)}" if wanted else "")
             + ("; then the job ends itself" if artifact.then == "end" else "")
         )
+    if plan.judge:
+        lines.append(f"proof is judged by {shlex.join(plan.judge.command)} (launch_cluster.artifact_formats)")
     return lines + [f"warning: {text}" for text in parallelism.warnings(plan.spec)]

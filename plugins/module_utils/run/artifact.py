@@ -19,6 +19,11 @@ def proof_of(run: RunDirectory) -> str:
     artifact = contract.get("artifact")
     if not artifact:
         raise RankzeroError(f"until: artifact, but the launch {run.path} names none (artifact in its job file)")
+    if isinstance(artifact, dict) and "reader" in artifact:
+        raise RankzeroError(
+            f"until: artifact, but only the job itself judges artifacts of format {artifact.get('format')}, which the "
+            "cluster declares (launch_cluster.artifact_formats); wait for `finished` instead"
+        )
     path = artifact.get("path") if isinstance(artifact, dict) else None
     if not isinstance(path, str) or os.path.isabs(path) or ".." in path.split("/"):
         raise RankzeroError(

@@ -14,6 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import OWN_LAUNCHERS, Starter
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_containers import OWN_CONTAINERS
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_formats import OWN_FORMATS, OwnFormat
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import BUDGET
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import SOURCES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.stores import STORES
@@ -127,6 +128,14 @@ class ClusterSettings:
                 "images": ["squashfs"],
             }
         },
+    )
+    artifact_formats: dict[str, OwnFormat] = option(
+        OWN_FORMATS,
+        "Artifact formats of this cluster by name, in addition to the built-in ones or replacing them, each a program "
+        "that judges the file in the job: command (a list of words), values, seconds, memory, doc. See docs/site.md.",
+        {},
+        key=False,
+        example={"netcdf": {"command": ["ncdump", "-h", "{path}"]}},
     )
     trackers: dict[str, Kind] = option(
         OWN_TRACKERS,

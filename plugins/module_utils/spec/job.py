@@ -61,7 +61,7 @@ class Artifact:
         example="result.json",
     )
     format: str = option(
-        t.choice(*(kind.name for kind in FORMATS)),
+        t.declared("artifact_formats", *(kind.name for kind in FORMATS)),
         "When it is complete. " + " ".join(f"`{kind.name}`: {kind.whole}." for kind in FORMATS),
         "json",
     )

@@ -8,7 +8,8 @@
     outcome.py finish RUN_DIR --ended-by ...   writes RUN_DIR/outcome.json, prints the verdict, exits 0 only on success
 
 The contract lies in RUN_DIR/contract.json: {"artifact": null | {"path", "format", "complete", "require", "then",
-"grace"}}. Of a directory the completeness file is what is watched, dated and digested.
+"grace"}}, with "reader" where the cluster declares the format. Of a directory the completeness file is what is watched,
+dated and digested.
 Standard library only; runs under the job's own Python or the node's.
 """
 
@@ -30,11 +31,13 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from artifact import formats, together  # noqa: E402
+from artifact.values import MOST_BYTES  # noqa: E402
 from core import files  # noqa: E402
 from core.log import ending  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from types import SimpleNamespace
     from typing import Any
 
@@ -119,15 +122,23 @@ def read(path: str, keep: bool) -> tuple[bytes | None, str, int]:
         for chunk in iter(lambda: stream.read(1 << 20), b""):
             digest.update(chunk)
             size += len(chunk)
-            if keep and size <= formats.MOST_BYTES:
+            if keep and size <= MOST_BYTES:
                 chunks.append(chunk)
-    return b"".join(chunks) if keep and size <= formats.MOST_BYTES else None, digest.hexdigest(), size
+    return b"".join(chunks) if keep and size <= MOST_BYTES else None, digest.hexdigest(), size
+
+
+def contracted(run_dir: str, env: Mapping[str, str]) -> dict[str, Any] | None:
+    """The artifact of the contract, None where it has none. `env`: the variables of the job, for a cluster's reader."""
+    artifact: dict[str, Any] | None = files.document(os.path.join(run_dir, "contract.json"))["artifact"]
+    if artifact and "reader" in artifact:
+        artifact["reader"]["env"] = dict(env)
+    return artifact
 
 
 def evidence_of(run_dir: str, artifact: dict[str, Any]) -> str:
     """The file that decides: the artifact itself, or the completeness file of a directory."""
     path = os.path.join(run_dir, "work", artifact["path"])
-    return os.path.join(path, artifact["complete"]) if formats.FORMATS[artifact["format"]].folder else path
+    return os.path.join(path, artifact["complete"]) if formats.format_of(artifact).folder else path
 
 
 def settled(run_dir: str, artifact: dict[str, Any]) -> dict[str, Any]:
@@ -142,7 +153,7 @@ def settled(run_dir: str, artifact: dict[str, Any]) -> dict[str, Any]:
     deadline = time.monotonic() + REMEMBERED_SECONDS
     while listed(path) and not os.path.lexists(path) and time.monotonic() < deadline:
         time.sleep(POLL_SECONDS)
-    other = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{os.getpid()}.seen")
+    other = os.path.join(os.path.dirname(path), f".seen.{os.getpid()}.{os.path.basename(path)}")
     try:
         os.link(os.path.realpath(path), other)
     except OSError:
@@ -159,7 +170,7 @@ def inspect(run_dir: str, artifact: dict[str, Any], path: str | None = None) -> 
     `path`: another name of the file that decides.
     """
     kind, path = artifact["format"], path or evidence_of(run_dir, artifact)
-    form = formats.FORMATS[kind]
+    form = formats.format_of(artifact)
     full_path = os.path.join(run_dir, "work", artifact["path"])
     report: dict[str, Any] = {
         "path": full_path,
@@ -191,13 +202,13 @@ def inspect(run_dir: str, artifact: dict[str, Any], path: str | None = None) -> 
     # The completeness file of a directory may be an empty mark.
     if not report["bytes"] and not form.folder:
         report["errors"].append("is empty")
-    elif form.content and form.read is not None and report["bytes"] > formats.MOST_BYTES:
+    elif form.content and form.read is not None and report["bytes"] > MOST_BYTES:
         report["errors"].append(
-            f"has {report['bytes']} bytes, and a file of format {kind} that is checked may have {formats.MOST_BYTES}: "
+            f"has {report['bytes']} bytes, and a file of format {kind} that is checked may have {MOST_BYTES}: "
             "write what is large to another file"
         )
     elif form.read is not None:
-        inspect_values(kind, path, content, artifact["require"], report)
+        inspect_values(form, path, content, artifact["require"], report)
     if artifact.get("together") == "required":
         alone = together.complaint(run_dir)
         report["errors"] += [f"does not count (artifact.together): {alone}"] if alone else []
@@ -206,10 +217,10 @@ def inspect(run_dir: str, artifact: dict[str, Any], path: str | None = None) -> 
 
 
 def inspect_values(
-    kind: str, path: str, content: bytes | None, require: dict[str, Any], report: dict[str, Any]
+    form: formats.Format, path: str, content: bytes | None, require: dict[str, Any], report: dict[str, Any]
 ) -> None:
     try:
-        document = formats.document_of(kind, path, content)
+        document = formats.document_of(form, path, content)
     except (OSError, ValueError) as error:
         report["errors"].append(str(error))
         return
@@ -219,13 +230,15 @@ def inspect_values(
 
 
 def watch(arguments: argparse.Namespace) -> int:
-    artifact = files.document(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
+    artifact = contracted(arguments.run_dir, os.environ)
+    if artifact is None:
+        return 1
     path = evidence_of(arguments.run_dir, artifact)
     seen = judged = None
     while True:
         now = look(path)
         # Of what does not say by itself whether it is whole, only its rest says so: the same at two looks.
-        ready = formats.FORMATS[artifact["format"]].closed or now == seen
+        ready = formats.format_of(artifact).closed or now == seen
         # A file that was found invalid is judged again only once it has changed.
         if now is not None and now != judged and ready:
             judged = now
@@ -239,7 +252,7 @@ def watch(arguments: argparse.Namespace) -> int:
 
 
 def proven(arguments: argparse.Namespace) -> int:
-    artifact = files.document(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
+    artifact = contracted(arguments.run_dir, os.environ)
     return 0 if artifact and settled(arguments.run_dir, artifact)["valid"] else 1
 
 
@@ -303,7 +316,7 @@ def trackers(run_dir: str) -> list[Any]:
 
 def finish(arguments: argparse.Namespace | SimpleNamespace) -> int:
     try:
-        artifact = files.document(os.path.join(arguments.run_dir, "contract.json"))["artifact"]
+        artifact = contracted(arguments.run_dir, getattr(arguments, "env", os.environ))
     except (OSError, ValueError, KeyError) as error:
         print(f"[rankzero] contract.json cannot be read: {error}")
         return MISSING_ARTIFACT_EXIT

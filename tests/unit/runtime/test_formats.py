@@ -27,7 +27,7 @@ def program(name: str) -> Any:
     return module
 
 
-outcome, formats = program("outcome"), program("formats")
+outcome, formats, of_yaml = program("outcome"), program("formats"), program("of_yaml")
 
 
 @pytest.fixture
@@ -108,9 +108,9 @@ def test_yaml_is_read_the_same_without_pyyaml() -> None:
         "---\n# comment\nloss: 1.5   # falls\nname: 'it: is'\n\"q\": yes please\nn: -3\ne: 1.5e-3\nok: true\n"
         "none: null\na b: c\neval:\n  deep:\n    x: 1\n  y: 2\nlast: 7\n"
     )
-    assert formats.plain_yaml(text) == yaml.safe_load(text) | {"e": 0.0015}
+    assert of_yaml.plain_yaml(text) == yaml.safe_load(text) | {"e": 0.0015}
     with pytest.raises(ValueError, match="line 2 is not"):
-        formats.plain_yaml("a: 1\n  what is this\n")
+        of_yaml.plain_yaml("a: 1\n  what is this\n")
 
 
 def test_a_directory_is_complete_with_the_file_that_is_written_last(run: Path) -> None:

@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import FORMATS
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, suggestion
 
 
 class Program(Aspect):
@@ -64,7 +64,20 @@ class Artifact(Aspect):
                 ["artifact.complete"],
                 f"artifact.complete: {spec.artifact.complete!r} is outside the directory; give a path in it",
             )
-        readable = [kind.name for kind in FORMATS if kind.values]
+        own = settings.artifact_formats
+        names = [*(kind.name for kind in FORMATS), *own]
+        if spec.artifact.format not in names:
+            hint = suggestion(spec.artifact.format, names)
+            yield (
+                ["artifact.format"],
+                (
+                    f"artifact.format: {spec.artifact.format} is not a format{hint}; known: {', '.join(names)}; a "
+                    "cluster declares others in launch_cluster.artifact_formats"
+                ),
+            )
+            return
+        readable = [kind.name for kind in FORMATS if kind.values and kind.name not in own]
+        readable += [name for name, kind in own.items() if kind.values]
         if spec.artifact.require and spec.artifact.format not in readable:
             yield (
                 ["artifact.require", "artifact.format"],
