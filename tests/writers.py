@@ -82,7 +82,8 @@ class Run:
         spec, merged = self._spec(given or {})
         places = {"code_key": "c0de" * 16, "runtime_key": "5a1e" * 16, "state_root": "/state", "store_root": "/store"}
         made = plan(spec, merged, **{**places, **known})
-        return self._write("launch.json", manifest(made, merged, {}))._write("contract.json", contract(spec))
+        self._write("launch.json", manifest(made, merged, {}))
+        return self._write("contract.json", contract(spec, known.get("settings")))
 
     def altered(self, name: str, **values: Any) -> Run:
         """Change values of a file, as somebody does who edits it, or another version wrote it."""

@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.key import key_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import contract, manifest, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import manifest, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.artifact import proof_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
@@ -26,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch import remote
 from tests.unit.plan.containers import planned, problems
 from tests.unit.runtime.harness import Site
 from tests.unit.runtime.test_formats import outcome, program
+from tests.writers import Run
 
 ARTIFACT = {"path": "result.txt", "format": "lines"}
 LINES = {"command": ["wc", "-l", "{path}"], "values": False}
@@ -59,8 +60,7 @@ def run(tmp_path: Path) -> Path:
 
 def judged(run: Path, record: dict[str, Any], env: dict[str, str] | None = None, **artifact: Any) -> dict[str, Any]:
     """The report on result.txt, judged by the program of a record."""
-    spec = planned({}, settings=declared(lines=record), artifact={**ARTIFACT, **artifact}).spec
-    (run / "contract.json").write_text(json.dumps(contract(spec, declared(lines=record))), encoding="utf-8")
+    Run(run).launch({"artifact": {**ARTIFACT, **artifact}}, settings=declared(lines=record))
     report: dict[str, Any] = outcome.inspect(str(run), outcome.contracted(str(run), env or {"PATH": "/usr/bin:/bin"}))
     return report
 
