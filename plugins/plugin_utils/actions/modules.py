@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display impo
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # The controller's lab is no part of any module that runs through an action.
-_FOLDERS = ("module_utils", "modules", "runtime")
+_FOLDERS = ("module_utils", "modules")
 _LEFT_OUT = (os.path.join("module_utils", "lab"),)
 _PLUGINS = "ansible_collections.rankzero.slurm.plugins"
 # What Python executes: it reads the call, with the text of module_cache.py, from stdin.
