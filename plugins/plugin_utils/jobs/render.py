@@ -9,10 +9,7 @@ Every value that a template prints is quoted for the shell, unless a filter make
 from __future__ import annotations
 
 import contextlib
-import functools
-import hashlib
 import os
-import pickle
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +21,6 @@ import jinja2.bccache
 import jinja2.runtime
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.module_cache import Copy, Unusable, own
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
@@ -97,63 +93,19 @@ class _Context(jinja2.runtime.Context):
         return parent if isinstance(parent, jinja2.Undefined) else lambda: Safe(parent())
 
 
-#: What a damaged file, or one that cannot be read, may raise.
-_NOT_KEPT = (OSError, Unusable, EOFError, ValueError, TypeError, pickle.UnpicklingError)
-
-
-class CompiledTemplates(jinja2.BytecodeCache):
-    """Keeps compiled templates, in memory and for the next command: compiling one takes longer than all else.
-
-    A file of the user's cache is code, so it is used only if nobody but the user could have written it, as for the
-    modules on the login host (module_cache.py). `maker`: what compiled code depends on besides the template's text.
-    """
+class _Compiled(jinja2.BytecodeCache):
+    """Keeps compiled templates by their text, for the other launches of a sweep."""
 
     codes: ClassVar[dict[tuple[str, str], CodeType]] = {}
-    #: Whether templates are also kept in the user's cache. The actions do so.
-    lasting: ClassVar[bool] = False
-
-    def __init__(self, maker: str) -> None:
-        self._maker = hashlib.sha256(f"{jinja2.__version__}\n{maker}".encode()).hexdigest().encode()
 
     def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
-        """Take over what an earlier rendering has made of the same file with the same text."""
+        """Take over what an earlier rendering has made of the same text."""
         bucket.code = self.codes.get((bucket.key, bucket.checksum))
-        if bucket.code is None and self.lasting:
-            self._read(bucket)
-
-    def _read(self, bucket: jinja2.bccache.Bucket) -> None:
-        with contextlib.suppress(*_NOT_KEPT):
-            maker, _end, code = Copy(_folder()).read(bucket.key).partition(b"\n")
-            if maker == self._maker:
-                # Jinja compares the template's text and Python's version.
-                bucket.bytecode_from_string(code)
-        if bucket.code is not None:
-            self.codes[bucket.key, bucket.checksum] = bucket.code
 
     def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
-        """Keep the code for later renderings. A home without space only costs time."""
-        if bucket.code is None:
-            return
-        self.codes[bucket.key, bucket.checksum] = bucket.code
-        if self.lasting:
-            with contextlib.suppress(*_NOT_KEPT):
-                os.makedirs(_folder(), mode=0o700, exist_ok=True)
-                own(os.stat(os.path.dirname(_folder())), _folder())
-                Copy(_folder()).write(bucket.key, self._maker + b"\n" + bucket.bytecode_to_string())
-
-
-@functools.cache
-def _folder() -> str:
-    """The folder of the compiled templates: one file for each template, named by its path."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(cache, "rankzero", "templates")
-
-
-@functools.cache
-def _maker() -> str:
-    """The text of this file: its filters and its way to quote are part of what a compiled template does."""
-    with open(__file__, encoding="utf-8") as stream:
-        return stream.read()
+        """Keep the code for later renderings."""
+        if bucket.code is not None:
+            self.codes[bucket.key, bucket.checksum] = bucket.code
 
 
 def environment(site_templates: str | None = None) -> jinja2.Environment:
@@ -167,7 +119,7 @@ def environment(site_templates: str | None = None) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        bytecode_cache=CompiledTemplates(_maker()),
+        bytecode_cache=_Compiled(),
     )
     result.context_class = _Context
     result.filters.update(
