@@ -7,7 +7,7 @@ Ansible compiles each file of a collection anew in every command: a hundred file
 own loader imports this collection's libraries. It keeps what it has compiled next to the files (`__pycache__`), as for
 any other Python package, if the user may write there.
 
-Without this finder an unchanged launch takes 7 % more CPU time, and without the `gc.freeze` below 6 %, measured in pairs
+Without this finder an unchanged launch takes 7 % more CPU time, and without the `gc.freeze` below 6 %, in pairs
 within one run. Less than 5 % would not be worth what an import does here by itself.
 """
 
