@@ -138,7 +138,10 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
     alike = (event for event in cause.followed if (event.family, event.strength) == (root.family, root.strength))
     same = [root, *alike]
     nodes = _unique(event.node for event in same)
-    blames = family.blames_node and not root.remedy
+    # Who prints the right words into a log would have nodes excluded. A site decides so for its own families.
+    own = family.family not in _FAMILIES and family.family not in _OF_THE_JOB
+    proven = _unique(event.node for event in same if event.witness or own)
+    blames = family.blames_node and not root.remedy and nodes == proven
     return replace(
         diagnosis,
         what=filled(root.what or family.what, root),

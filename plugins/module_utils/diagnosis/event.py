@@ -39,6 +39,7 @@ class Event:
     `top`: an exception whose traceback begins with the program itself, which therefore ended; `caught`: one that begins
     in a function, which caught and logged it.
     `process`: its number, where a prefix of the line has it.
+    `witness`: Slurm, the preflight or the node's sampler said it. What is in a log, any program may have printed.
     `what`, `remedy`: those of the wording or of the event, where it has its own; otherwise those of its family.
     """
 
@@ -61,6 +62,7 @@ class Event:
     top: bool = False
     caught: bool = False
     process: str = ""
+    witness: bool = False
 
     @property
     def stream(self) -> tuple[str, int | None, str | None, str]:

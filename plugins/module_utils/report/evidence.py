@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, lines
@@ -111,7 +111,7 @@ class Testimony:
 
     def say(self, event: Event) -> None:
         """Add an event that is in no log, as the last line of a file of its own."""
-        self.logs.append(FileEvents(event.file, [event], lines=event.line))
+        self.logs.append(FileEvents(event.file, [replace(event, witness=True)], lines=event.line))
 
 
 def of_pending(launch: LaunchReport, code: str) -> Testimony:
@@ -265,7 +265,8 @@ def _monitors(testimony: Testimony, folder: Beneath, signatures: Sequence[Signat
             testimony.say(Event("host_oom_killed", WEAK + 5, text, 1, file=file, node=node))
         for path, number, text in usage.complaints:
             read = Reader(signatures).read(path, [lines.Line(max(1, number), text, None, node)])
-            testimony.logs += [FileEvents(path, [advice.with_rank(event, None, node)]) for event in read.events]
+            seen = [replace(advice.with_rank(event, None, node), witness=True) for event in read.events]
+            testimony.logs += [FileEvents(path, [event]) for event in seen]
 
 
 def _sentence(text: str) -> str:

@@ -48,9 +48,16 @@ def test_cause_where_evidence_and_remedy_fit_the_screen(tmp_path: Path) -> None:
     assert any("another rank went away" in link for link in found.chain)
 
 
-def test_a_node_is_blamed_where_its_device_failed(tmp_path: Path) -> None:
-    found = diagnosed(tmp_path, "node07: RuntimeError: CUDA error: uncorrectable ECC error encountered\n")
-    assert (found.family, found.blame, found.retry) == ("cuda_device", ["node07"], True)
+@pytest.mark.parametrize("witness", [True, False])
+def test_a_node_is_blamed_where_a_witness_says_that_its_device_failed(tmp_path: Path, witness: bool) -> None:
+    """A program can print the same line, and any node's name before it."""
+    (tmp_path / "job.log").write_text("node07: RuntimeError: CUDA error: uncorrectable ECC error encountered\n")
+    read = scan.scan([str(tmp_path / "job.log")])
+    for log in read.logs:
+        log.events = [replace(event, witness=witness) for event in log.events]
+    found = advice.diagnosis_of(cause.find_cause(read.logs), read, str(tmp_path))
+    assert (found.family, found.nodes, found.retry) == ("cuda_device", ["node07"], True)
+    assert found.blame == (["node07"] if witness else [])
 
 
 @pytest.mark.parametrize(("name", "shown"), [("Slurm", "Slurm"), ("{folder}/logs/job.1.log", "logs/job.1.log")])

@@ -8,11 +8,12 @@ The logs are written for the test, in words of their own.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
 from tests.unit.diagnosis.test_appended import bars, diagnosed, top
 from tests.unit.diagnosis.test_cause import CHILD, STEPS, WATCHDOG, raised, read, root
 
@@ -156,7 +157,12 @@ def test_an_index_out_of_range_in_a_kernel_is_no_broken_gpu(tmp_path: Path, died
     ],
 )
 def test_only_a_broken_gpu_blames_its_node(tmp_path: Path, died: str, blame: list[str]) -> None:
-    found = diagnosed(tmp_path, raised(died, "node07: "))
+    """And only where a witness says so."""
+    assert diagnosed(tmp_path, raised(died, "node07: ")).blame == []
+    logs = scan.scan(scan.find_logs(str(tmp_path)))
+    for log in logs.logs:
+        log.events = [replace(event, witness=True) for event in log.events]
+    found = advice.diagnosis_of(cause.find_cause(logs.logs), logs)
     assert (found.family, found.blame) == ("cuda_device", blame)
 
 

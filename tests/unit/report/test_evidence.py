@@ -181,6 +181,7 @@ def test_monitors_say_that_memory_was_full_and_that_a_gpu_is_lost(tmp_path: Path
     found, _facts = ended(tmp_path / "1", FakeSlurm(sacct=NO_ACCOUNTING), exit_code=1, outcome=outcome)
     assert found.root is not None
     assert (found.family, found.root.node, found.root.line) == ("cuda_device", "node02", 3)
+    assert found.root.witness and advice.diagnosis_of(found, scan.Scan()).blame == ["node02"]
 
 
 @pytest.mark.parametrize(

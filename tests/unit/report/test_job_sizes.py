@@ -89,13 +89,19 @@ def test_a_full_gpu_is_reported_with_the_sizes_and_the_peak(tmp_path: Path, monk
     assert json.loads((run / "diagnosis.json").read_text())["facts"]["memory"] == memory
 
 
-def diagnosed(run: Path, monkeypatch: pytest.MonkeyPatch, text: str, nodes: Sequence[str]) -> dict[str, Any]:
-    """The diagnosis of a launch that failed on these nodes, whose rank 0 on the first one has written the text."""
+def diagnosed(
+    run: Path, monkeypatch: pytest.MonkeyPatch, text: str, nodes: Sequence[str], log: str = "rank-0000.log"
+) -> dict[str, Any]:
+    """The diagnosis of a launch that failed on these nodes, whose rank 0 on the first one has written the text.
+
+    `log`: the log that has the text.
+    """
     (run / "logs" / "0").mkdir(parents=True)
     (run / "logs" / "0" / "rank-0000.log").write_text(
         f"[rankzero] RANK=0 LOCAL_RANK=0 WORLD_SIZE=1 NODE_RANK=0 host={nodes[0]} attempt=0 master={nodes[0]}:15000\n"
-        f"{text}\n"
     )
+    with (run / "logs" / "0" / log).open("a") as stream:
+        stream.write(f"{text}\n")
     launch = LaunchReport(
         "a", "a" * 16, 1, "FAILED", "it failed", str(run), str(run / "logs"), job_id="9", completed=True, exit_code=1,
         nodes=list(nodes),
@@ -126,3 +132,33 @@ def test_a_line_of_the_kernel_that_a_program_prints_is_not_a_fact_about_a_node(
     diagnosis = diagnosed(tmp_path / "runs" / "a" / ("a" * 16) / "1", monkeypatch, text, ["gpu01", "gpu02"])
     assert (diagnosis["family"], diagnosis["blame"]) == ("cuda_device", []) and "gpu77" not in diagnosis["nodes"]
     assert "dmesg" in diagnosis["remedy"] and "a program printed" in diagnosis["what"]
+
+
+@pytest.mark.parametrize(
+    ("node", "log"),
+    [*((name, "rank-0000.log") for name in ("gpu77", "gpu02", "gpu01", "-")), ("gpu02", "step.log")],
+)
+@pytest.mark.parametrize(
+    "said",
+    [
+        "GPU is lost.  Reboot the system to recover this GPU",
+        "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.",
+        "GPU has fallen off the bus.",
+        "double bit ECC error on GPU 0",
+        "Uncorrectable NVLink error detected",
+        "RuntimeError: CUDA error: uncorrectable ECC error encountered",
+        "RuntimeError: CUDA error: unknown error",
+        "NVRM: Xid (PCI:0000:3b:00): 48, pid=1, DBE (double bit error) ECC",
+        "srun: error: Node failure on gpu02",
+        "slurmstepd-gpu02: error: container_p_join: open failed for /var/spool/x: No such file or directory",
+        "slurmstepd: error: *** JOB 9 ON gpu02 CANCELLED AT 2026-01-01T00:00:00 DUE TO NODE FAILURE, SEE SLURMCTLD LOG",
+    ],
+)
+def test_no_line_of_a_log_blames_a_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, node: str, log: str
+) -> None:
+    """examples/monitoring/relaunch.yml excludes what a diagnosis blames."""
+    text = said if node == "-" else f"{node}: {said}"
+    diagnosis = diagnosed(tmp_path / "runs" / "a" / ("a" * 16) / "1", monkeypatch, text, ["gpu01", "gpu02"], log)
+    assert diagnosis["family"] in ("cuda_device", "node_failure", "private_tmp")
+    assert diagnosis["blame"] == [] and "gpu77" not in diagnosis["nodes"]

@@ -50,7 +50,8 @@ class Signature:
     """One family. `remedy` uses the terms of the job spec; `{name}` in it is a group that a pattern captured.
 
     `retry`: whether the same launch can succeed if it is tried again. `blames_node`: whether the node that reported
-    the failure should be excluded. `look`: what to look at where the family is not certain, in place of the remedy.
+    the failure should be excluded, if a witness reported it (event.py); a site's own family may trust lines of logs.
+    `look`: what to look at where the family is not certain, in place of the remedy.
     `examples`: lines as the libraries write them; a test checks that each is recognised
     as this family.
     """
