@@ -50,6 +50,18 @@ def write_diagnosis(slurm: Slurm, run: Path, **options: Any) -> dict[str, Any]:
     return diagnose(slurm, {**defaults, "run_dir": str(run), "processes": 1, **options})
 
 
+def _spec(given: Mapping[str, Any]) -> tuple[LaunchSpec, Merged]:
+    merged = merge([Layer("a test", given)])
+    return parse(merged).spec, merged
+
+
+def record_of_launch(given: Mapping[str, Any], **known: Any) -> dict[str, Any]:
+    """launch.json of a job. `known`: its digests and places, as in tests/plans.py."""
+    spec, merged = _spec(given)
+    places = {"code_key": "c0de" * 16, "runtime_key": "5a1e" * 16, "state_root": "/state", "store_root": "/store"}
+    return manifest(plan(spec, merged, **{**places, **known}), merged, {})
+
+
 class Run:
     """A run directory, written by those that write it: the submitter its journal and manifests, the job the rest.
 
@@ -74,25 +86,22 @@ class Run:
 
     def contract(self, **artifact: Any) -> Run:
         """Write contract.json for a launch with these values of `artifact`, or without one."""
-        spec, _merged = self._spec({"artifact": artifact} if artifact else {})
+        spec, _merged = _spec(self._named({"artifact": artifact} if artifact else {}))
         return self._write("contract.json", contract(spec))
 
     def launch(self, given: Mapping[str, Any] | None = None, **known: Any) -> Run:
-        """Write launch.json and contract.json of a job. `known`: its digests and places, as in tests/plans.py."""
-        spec, merged = self._spec(given or {})
-        places = {"code_key": "c0de" * 16, "runtime_key": "5a1e" * 16, "state_root": "/state", "store_root": "/store"}
-        made = plan(spec, merged, **{**places, **known})
-        self._write("launch.json", manifest(made, merged, {}))
-        return self._write("contract.json", contract(spec, known.get("settings")))
+        """Write launch.json and contract.json of a job. `known`: as in record_of_launch."""
+        asked = self._named(given or {})
+        self._write("contract.json", contract(_spec(asked)[0], known.get("settings")))
+        return self._write("launch.json", record_of_launch(asked, **known))
 
     def altered(self, name: str, **values: Any) -> Run:
         """Change values of a file, as somebody does who edits it, or another version wrote it."""
         return self._write(name, {**json.loads((self.path / name).read_text(encoding="utf-8")), **values})
 
-    def _spec(self, given: Mapping[str, Any]) -> tuple[LaunchSpec, Merged]:
+    def _named(self, given: Mapping[str, Any]) -> dict[str, Any]:
         own = {} if "shell" in given else {"command": ["true"]}
-        merged = merge([Layer("a test", {"name": self.path.parent.parent.name, **own, **given})])
-        return parse(merged).spec, merged
+        return {"name": self.path.parent.parent.name, **own, **given}
 
     def _write(self, name: str, document: object) -> Run:
         """Put a file in place as a submitter does, who writes the folder under another name."""
@@ -119,6 +128,10 @@ class Run:
         attempt.number(begun, number)
         return self
 
+    def begun(self, number: int = 0) -> Run:
+        """Say that an attempt has begun, if none has: an artifact from before that proves nothing."""
+        return self if (self.path / ".attempt").exists() else self.numbered(number)
+
     def started(
         self,
         number: int = 0,
@@ -130,6 +143,7 @@ class Run:
         job_id: str | None = None,
     ) -> Run:
         """Write started.json of an attempt. `at`, `launched`: when it began, and when its ranks were started."""
+        self.begun(number)
         job = self._job(number, job_id=job_id)
         job.started, job.launched, job.nodes = (int(time.time()) if at is None else at), launched or 0, list(nodes)
         job.export("RANKZERO_WORLD_SIZE", len(nodes) if ranks is None else ranks)

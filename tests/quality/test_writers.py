@@ -20,20 +20,9 @@ WRITES = ("write_text", "write_bytes")
 BY_HAND = {
     "tests/cluster/watching.py",
     "tests/unit/core/test_state_files.py",
-    "tests/unit/course/semester.py",
     "tests/unit/course/test_checkoff.py",
-    "tests/unit/jobs/test_compare.py",
-    "tests/unit/reconcile/test_cluster.py",
-    "tests/unit/report/test_notify_due.py",
-    "tests/unit/report/test_tracker_sync.py",
-    "tests/unit/run/test_history.py",
-    "tests/unit/run/test_steps.py",
-    "tests/unit/runtime/harness.py",
     "tests/unit/runtime/test_again.py",
-    "tests/unit/runtime/test_leaving.py",
-    "tests/unit/runtime/test_no_python.py",
     "tests/unit/runtime/test_outcome.py",
-    "tests/unit/runtime/test_owner.py",
     "tests/unit/watch/test_poll.py",
 }
 

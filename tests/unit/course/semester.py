@@ -8,7 +8,6 @@ Times are those of now: nobody can set when a file system saw a file change, and
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import time
@@ -18,12 +17,12 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.course import checkoff
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.folders import Course, record_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.course.key import key_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import students
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SACCT_COLUMNS, SQUEUE_COLUMNS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from tests.unit.slurm.recorded import NO_ACCOUNTING, UNKNOWN_ID, said
+from tests.writers import Run, record_of_launch
 
 CODE = "c0de" * 16
 # Columns of sacct, and what squeue calls them.
@@ -44,17 +43,20 @@ IN_SQUEUE = {
 }
 
 
-def launch_of(nodes: int, **changes: Any) -> dict[str, Any]:
-    """launch.json with its key."""
-    spec = {
+def spec_of(nodes: int, **changes: Any) -> dict[str, Any]:
+    return {
         "name": "ddp-lab",
         "command": ["ddp.py"],
         "resources": {"nodes": str(nodes)},
         "launcher": {"kind": "torchrun", "ranks_per_node": "2"},
+        "artifact": {"path": "result.json"},
         **changes,
     }
-    record: dict[str, Any] = {"rankzero_launch": 1, "spec": spec, "refs": [{"kind": "code", "key": CODE}]}
-    return {**record, "key": key_of(record)}
+
+
+def launch_of(nodes: int) -> dict[str, Any]:
+    """launch.json of a run on so many nodes."""
+    return record_of_launch(spec_of(nodes), code_key=CODE)
 
 
 def hosts(nodes: int) -> list[str]:
@@ -90,13 +92,16 @@ class Semester:
         recorded: Mapping[str, str] | None = None,
     ) -> Path:
         """A good run. `world_size`: what its ranks believe. `recorded`: what Slurm has otherwise."""
-        launch = launch_of(nodes, **(spec or {}))
-        key = launch["key"][:16]
-        run = self.root / "students" / student / "state" / "runs" / "ddp-lab" / key / str(generation)
-        for folder in ("logs/0", "preflight/0", "work"):
-            (run / folder).mkdir(parents=True)
-        now, world = time.time(), world_size or 2 * nodes
+        asked = spec_of(nodes, **(spec or {}))
+        key = record_of_launch(asked, code_key=CODE)["key"][:16]
+        job = Run.below(self.root / "students" / student / "state", "ddp-lab", key, generation)
+        job.job_id = str(job_id)
+        now, world, run = time.time(), world_size or 2 * nodes, job.path
         names = hosts(nodes)
+        job.launch(asked, code_key=CODE).journal({"time": now - 9, "event": "intent"}).claimed()
+        job.started(at=now - 8, nodes=names, ranks=world)
+        for folder in ("preflight/0", "work"):
+            (run / folder).mkdir(parents=True)
 
         def write(name: str, content: object) -> None:
             text = content if isinstance(content, str) else json.dumps(content)
@@ -111,10 +116,6 @@ class Semester:
             "epochs": 30,
             "seconds_per_epoch": epoch + job_id * 1e-6,
         }
-        write("launch.json", launch)
-        write("journal.jsonl", json.dumps({"time": now - 9, "event": "intent"}) + "\n")
-        write("claim", f"{generation} lab {job_id}\n")
-        write("started.json", {"job_id": str(job_id), "attempt": 0, "time": now - 8, "nodes": names})
         write(
             "preflight/0/table", "".join(f"{name} proj=ok env=ok run=ok cpus=2\n" for name in names) + "interface ib0\n"
         )
@@ -127,19 +128,13 @@ class Semester:
             )
         write("work/result.json", result)
         write("work/model.pt", "weights")
-        self.conclude(run, now)
+        job.ended(began=now - 8)
         self.rows[str(job_id)] = self.row(student, nodes, job_id, run, now, **(recorded or {}))
         self.steps[str(job_id)] = [
             {**self.rows[str(job_id)], "JobID": f"{job_id}.{number}", "JobName": "bash", "User": "", "WorkDir": ""}
             for number in range(2)
         ]
         return run
-
-    def conclude(self, run: Path, now: float) -> None:
-        """outcome.json, as the job writes it last."""
-        digest = hashlib.sha256((run / "work" / "result.json").read_bytes()).hexdigest()
-        outcome = {"success": True, "time": now, "message": "proven", "artifact": {"valid": True, "sha256": digest}}
-        (run / "outcome.json").write_text(json.dumps(outcome))
 
     def row(self, student: str, nodes: int, job_id: int, run: Path, now: float, **changes: str) -> dict[str, str]:
         who = self.class_[student]

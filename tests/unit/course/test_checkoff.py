@@ -16,8 +16,9 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course import checkoff, folders, judge
-from tests.unit.course.semester import CODE, Semester, against, launch_of, results
+from tests.unit.course.semester import CODE, Semester, against, launch_of, results, spec_of
 from tests.unit.slurm.recorded import NO_DATABASE
+from tests.writers import Run
 
 
 def edit(file: Path, old: str, new: str) -> None:
@@ -90,7 +91,7 @@ def test_an_edited_record_of_a_launch_has_another_key(semester: Semester) -> Non
 def test_a_folder_renamed_to_fit_an_edited_record(semester: Semester) -> None:
     """Then only Slurm still knows the key that ran."""
     run = semester.hand_in("ben", 3, 13)
-    (run / "launch.json").write_text(json.dumps(launch_of(5)))
+    Run(run).launch(spec_of(5), code_key=CODE)
     run.parent.rename(run.parent.parent / launch_of(5)["key"][:16])
     checked = semester.check(students=["ben"], nodes=[5])
     assert ("slurm", "the job's name does not have the key of the record") in against(checked, "ben", "key", 5)

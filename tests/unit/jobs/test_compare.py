@@ -15,7 +15,9 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import changes
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import predecessor as before
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.create import create
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare
@@ -41,12 +43,10 @@ class Project:
 
     def launch(self, *command: str, **data: Any) -> Prepared:
         made = self.prepared(*command, **data)
-        run = Path(made.plan.runs_dir()) / "1"
-        run.mkdir(parents=True)
-        (run / "launch.json").write_text(made.files["launch.json"], encoding="utf-8")
+        request = Request.of({name: value for name, value in made.arguments.items() if name != "stores"}, "host:1")
         self.time += 1
-        event = {"time": self.time, "event": "intent"}
-        (run / "journal.jsonl").write_text(json.dumps(event) + "\n", encoding="utf-8")
+        target = RunDirectory(f"{request.runs_dir}/1")
+        assert create(request, target, lambda run: run.record("intent", time=self.time))
         code = made.plan.ref("code")
         assert code
         shutil.copytree(self.src, code.path, symlinks=True, dirs_exist_ok=True)

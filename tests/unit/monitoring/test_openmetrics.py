@@ -121,7 +121,7 @@ def job_notify_on(
 def test_the_module_writes_the_file_at_once_for_everyone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root, file = tmp_path / "state", tmp_path / "rankzero.prom"
     run = make_run(root, *SUBMITTED, claim="1 lab 7\n", started_json=started(), outcome_json=outcome(False))
-    (run / "logs" / "0").mkdir()
+    (run / "logs" / "0").mkdir(exist_ok=True)
     (run / "logs" / "0" / "rank-0000.log").write_text(CUDA_OOM, encoding="utf-8")
     write_diagnosis(queue("FAILED").slurm(), run)
     node = {"node": "node07", "reason": "x", "job_id": "7", "time": NOW - 5, "expires": NOW + 900}

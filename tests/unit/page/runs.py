@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import time
@@ -25,7 +24,7 @@ def stamp(seconds: float) -> str:
 def write_attempt(run: Path, attempt: int, ranks: int, steps: range, began: float, seconds: float = 1.0) -> None:
     """Logs and samples of one attempt. The last rank is slower than the others."""
     folder = run / "logs" / str(attempt)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     for rank in range(ranks):
         slow = 1.4 if rank == ranks - 1 else 1 + 0.02 * math.sin(rank)
         lines = [
@@ -72,14 +71,12 @@ def make_launch(
         key=key,
         claim="1 lab 7\n",
         launch_json=manifest,
+        begun=started(time=BEGAN, nodes=nodes, world_size=ranks),
+        preempted=outcome(False, 0, "preempted", by="requeue", began=BEGAN, at=BEGAN + half + 40, exit_code=143),
+        again=lambda run: run.numbered(1),
         started_json=started(1, time=middle, nodes=nodes, world_size=ranks),
-        outcome_json=outcome(**{"attempt": 1, "started": middle, "time": middle + 260, "nodes": nodes, **more}),
+        outcome_json=outcome(**{"attempt": 1, "began": middle, "at": middle + 260, **more}),
     )
-    before = outcome(
-        False, started=BEGAN, time=BEGAN + half + 40, message="preempted", ended_by="requeue", exit_code=143
-    )
-    (run / "started.before-attempt-1.json").write_text(json.dumps(started(time=BEGAN, nodes=nodes, world_size=ranks)))
-    (run / "outcome.before-attempt-1.json").write_text(json.dumps(before))
     (run / "preflight" / "0").mkdir(parents=True)
     (run / "preflight" / "0" / "table").write_text(
         "node    gpus  network  disk\n" + "".join(f"{n}  8     ok       ok\n" for n in nodes)

@@ -58,7 +58,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("state")
     make_launch(root)
     make_launch(root, key=OTHER, ranks=8)
-    run = make_launch(root, key=FAILED, name="bad", success=False, message="exit code 3", artifact=None, exit_code=3)
+    run = make_launch(root, key=FAILED, name="bad", success=False)
     with (run / "logs" / "1" / "rank-0007.log").open("a", encoding="utf-8") as log:
         log.write(CUDA_OOM.replace("20.00 GiB", f"20.00 GiB. {HOSTILE}"))
     write_diagnosis(queue("COMPLETED").slurm(), run)
@@ -78,7 +78,7 @@ def test_the_page_of_a_launch(root: Path) -> None:
         "training", "after the last step",
     ]  # fmt: skip
     assert [(mark["kind"], mark["attempt"]) for mark in launch["marks"]] == [
-        ("first step", 0), ("requeue", 1), ("first step", 1),
+        ("first step", 0), ("requeue", 1), ("first step", 1), ("artifact", 1),
     ]  # fmt: skip
     assert all(phase["ended"] >= phase["began"] for phase in launch["timeline"])
     held = sum((phase["ended"] - phase["began"]) * phase["node_count"] for phase in launch["timeline"])
@@ -119,7 +119,7 @@ def test_hostile_names_and_lines_are_text(tmp_path: Path) -> None:
     spec = {"env": {"NAME": "HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz"}}
     run = make_launch(tmp_path / "state", ranks=2, steps=20, message=HOSTILE, manifest={"spec": spec})
     rows = [{"step": step, HOSTILE: 1.0, "loss": float("nan")} for step in range(9)]
-    (run / "work").mkdir()
+    (run / "work").mkdir(exist_ok=True)
     (run / "work" / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (run / "preflight" / "0" / "table").write_text(f"node01 {HOSTILE} HF_TOKEN=hf_abcdefghijklmnopqrstuvwxyz\n")
     seen = found(tmp_path / "state", "gpt")
@@ -138,7 +138,7 @@ def test_marks_of_text_direction_are_visible(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir()
     marks = "".join(map(chr, (0x202E, 0x2066, 0x200F, 0x061C, 0x1B)))
     run = make_launch(tmp_path / "state", ranks=2, steps=20, message=f"gpj{marks}.exe")
-    (run / "work").mkdir()
+    (run / "work").mkdir(exist_ok=True)
     (run / "work" / "metrics.jsonl").write_text(
         "".join(json.dumps({"step": s, f"a{marks}": 1.0}) + "\n" for s in range(9))
     )
@@ -189,9 +189,8 @@ def test_environments_and_results_side_by_side(tmp_path: Path) -> None:
             {"name": "OMP_NUM_THREADS", "value": "1", "reason": "r", "set_by": "policy"},
             {"name": "WANDB_RUN_ID", "value": f"gpt-{key}-1", "reason": "r", "set_by": "job"},
         ]
-        artifact = {"path": "/r/result.json", "valid": True, "scalars": {**made, "seconds_per_epoch": seconds}}
         make_launch(
-            tmp_path, key=key, ranks=ranks, steps=30, artifact=artifact,
+            tmp_path, key=key, ranks=ranks, steps=30, values={**made, "seconds_per_epoch": seconds},
             manifest={"variables": variables, "refs": [{"kind": "environment", "key": key * 2}]},
         )  # fmt: skip
     seen = found(tmp_path, f"gpt/{KEY}", f"gpt/{OTHER}")
@@ -274,7 +273,8 @@ def test_the_summary_and_the_annotations(root: Path, tmp_path: Path) -> None:
     with pytest.raises(RankzeroError, match="annotations: GITHUB_STEP_SUMMARY="):
         annotations.append_summary(text, {annotations.STEP_SUMMARY: str(tmp_path)})
     (line,) = annotations.annotation_lines(seen)
-    assert re.match(r"::error title=bad/ffffffff/1::exit code 3; cause the GPU's memory is full .*; where rank 7", line)
+    said = "::error title=bad/ffffffff/1::the program ended with exit code 3; cause the GPU's memory is full "
+    assert re.match(re.escape(said) + ".*; where rank 7", line)
     (row,) = json.loads(annotations.code_quality(seen))
     assert row["severity"] == "major" and row["location"]["lines"] == {"begin": 1} and len(row["fingerprint"]) == 64
     assert annotations.annotation_lines(found(root, f"gpt/{KEY}")) == []

@@ -17,8 +17,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import cluster, register
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from tests.unit.run.test_launches import KEY, NOW, SUBMITTED, make_run, outcome, queue, row
+from tests.unit.run.test_launches import KEY, NOW, SUBMITTED, entry, make_run, outcome, queue, row
 from tests.unit.slurm.recorded import NO_CONTROLLER, FakeSlurm, said
+from tests.writers import Run
 
 SET = "https://git.example.org/jobs.git:jobs"
 POLICIES = {"removed": "cancel", "changed": "wait", "relaunch": "never", "max_failures": 3}
@@ -84,15 +85,9 @@ def test_a_successor_waits_until_its_predecessor_has_left_and_not_for_ever(tmp_p
 
 def in_array(root: Path, task: int, **files: Any) -> Path:
     """The folder of an element that is task `task` of the array 7."""
-    run = root / "runs" / "lr" / f"{task:016x}" / "1"
-    run.mkdir(parents=True)
-    events = [{"time": NOW - 100, "event": "intent", "array": f".sweep-{KEY}/1", "task": task}]
-    (run / "journal.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
-    for name, content in files.items():
-        (run / name.replace("_", ".")).write_text(json.dumps(content))
-    array = root / "runs" / "lr" / f".sweep-{KEY}" / "1"
-    array.mkdir(parents=True, exist_ok=True)
-    (array / "journal.jsonl").write_text(json.dumps({"time": NOW - 99, "event": "submitted", "job_id": "7"}) + "\n")
+    intent = entry("intent", array=f".sweep-{KEY}/1", task=task)
+    run = make_run(root, intent, name="lr", key=f"{task:016x}", **files)
+    Run.below(root, "lr", f".sweep-{KEY}").journal(entry("submitted", job_id="7"))
     return run
 
 

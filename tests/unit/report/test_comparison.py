@@ -12,14 +12,14 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import compare, numbers, selection
-from tests.unit.run.test_launches import ARTIFACT, SUBMITTED, make_run, outcome, queue, started
+from tests.unit.run.test_launches import SUBMITTED, make_run, outcome, queue, started
 
 THREE, FIVE, FAILED = "3" * 16, "5" * 16, "f" * 16
 
 
 def finished(root: Path, key: str, ranks: int, values: dict[str, Any], name: str = "lab", success: bool = True) -> Path:
     nodes = [f"node{number:02d}" for number in range(1, ranks // 2 + 1)]
-    end = outcome(success, artifact={**ARTIFACT, "scalars": values}, nodes=nodes)
+    end = outcome(success, values=values)
     begun = started(nodes=nodes, world_size=ranks)
     return make_run(root, *SUBMITTED, name=name, key=key, claim="1 lab 7\n", started_json=begun, outcome_json=end)
 
@@ -27,7 +27,7 @@ def finished(root: Path, key: str, ranks: int, values: dict[str, Any], name: str
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     finished(tmp_path, THREE, 6, {"epochs": 2, "seconds_per_epoch": 3.0, "torch": "2.13.0", "saved": True})
-    finished(tmp_path, FIVE, 10, {"epochs": 2, "seconds_per_epoch": 2.0, "extra": float("nan")})
+    finished(tmp_path, FIVE, 10, {"epochs": 2, "seconds_per_epoch": 2.0, "extra": 1})
     finished(tmp_path, FAILED, 6, {}, name="bad", success=False)
     return tmp_path
 

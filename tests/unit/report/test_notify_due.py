@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.modules import job_notify
 from tests.receiver import Receiver
 from tests.unit.run.test_launches import KEY, NOW, SUBMITTED, make_run, outcome, queue, started
 from tests.unit.slurm.recorded import FakeSlurm
+from tests.writers import Run
 
 EVERYTHING = ["started", "first_step", "stalled", "failed", "proven"]
 RUNNING = {"StartTime": str(int(NOW) - 91)}
@@ -41,7 +42,7 @@ def launch(root: Path, log: str = "", age: float = 1.0, **files: Any) -> Path:
     receivers = [{"url_env": "RANKZERO_NOTIFY_X", "format": "json", "events": EVERYTHING}]
     run = make_run(root, *SUBMITTED, claim="1 lab 7\n", notify_json={"receivers": receivers}, **files)
     if log:
-        (run / "logs" / "0").mkdir()
+        (run / "logs" / "0").mkdir(exist_ok=True)
         path = run / "logs" / "0" / "rank-0000.log"
         path.write_text(log, encoding="utf-8")
         os.utime(path, (NOW - age, NOW - age))
@@ -62,15 +63,15 @@ def entries(root: Path) -> list[str]:
 def test_a_launch_from_its_start_to_its_proof(tmp_path: Path, receiver: Receiver) -> None:
     run = launch(tmp_path)
     assert tell(run, queue("PENDING"), receiver.url)["messages"] == [] and not receiver.posts
-    (run / "started.json").write_text(json.dumps(started(world_size=4)), encoding="utf-8")
+    started(world_size=4)(Run(run))
     assert tell(run, queue("RUNNING", **RUNNING), receiver.url)["changed"] is True
     assert tell(run, queue("RUNNING", **RUNNING), receiver.url) == {
         "changed": False, "messages": [], "left": 1, "untrusted": {}
     }  # fmt: skip
-    (run / "logs" / "0").mkdir()
+    (run / "logs" / "0").mkdir(exist_ok=True)
     (run / "logs" / "0" / "rank-0000.log").write_text(STEPS, encoding="utf-8")
     tell(run, queue("RUNNING", **RUNNING), receiver.url)
-    (run / "outcome.json").write_text(json.dumps(outcome()), encoding="utf-8")
+    outcome()(Run(run))
     assert entries(tmp_path) == [f"gpt.{KEY}.1"]
     assert tell(run, queue("COMPLETED", **ENDED), receiver.url)["left"] == 0
     assert entries(tmp_path) == [], "nothing is left to tell"
@@ -79,7 +80,7 @@ def test_a_launch_from_its_start_to_its_proof(tmp_path: Path, receiver: Receiver
     assert texts == [
         ["on node01, node02, 4 ranks"],
         ["step 20, loss 2.25"],
-        ["the artifact is proven after 1 min 22 s", "loss 1.5"],
+        ["the artifact is proven; the program ended with exit code 0 after 1 min 22 s", "loss 1.5"],
     ]
     assert receiver.posts[2][2]["values"] == {"loss": 1.5}
 
@@ -140,7 +141,7 @@ def test_the_limits_are_those_of_a_wait_and_of_a_diagnosis() -> None:
 
 
 def test_a_failure_that_slurm_may_still_requeue_is_not_told(tmp_path: Path, receiver: Receiver) -> None:
-    run = launch(tmp_path, started_json=started(), outcome_json=outcome(False, ended_by="signal"))
+    run = launch(tmp_path, started_json=started(), outcome_json=outcome(False, by="signal"))
     assert tell(run, queue("PENDING"), receiver.url)["left"] == 1
     assert receiver.events() == ["started"]
 
@@ -217,7 +218,7 @@ def test_the_module_looks_at_one_launch_at_some_or_at_all_that_are_listed(
         assert job_notify_on(monkeypatch, **record, **given)["warnings"] == []
     assert receiver.events() == ["started", "proven"]
     again = make_run(tmp_path, *SUBMITTED, key="f" * 16, notify_json=json.loads((run / "notify.json").read_text()))
-    (again / "started.json").write_text(json.dumps(started()), encoding="utf-8")
+    started()(Run(again))
     urls = {"RANKZERO_NOTIFY_X": f"{receiver.url}/given"}
     assert job_notify_on(monkeypatch, **record, run_dir=str(again), urls=urls, x_stalled={})["changed"] is True
     assert {path for path, _headers, _body in receiver.posts[2:]} == {"/given"}, "what is given counts"

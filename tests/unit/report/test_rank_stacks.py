@@ -64,7 +64,7 @@ def test_before_a_cancellation_a_silent_job_is_looked_at(
 ) -> None:
     run = Run.below(tmp_path).started(1, nodes=["node01"], ranks=2).path
     for folder in ("logs/1", *(["monitor/1"] if sampled else [])):
-        (run / folder).mkdir(parents=True)
+        (run / folder).mkdir(parents=True, exist_ok=True)
         (run / folder / "rank-0000.log").write_text("step 8/99\n")
     now = (run / "logs/1/rank-0000.log").stat().st_mtime + silent
     slept = [0.0]

@@ -19,6 +19,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.tracker_sync import ARGUMENTS, sync
 from tests.unit.run.test_launches import KEY, SUBMITTED, make_run, outcome, queue, started
+from tests.writers import Run
 
 KEY_OF_WANDB = "0123456789abcdef" * 2
 WANDB = """\
@@ -55,7 +56,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def launch(root: Path, *contents: str, over: bool = True, **more: Any) -> Path:
     """A launch with an offline folder for each content."""
     ended = {"outcome_json": outcome()} if over else {}
-    manifest = {"variables": [{"name": "WANDB_BASE_URL", "value": "https://wandb.example.org"}]}
+
+    def manifest(made: Run) -> Run:
+        return made.launch({"env": {"WANDB_BASE_URL": "https://wandb.example.org"}})
+
     run = make_run(
         root, *SUBMITTED, claim="1 lab 7\n", started_json=started(), launch_json=manifest, **{**ended, **more}
     )
@@ -115,7 +119,7 @@ def test_a_folder_that_was_not_uploaded_fails_and_holds_back_the_later_ones(root
 def test_the_newest_folder_of_a_launch_that_runs_is_left(root: Path) -> None:
     run = launch(root, "first file", "second file", over=False)
     assert states(synced(root, state="RUNNING")) == ["uploaded", "open"]
-    (run / "outcome.json").write_text(json.dumps(outcome()))
+    outcome()(Run(run))
     assert states(synced(root)) == ["synced", "uploaded"]
 
 
@@ -165,13 +169,15 @@ def test_what_cannot_be_done_names_the_option(root: Path, tmp_path: Path, monkey
 
 @pytest.mark.parametrize("kind", ["built", "path"])
 def test_the_environment_of_the_launch_has_wandb(root: Path, tmp_path: Path, kind: str) -> None:
-    place = tmp_path / "environment" / "bin"
+    key = "e" * 32
+    place = tmp_path / "environments" / key / "bin"
     place.mkdir(parents=True)
     (tmp_path / "tools" / "wandb").rename(place / "wandb")
     run = launch(root, "first file")
-    refs = [{"kind": "environment", "key": "e", "path": str(place.parent)}]
-    manifest = {"built": {"refs": refs}, "path": {"spec": {"environment": {"mode": "path", "path": str(place.parent)}}}}
-    (run / "launch.json").write_text(json.dumps(manifest[kind]))
+    if kind == "built":
+        Run(run).launch(environment_key=key, store_root=str(tmp_path))
+    else:
+        Run(run).launch({"environment": {"mode": "path", "path": str(place.parent)}})
     assert states(synced(root)) == ["uploaded"]
 
 

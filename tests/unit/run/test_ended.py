@@ -36,7 +36,7 @@ def test_no_state_of_a_running_job_stands_beside_completed(tmp_path: Path, state
 def test_the_verdict_of_an_attempt_that_slurm_has_requeued_counts(tmp_path: Path) -> None:
     """Slurm gives up a script that starts late, and counts a restart. The late script is the only attempt there was."""
     said = "preflight: node01: environment: /usr has no Python package torch"
-    end = outcome(False, ended_by="setup", exit_code=69, message=said)
+    end = outcome(False, by="setup", exit_code=69, message=said)
     run = make_run(tmp_path, *SUBMITTED, claim="1 lab 7\n", started_json=started(), outcome_json=end)
     over = reported(run, queue("FAILED", restartcnt="1", exit_code="17664"))
     assert over.completed and said in over.message and over.attempt == 0
@@ -44,7 +44,7 @@ def test_the_verdict_of_an_attempt_that_slurm_has_requeued_counts(tmp_path: Path
     # While the job may still start the attempt that Slurm has counted, nothing is decided.
     assert not reported(run, queue("PENDING", restartcnt="1")).completed
     # Where the launch itself asked for another attempt, Slurm's word about that one counts.
-    asked = outcome(False, ended_by="requeue", message="requeued: attempt 2 follows")
+    asked = outcome(False, by="requeue", message="requeued: attempt 2 follows")
     again = make_run(tmp_path, *SUBMITTED, name="again", claim="1 lab 7\n", started_json=started(), outcome_json=asked)
     cancelled = reported(again, queue("CANCELLED", restartcnt="1", Name="again.0123456789abcdef.1"))
     assert cancelled.state == "CANCELLED" and "attempt 2 follows" not in cancelled.message

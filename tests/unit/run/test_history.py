@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -23,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import f
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS
 from tests.unit.slurm.recorded import NO_CONTROLLER, UNKNOWN_ID, FakeSlurm, said
+from tests.writers import Run
 
 COUNT = 40
 ENDED = time.time() - 3600
@@ -34,38 +34,29 @@ def state_root(tmp_path: Path) -> Path:
     """Forty launches, all ended an hour ago but the first, which runs. The last one is a sweep's element."""
     root = tmp_path / "state"
     for number in range(COUNT):
-        run = root / "runs" / f"job{number % 4}" / f"bee{number:013d}" / "1"
-        run.mkdir(parents=True)
-        intent = {"time": ENDED - 60, "event": "intent"}
+        made = launched(root, number)
+        submitted = {"time": ENDED - 59, "event": "submitted", "job_id": made.job_id}
         if number == COUNT - 1:
-            intent |= {"array": ".sweep-ab/1", "task": 3}
-            array = run.parent.parent / ".sweep-ab" / "1"
-            array.mkdir(parents=True)
-            write_lines(array / "journal.jsonl", {"time": ENDED - 59, "event": "submitted", "job_id": "900"})
-        submitted = {"time": ENDED - 59, "event": "submitted", "job_id": str(100 + number)}
-        write_lines(run / "journal.jsonl", intent, *([] if number == COUNT - 1 else [submitted]))
+            made.job_id = "900_3"
+            made.journal({"time": ENDED - 60, "event": "intent", "array": ".sweep-ab/1", "task": 3})
+            Run.below(root, "job3", ".sweep-ab").journal({**submitted, "job_id": "900"})
+        else:
+            made.journal({"time": ENDED - 60, "event": "intent"}, submitted)
         if number:
-            (run / "outcome.json").write_text(json.dumps(outcome(number)))
+            end(made)
     return root
 
 
-def write_lines(path: Path, *lines: dict[str, Any]) -> None:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+def launched(root: Path, number: int) -> Run:
+    """One of the forty, and its job."""
+    run = Run.below(root, f"job{number % 4}", f"bee{number:013d}")
+    run.job_id = str(100 + number)
+    return run
 
 
-def outcome(number: int, **more: Any) -> dict[str, Any]:
-    success = number % 3 != 0
-    return {
-        "job_id": str(100 + number),
-        "attempt": 0,
-        "time": ENDED,
-        "started": ENDED - 50,
-        "exit_code": 0 if success else 1,
-        "ended_by": "program",
-        "success": success,
-        "message": "proven" if success else "failed",
-        **more,
-    }
+def end(run: Run, at: float = ENDED) -> None:
+    """Every third one has failed."""
+    run.ended(int(int(run.path.parent.name[3:]) % 3 == 0), began=ENDED - 50, at=at)
 
 
 @pytest.fixture
@@ -105,7 +96,7 @@ def test_what_has_ended_is_read_once(state_root: Path, read: list[str]) -> None:
     assert {path.rsplit("/", 2)[1] for path in read} == {"bee0000000000000"}, "it has not ended"
     read.clear()
     assert [launch["job_id"] for launch in listed(state_root, active=True)] == ["100"] and len(set(read)) == 1
-    write_lines(state_root / "runs" / "job0" / "bee0000000000000" / "1" / "outcome.json", outcome(3, time=time.time()))
+    end(launched(state_root, 0), time.time())
     over = launch_list.job_info(
         FakeSlurm(squeue=said(""), scontrol=UNKNOWN_ID, sacct=said("")).slurm(),
         {"state_root": str(state_root), "active": True},
@@ -118,8 +109,8 @@ def test_the_claim_of_what_has_ended_is_not_read_again(state_root: Path, monkeyp
     """Another job may claim a launch whose job Slurm does not know, but not one that has ended long ago."""
     runs = sorted(state_root.glob("runs/*/bee*/1"), key=lambda run: run.parent.name)
     for number, run in enumerate(runs):
-        (run / "claim").write_text(f"1 lab {100 + number}\n")
-    write_lines(runs[1] / "outcome.json", outcome(1, time=time.time() - 5))
+        Run(run, str(100 + number)).claimed()
+    end(launched(state_root, 1), time.time() - 5)
     opened: list[int] = []
     open_ = os.open
 
@@ -171,7 +162,7 @@ def test_a_reconciliation_reads_no_ended_launch_again(state_root: Path, read: li
 
     for run in state_root.glob("runs/*/bee*/1"):
         # The first that a job writes.
-        (run / "claim").write_text(f"1 lab {100 + int(run.parent.name[3:])}\n")
+        Run(run, str(100 + int(run.parent.name[3:]))).claimed()
     without = look()
     assert len(without) == COUNT and {launch.state for launch in without} == {"active", "succeeded", "failed"}
     listed(state_root)
@@ -184,21 +175,19 @@ def test_a_reconciliation_reads_no_ended_launch_again(state_root: Path, read: li
 
 
 def append_an_event(run: Path) -> None:
-    with (run / "journal.jsonl").open("a") as stream:
-        stream.write(json.dumps({"time": ENDED + 5, "event": "cancelled"}) + "\n")
+    Run(run).journal({"time": ENDED + 5, "event": "cancelled"})
 
 
 def prove_it(run: Path) -> None:
-    (run / "outcome.json").write_text(json.dumps(outcome(1)))
+    Run(run, "103").ended(at=ENDED)
 
 
 def begin_another_attempt(run: Path) -> None:
-    (run / "outcome.json").rename(run / "outcome.before-attempt-1.json")
-    (run / "started.json").write_text(json.dumps({"attempt": 1, "time": time.time(), "job_id": "103"}))
+    Run(run, "103").numbered(1).started(1)
 
 
 def claim_it(run: Path) -> None:
-    (run / "claim").write_text("1 other 4711\n")
+    Run(run, "4711", "other").claimed()
 
 
 def hide_it(run: Path) -> None:
@@ -224,8 +213,7 @@ def test_a_run_directory_that_changes_is_read_again(
 def test_an_element_is_read_again_when_its_array_changes(state_root: Path, read: list[str]) -> None:
     listed(state_root)
     (array,) = state_root.glob("runs/*/.sweep-ab/1/journal.jsonl")
-    with array.open("a") as stream:
-        stream.write(json.dumps({"time": ENDED + 5, "event": "submitted", "job_id": "901"}) + "\n")
+    Run(array.parent).journal({"time": ENDED + 5, "event": "submitted", "job_id": "901"})
     read.clear()
     listed(state_root)
     assert any(ELEMENT in path for path in read)
@@ -291,8 +279,7 @@ def test_superseded_lines_go(state_root: Path) -> None:
 
 def test_the_most_recent_launches_are_listed_and_all_active_ones(state_root: Path) -> None:
     for number in (7, 9):
-        path = state_root / "runs" / f"job{number % 4}" / f"bee{number:013d}" / "1" / "outcome.json"
-        path.write_text(json.dumps(outcome(number, time=ENDED + number)))
+        end(launched(state_root, number), ENDED + number)
     for _with_and_without_index in range(2):
         found = job_info(state_root, limit=2)
         assert [launch["job_id"] for launch in found["launches"]] == ["100", "109", "107"]
@@ -327,7 +314,7 @@ def test_a_job_is_found_without_reading_what_the_index_rules_out(
     assert run.path.endswith("bee0000000000017/1")
     assert find.find_runs(str(state_root), job_id="999") == []
     # What has been launched since is read.
-    write_lines(Path(run.path) / "journal.jsonl", {"time": 1.0, "event": "submitted", "job_id": "555"})
+    Run(Path(run.path)).journal({"event": "submitted", "job_id": "555"})
     assert [each.path for each in find.find_runs(str(state_root), job_id="555")] == [run.path]
     index.write_bytes(b"\xff\x00 broken\n" + index.read_bytes()[:1000])
     assert [each.path for each in find.find_runs(str(state_root), job_id="555")] == [run.path]

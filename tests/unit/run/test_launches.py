@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,6 @@ from tests.writers import Run
 
 KEY = "0123456789abcdef"
 NOW = time.time()
-ARTIFACT = {
-    "path": "work/result.json",
-    "valid": True,
-    "sha256": "0",
-    "bytes": 9,
-    "scalars": {"loss": 1.5},
-    "errors": [],
-}
 
 
 def entry(event: str, **more: Any) -> dict[str, Any]:
@@ -39,35 +32,36 @@ def entry(event: str, **more: Any) -> dict[str, Any]:
 def make_run(
     root: Path, *journal: dict[str, Any], name: str = "gpt", key: str = KEY, generation: int = 1, **files: Any
 ) -> Path:
-    """A run directory with a journal, what the job wrote at its start, and the given files (dots as underscores)."""
-    made, begun = Run.below(root, name, key, generation).journal(*journal), files.get("started_json")
-    if isinstance(begun, dict):
-        facts = {"at": begun["time"], "nodes": begun["nodes"], "job_id": begun["job_id"]}
-        made.started(files.pop("started_json")["attempt"], ranks=begun.get("world_size"), **facts)
-    run = made.path
+    """A run directory with a journal, what the job wrote (`started`, `outcome`), and files (dots as underscores)."""
+    made = Run.below(root, name, key, generation).journal(*journal)
     for name, content in files.items():
-        text = content if isinstance(content, str) else json.dumps(content)
-        (run / name.replace("_", ".")).write_text(text)
-    return run
+        if callable(content):
+            content(made)
+        else:
+            text = content if isinstance(content, str) else json.dumps(content)
+            (made.path / name.replace("_", ".")).write_text(text)
+    return made.path
 
 
-def started(attempt: int = 0, **more: Any) -> dict[str, Any]:
-    return {"job_id": "7", "attempt": attempt, "time": NOW - 90, "nodes": ["node01", "node02"], **more}
+def started(
+    attempt: int = 0, *, time: float = NOW - 90, world_size: int | None = None, **more: Any
+) -> Callable[[Run], Run]:
+    """The start of an attempt. `more`: as in Run.started."""
+    return lambda run: run.started(attempt, at=time, ranks=world_size, **more)
 
 
-def outcome(success: bool = True, attempt: int = 0, **more: Any) -> dict[str, Any]:
-    return {
-        "job_id": "7",
-        "attempt": attempt,
-        "time": NOW - 10,
-        "started": NOW - 90,
-        "exit_code": 0 if success else 3,
-        "ended_by": "program",
-        "artifact": ARTIFACT if success else None,
-        "success": success,
-        "message": "the artifact is proven" if success else "the program ended with exit code 3",
-        **more,
-    }
+def outcome(
+    success: bool = True, attempt: int = 0, message: str = "", values: Mapping[str, Any] | None = None, **more: Any
+) -> Callable[[Run], Run]:
+    """The end of an attempt. A success has an artifact with these values, or a loss of 1.5. `more`: as in Run.ended."""
+
+    def end(run: Run) -> Run:
+        if success:
+            run.contract(path="result.json").begun(attempt).leaves(**({"loss": 1.5} if values is None else values))
+        facts = {"began": NOW - 90, "at": NOW - 10, "exit_code": 0 if success else 3, **more}
+        return run.ended(message=message, number=attempt, **facts)
+
+    return end
 
 
 def row(state: str, **more: str) -> str:
@@ -111,9 +105,10 @@ def test_a_success_as_the_job_said_it(tmp_path: Path) -> None:
     assert (found["name"], found["key"], found["generation"], found["job_id"]) == ("gpt", KEY, 1, "7")
     assert (found["completed"], found["success"], found["active"], found["state"]) == (True, True, False, "COMPLETED")
     assert (found["exit_code"], found["wall_time"], found["source"]) == (0, 82.0, "squeue")
-    assert found["artifact"] == ARTIFACT
+    assert found["artifact"] == json.loads((run / "outcome.json").read_text())["artifact"]
+    assert (found["artifact"]["valid"], found["artifact"]["scalars"]) == (True, {"loss": 1.5})
     assert found["nodes"] == ["node01", "node02"]
-    assert found["message"] == "the artifact is proven"
+    assert found["message"] == "the artifact is proven; the program ended with exit code 0"
     assert [line["event"] for line in found["journal"]] == ["intent", "submitted"]
     assert found["logs_dir"] == f"{run}/logs"
     assert fake.programs == ["squeue"]
@@ -130,7 +125,7 @@ def test_slurms_success_without_the_jobs_own_is_a_failure(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("words", ["ended by a signal (cancelled, time limit or preemption)", "cancelled"])
 def test_what_ended_a_job_by_a_signal_is_said_once(tmp_path: Path, words: str) -> None:
-    end = outcome(False, ended_by="signal", message=words)
+    end = outcome(False, by="signal", message=words)
     run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=end)
     assert look(queue("CANCELLED", StartTime="5", EndTime="9"), run)["message"] == "CANCELLED: it was cancelled"
 
@@ -187,7 +182,7 @@ def test_pending_says_why_and_has_no_times(tmp_path: Path) -> None:
 
 
 def test_a_requeued_job_is_active_whatever_its_last_attempt_wrote(tmp_path: Path) -> None:
-    run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome(False, ended_by="signal"))
+    run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome(False, by="signal"))
     found = look(queue("PENDING", Reason="BeginTime", restartcnt="1", NodeList=""), run)
     assert (found["completed"], found["active"], found["attempt"], found["outcome"]) == (False, True, 1, None)
     assert [attempt["attempt"] for attempt in found["attempts"]] == [0, 1]
@@ -233,7 +228,7 @@ def test_a_proven_outcome_stands_while_slurm_is_silent(tmp_path: Path) -> None:
 
 
 def test_a_failure_by_signal_may_be_requeued_while_slurm_is_silent(tmp_path: Path) -> None:
-    run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome(False, ended_by="signal"))
+    run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome(False, by="signal"))
     assert look(FakeSlurm(squeue=NO_CONTROLLER), run)["completed"] is False
 
 

@@ -28,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import P
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.unit.run.test_launches import KEY, NOW, entry, make_run, started
 from tests.unit.slurm.recorded import NO_ACCOUNTING, NO_CONTROLLER, UNKNOWN_ID, FakeSlurm, said
+from tests.writers import Run
 
 NAME = f"gpt.{KEY}.1"
 
@@ -352,10 +353,10 @@ def test_a_step_owns_its_checkpoints_as_long_as_it_runs(
     names = {"RANKZERO_ATTACHED": "2.3", "SLURM_JOB_ID": "2", "SLURM_JOB_NAME": NAME, "SLURM_CLUSTER_NAME": "lab"}
     for name, value in {**names, "RANKZERO_GENERATION": "1", "RANKZERO_ATTEMPT": "0"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setenv("RANKZERO_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv("RANKZERO_RUN_DIR", str(tmp_path / "1"))
     mine = owner.myself()
     assert mine["job_id"] == "2.3"
     assert bool(owner.life(mine, mine)[0]) is alive
     assert "--steps=2.3" in (tmp_path / "asked").read_text()
-    (tmp_path / "outcome.json").write_text('{"job_id": "2.3", "attempt": 0, "ended_by": "signal", "message": "x"}')
+    Run(tmp_path / "1", "2.3").ended(by="signal")
     assert owner.life(mine, mine)[0] is False, "a step is not requeued"

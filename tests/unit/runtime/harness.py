@@ -19,20 +19,21 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import (
-    digest_token,
-    text_replaced,
-    with_generation,
-)
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, contract
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token, text_replaced
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import inputs
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, contract, manifest
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import squash
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.create import create
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import recorded_digest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import (
     BATCH_SCRIPT,
@@ -42,6 +43,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import
     secret_lines,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import request_of
 from tests.plans import plan
 from tests.unit.runtime.stand_ins import SRUN, STAND_IN, TORCHRUN
 
@@ -174,21 +176,24 @@ class Site:
             store_root=str(self.store),
             **found,
         )
-        run = Path(made.runs_dir()) / str(generation)
-        (run / "logs").mkdir(parents=True)
-        script = with_generation(render_script(made), made.token, generation)
         digests = {digest_token(ref.key): recorded_digest(ref.kind, ref.path) for ref in made.refs}
-        script = text_replaced(script, digests)
-        script = script.replace('export PATH="/usr/local/bin', f'export PATH="{self.stand_ins}:/usr/local/bin')
-        (run / "job.sbatch").write_text(script, encoding="utf-8")
-        if read.script is not None:
-            (run / BATCH_SCRIPT).write_text(read.script, encoding="utf-8")
-        (run / "contract.json").write_text(json.dumps(contract(read, found.get("settings"))), encoding="utf-8")
-        (run / "launch.json").write_text("{}", encoding="utf-8")
+        script = text_replaced(render_script(made), digests)
+        files = {
+            "job.sbatch": script.replace(
+                'export PATH="/usr/local/bin', f'export PATH="{self.stand_ins}:/usr/local/bin'
+            ),
+            "launch.json": json.dumps(manifest(made, merged, {})),
+            "contract.json": json.dumps(contract(read, found.get("settings"))),
+            **({BATCH_SCRIPT: read.script} if read.script is not None else {}),
+        }
+        place = inputs.Site(str(self.state), str(self.store), found.get("settings") or ClusterSettings())
+        request = request_of(made, place, made.refs, files, "never")
         if secrets:
-            (run / "secrets.env").write_bytes(secret_lines(read, {}, dict(secrets).get))
-            (run / "secrets.env").chmod(0o600)
-        return Job(self, made, run)
+            (self.tools / "secrets").write_bytes(secret_lines(read, {}, dict(secrets).get))
+            request = replace(request, secrets_file=str(self.tools / "secrets"))
+        run = RunDirectory(os.path.join(made.runs_dir(), str(generation)))
+        assert create(request, run, lambda new: new.record("intent", submitter="host:1"))
+        return Job(self, made, Path(run.path))
 
 
 class Job:

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.unit.runtime.harness import ARTIFACT, Job, Site, shell
+from tests.writers import Run
 
 RUN = 'echo ran >> "$RANKZERO_RUN_DIR/ran"; '
 PROVEN = RUN + "echo '{\"loss\": 1.0}' > result.json"
@@ -62,7 +63,7 @@ def test_a_proven_launch_is_not_run_again_however_its_script_is_started(proven: 
 )
 def test_what_proves_nothing_stops_nothing(proven: Job, change: dict[str, object]) -> None:
     """The verdict of another launch or generation, and one that does not say that it succeeded."""
-    (proven.run / "outcome.json").write_text(json.dumps({**proven.outcome(), **change}), encoding="utf-8")
+    Run(proven.run).altered("outcome.json", **change)
     assert proven.finish(job_id=5, attempt=1) == 0
     assert (ran(proven), proven.outcome()["attempt"]) == (2, 1)
 
@@ -142,8 +143,10 @@ def test_a_script_beside_a_newer_generation_runs_nothing(site: Site, file: str) 
     job = site.job(shell(RUN + "exit 3"))
     assert job.finish(job_id=5) == 3
     before = state(job)
-    (job.run.parent / "12").mkdir()
-    (job.run.parent / "12" / file).write_text("{}", encoding="utf-8")
+    newer = Run(site.job(shell(RUN + "exit 3"), generation=12).run).claimed().path
+    for name in ("journal.jsonl", "launch.json", "claim"):
+        if name != file:
+            (newer / name).unlink()
     assert job.finish(job_id=5, attempt=1) == 75
     assert "generation 12 of this launch is newer than 1" in job.log(5)
     assert (state(job), ran(job)) == (before, 1)
@@ -154,8 +157,7 @@ def test_what_is_no_newer_generation_does_not_count(site: Site) -> None:
     job = site.job(shell(RUN), generation=3)
     beside = job.run.parent
     for name in (".new-9.1", "4.old", "five", "06"):
-        (beside / name).mkdir()
-        (beside / name / "launch.json").write_text("{}", encoding="utf-8")
+        shutil.copytree(job.run, beside / name)
     # What slurmd makes for a log of a generation that was removed.
     (beside / "7" / "logs").mkdir(parents=True)
     (beside / "8").symlink_to(job.run)

@@ -16,6 +16,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.unit.runtime.harness import runtime_parts, wait_for
+from tests.writers import Run
 
 
 def test_the_guard_frees_a_script_that_waits_for_what_it_has_started(tmp_path: Path) -> None:
@@ -69,11 +70,11 @@ except Ended as end:
 
 def test_the_verdict_is_there_while_the_job_is_still_ending(tmp_path: Path) -> None:
     """What is held does not let go, and the verdict does not wait for it."""
-    (tmp_path / "contract.json").write_text('{"artifact": null}', encoding="utf-8")
-    words = [sys.executable, "-I", "-S", "-c", ENDING, RUNTIME, str(tmp_path)]
+    run = Run.below(tmp_path).contract().path
+    words = [sys.executable, "-I", "-S", "-c", ENDING, RUNTIME, str(run)]
     process = subprocess.Popen(words, stdout=subprocess.DEVNULL)
     try:
-        wait_for((tmp_path / "outcome.json").exists, process)
+        wait_for((run / "outcome.json").exists, process)
         assert process.poll() is None
     finally:
         with runtime_parts("artifact.guard") as guard:

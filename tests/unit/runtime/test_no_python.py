@@ -134,10 +134,10 @@ def test_a_job_that_may_not_run_says_nothing_in_the_owners_place(site: Site) -> 
 
 def test_a_newer_generation_and_a_link_in_the_place_of_a_file_stop_it(site: Site) -> None:
     job = site.job({})
-    (job.run.parent / "2").mkdir()
-    (job.run.parent / "2" / "launch.json").write_text("{}")
+    newer = site.job({}, generation=2).run
     assert job.finish(**PLACE) == 75
-    (job.run.parent / "2" / "launch.json").unlink()
+    for name in ("launch.json", "journal.jsonl"):
+        (newer / name).unlink()
     os.symlink("/nowhere", job.run / "no-python")
     assert job.finish(**PLACE) == 77
     assert not (job.run / "claim").exists()

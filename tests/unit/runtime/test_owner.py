@@ -16,6 +16,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from tests.unit.runtime.harness import Site
+from tests.writers import Run
 
 OWNER = os.path.join(RUNTIME, "owner.py")
 
@@ -69,8 +70,7 @@ class Folder:
         return self.ask("take", job_id, attempt, **more)
 
     def ends(self, job_id: int, attempt: int = 0, ended_by: str = "program") -> None:
-        outcome = {"job_id": str(job_id), "attempt": attempt, "ended_by": ended_by, "message": "so it ended"}
-        (self.run(job_id) / "outcome.json").write_text(json.dumps(outcome), encoding="utf-8")
+        Run(self.run(job_id), str(job_id)).ended(1, "so it ended", by=ended_by, number=attempt)
 
     def files(self) -> list[str]:
         return sorted(os.listdir(self.path / ".rankzero"))
@@ -164,7 +164,7 @@ def test_its_own_verdict_needs_no_slurm_unless_the_same_job_may_come_back(folder
     assert folder.take(8)[0] == 75
     folder.ends(7)
     code, said = folder.take(8)
-    assert code == 0 and said.endswith("it has ended: so it ended")
+    assert code == 0 and said.endswith("it has ended: the program ended with exit code 1; so it ended")
 
 
 def test_a_requeued_job_keeps_it_and_its_old_attempt_has_lost_it(folder: Folder) -> None:

@@ -97,6 +97,7 @@ def checked(job: Job, folder: Path, expected: set[str]) -> None:
         "job.sbatch",
         "launch.json",
         "contract.json",
+        "journal.jsonl",
         *expected,
     }
     assert {path.name for path in folder.iterdir()} == {"canary", "tools", job.site.state.name, job.site.store.name}
@@ -141,7 +142,7 @@ def test_arguments_environment_secrets_and_paths(
             secrets=secrets,
         )
         script = (job.run / "job.sbatch").read_text(encoding="utf-8")
-        checked(job, folder, {"seen-0.json"})
+        checked(job, folder, {"seen-0.json", "secrets.sums"})
         seen = job.seen()
         assert seen["argv"] == arguments
         assert {key: seen["env"].get(key) for key in env} == env

@@ -40,7 +40,7 @@ def launches(root: Path, count: int, *, name: str = "gpt") -> None:
         run = make_run(
             root, *journal, name=name, key=f"{number:016x}", claim=f"1 lab {job}\n",
             launch_json={"spec": {"resources": {"account": "asked"}}},
-            started_json=started(job_id=job, time=began), outcome_json=outcome(job_id=job, started=began, time=ENDED),
+            started_json=started(job_id=job, time=began), outcome_json=outcome(job_id=job, began=began, at=ENDED),
         )  # fmt: skip
         if number == 0:
             write_attempt(run, 0, 1, range(300), began, 10.0)
