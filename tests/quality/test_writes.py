@@ -30,7 +30,6 @@ WRITES_ITSELF = {
     "plugins/action/image.py _send": "an archive in a temporary folder of its own",
     "plugins/callback/records.py _append": "the file of the command `rankzero`, in its temporary folder",
     "plugins/plugin_utils/actions/packages.py supply": "an archive in a temporary folder of its own",
-    "plugins/plugin_utils/jobs/render.py dump_bytecode": "the user's own cache, whose owner is checked",
     "plugins/plugin_utils/screen/terminal.py main": "a terminal",
     "plugins/plugin_utils/sources/code.py pack": "an archive in a temporary folder of the caller",
     "plugins/plugin_utils/sources/dataset.py write": "pieces in a temporary folder of its own",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -212,3 +213,28 @@ def test_bytes_are_counted_of_programs_too(tmp_path: Path) -> None:
         assert written() - before >= size, "while it runs"
         process.communicate(b"\n")
     assert size <= meter.known()["written"] < 2 * size, "once it has ended"
+
+
+@pytest.mark.parametrize("place", ["cache", "cache/rankzero", "cache/rankzero/work"])
+def test_a_result_that_others_could_have_left_is_not_believed(tmp_path: Path, place: str) -> None:
+    """In a cache that a group shares, the name of the work's folder can be computed by everybody."""
+
+    def ensure(options: Any, request: Any, *, check_mode: bool, meter: Meter) -> dict[str, Any]:
+        return {"process": os.getpid()}
+
+    assert ask(ensure, seconds=LIMIT)["process"] != os.getpid()
+    records = tmp_path / "cache" / "rankzero" / "work"
+    (works,) = records.iterdir()
+    forged = works / "99" / "result.json"
+    forged.parent.mkdir()
+    forged.write_text('{"result": {"process": "forged"}}')
+    assert ask(ensure, seconds=LIMIT) == {"process": "forged"}, "where it is looked for"
+    shutil.rmtree(forged.parent)
+    forged.parent.mkdir()
+    forged.write_text('{"result": {"process": "forged"}}')
+    (tmp_path / place).chmod(0o777)
+    if place != "cache/rankzero/work":
+        # Who may write above it puts a folder of his own there, or a link.
+        records.rename(tmp_path / "aside")
+        records.symlink_to(tmp_path / "aside")
+    assert ask(ensure, seconds=LIMIT)["process"] == os.getpid()

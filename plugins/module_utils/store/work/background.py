@@ -30,6 +30,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     text_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import weakness
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     ABANDONED_AFTER,
     lives,
@@ -102,18 +104,23 @@ def in_steps(doing: str, ensure: Callable[..., ModuleResult], options: Parameter
         return ensure(options, request, check_mode=check_mode, meter=meter)
 
     records = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "rankzero", "work")
-    if given.get("follow") is None or check_mode or not _writable(records):
+    if given.get("follow") is None or check_mode or not _own(records):
         return work(Meter())
     asked = {"doing": doing, "options": {**options, "x_request": request}}
     again = bool(given.get("again"))
     return follow(records, asked, float(given["follow"]), work, again=again)
 
 
-def _writable(folder: str) -> bool:
-    """Whether the folder exists now and can be written: not every home can."""
+def _own(folder: str) -> bool:
+    """Whether the folder exists now and this user alone can write it: not every home can be written, and the result of
+    a work is believed, which another user could leave in a cache that a group shares.
+    """
     with contextlib.suppress(OSError):
         os.makedirs(folder, mode=0o700, exist_ok=True)
-    return os.access(folder, os.W_OK | os.X_OK)
+        with Beneath(folder).folder() as descriptor:
+            own = os.fstat(descriptor).st_uid == os.geteuid() and not weakness(descriptor, os.geteuid())
+        return own and os.access(folder, os.W_OK | os.X_OK)
+    return False
 
 
 def follow(records: str, asked: JsonObject, seconds: float, work: Work, *, again: bool) -> ModuleResult:
