@@ -39,10 +39,7 @@ OF_ONE_JOB = re.compile(
     r"SLURMD_NODENAME|HOSTNAME|PWD|OLDPWD|_|(CUDA|ROCR)_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK"
 )
 #: What only the launch has, and what only a submission by hand has: options of the two headers, and of the login.
-#: A launch asks for GPUs by --gpus-per-node, also where a script has --gres.
-OF_ONE_WAY = re.compile(
-    r"RANKZERO_.*|SLURM_(EXPORT_ENV|GET_USER_ENV|JOB_DEPENDENCY|OPEN_MODE|GPUS_PER_NODE)|MAIL|SHELL|SHLVL"
-)
+OF_ONE_WAY = re.compile(r"RANKZERO_.*|SLURM_(EXPORT_ENV|GET_USER_ENV|JOB_DEPENDENCY|OPEN_MODE)|MAIL|SHELL|SHLVL")
 
 
 def command_line(name: str, folder: str = "") -> list[str]:

@@ -169,7 +169,7 @@ def test_a_wrong_wish_is_named(
 OS_RELEASE = Path("/etc/os-release").read_text(encoding="utf-8").splitlines()
 IMAGE_TOOLS = (
     "mmdebstrap", "buildah", "conmon", "skopeo", "squashfs-tools", "squashfs-tools-ng", "squashfuse", "uidmap",
-    "rsync", "rclone", "zsh", "fish",
+    "rsync", "rclone", "zsh", "fish", "tcsh",
     *(("chromium", "chromium-driver", "fonts-dejavu-core") if "ID=debian" in OS_RELEASE else ()),
 )  # fmt: skip
 #: As dpkg-query shows them, in printf's words.

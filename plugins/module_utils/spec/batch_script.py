@@ -31,7 +31,7 @@ ADDED = frozenset(["mail-type"])
 
 #: What a script may ask for that would not be one launch -> what to do.
 REFUSED = {
-    "array": "a launch is one job; run the values as a sweep (docs/sweeps.md)",
+    "array": "a launch is one job, and a sweep needs a job with `command`; remove it, and launch each value by itself",
     "clusters": "a launch belongs to the cluster of the inventory; choose it there",
     "cluster": "a launch belongs to the cluster of the inventory; choose it there",
     "export-file": "the file is not read; name its variables in `env`",
@@ -251,19 +251,28 @@ def _gpus(header: Header, given: Given) -> None:
         header.set(given.line, "resources.gpu_type", match["type"])
 
 
-def _gres(header: Header, given: Given) -> None:
-    """`gpu:h100:8` is the GPUs of a node; the others stay."""
-    others = []
-    for part in str(given.value).split(","):
+def gpus_and_others(gres: str) -> tuple[str | None, list[str]]:
+    """Divide a value of --gres into the GPUs of a node (`h100:8`; None without) and the other resources."""
+    gpus, others = None, []
+    for part in gres.split(","):
         kind, _colon, rest = part.removeprefix("gres/").removeprefix("gres:").partition(":")
         if kind == "gpu" and _GPU.fullmatch(rest or "1"):
-            _gpus(header, replace(given, value=rest or "1"))
+            gpus = rest or "1"
         else:
             others.append(part)
+    return gpus, others
+
+
+def _gres(header: Header, given: Given) -> None:
+    """The GPUs and the other resources have fields. The header of the job has the option as it was given: with another
+    one, Slurm would set other variables.
+    """
+    gpus, others = gpus_and_others(str(given.value))
+    header.further(given)
+    if gpus:
+        _gpus(header, replace(given, value=gpus))
     if others and _fits("resources.gres", others):
         header.set(given.line, "resources.gres", others)
-    elif others:
-        header.further(given)
 
 
 def _export(header: Header, given: Given) -> None:

@@ -13,10 +13,10 @@ import posixpath
 from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script import CARRIED, problem
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script import CARRIED, gpus_and_others, problem
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import gpus
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Resources, gpus
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, OWNED_SBATCH, PLAIN
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
 
@@ -107,17 +107,26 @@ def header(context: Context) -> Iterator[Option]:
         value = row.line(spec) if row in PLAIN else row.given(spec)
         if value:
             yield row.sbatch.name, value if value is True else str(value)
-    # Unlike --gres, it tells the script's own srun lines as well (SLURM_GPUS_PER_NODE).
-    if gpus(spec.resources):
-        yield "gpus-per-node", gpus(spec.resources)
-    if spec.resources.gres:
-        yield "gres", ",".join(spec.resources.gres)
+    yield from _generic_resources(spec.resources)
     if "resources.dependency" not in context.given:
         yield "dependency", "singleton"
+
+
+def _generic_resources(asked: Resources) -> Iterator[Option]:
+    """Yield the GPUs and other resources of a node: as the script has said it, unless a layer above says otherwise."""
+    gres = str(asked.sbatch.get("gres") or "")
+    own_gpus, others = gpus_and_others(gres) if gres else (None, [])
+    stands = gres and list(asked.gres) in ([], others) and own_gpus in (None, gpus(asked) or None)
+    if gpus(asked) and not (stands and own_gpus):
+        yield "gpus-per-node", gpus(asked)
+    if stands:
+        yield "gres", gres
+    elif asked.gres:
+        yield "gres", ",".join(asked.gres)
 
 
 def passed_on(context: Context, name: str) -> bool:
     """Return whether an option under `resources.sbatch` goes into the header of a script job: unless the job's runtime
     carries it out, or a layer has set the field that decides the same.
     """
-    return name not in CARRIED and OWNED_SBATCH.get(name, "") not in context.given
+    return name not in (*CARRIED, "gres") and OWNED_SBATCH.get(name, "") not in context.given
