@@ -23,7 +23,6 @@ READS_ALL = {
         "plugins/plugin_utils/actions/modules.py _loader",
         "plugins/plugin_utils/actions/checker.py _gather",
         "plugins/plugin_utils/jobs/prepare.py runtime_bundle",
-        "plugins/plugin_utils/jobs/render.py _maker",
         "plugins/plugin_utils/jobs/version.py collection_version",
         "plugins/plugin_utils/page/render.py _file",
         "plugins/runtime/container/outside.py facts",
