@@ -9,7 +9,7 @@ import os
 import re
 
 from rankzero.sbatch.job import Job
-from rankzero.sbatch.step import Step, read
+from rankzero.sbatch.step import Step, declared, read
 from rankzero.sbatch.text import ASSIGNMENT, Command, filled, is_plain, names, words
 
 #: Variables that rankzero sets for every rank.
@@ -86,7 +86,8 @@ class Body:
 
     def _starts(self, given: list[str]) -> bool:
         head = os.path.basename(given[0])
-        return head in LAUNCHES or re.fullmatch(r"python[\d.]*", head) is not None or given[:2] == ["uv", "run"]
+        ours = head in LAUNCHES or bool(declared(given)[0])
+        return ours or re.fullmatch(r"python[\d.]*", head) is not None or given[:2] == ["uv", "run"]
 
     def _assignment(self, command: Command, *, exported: bool) -> None:
         text = re.sub(r"^(?:export|declare\s+-x|readonly)\s+", "", command.text)

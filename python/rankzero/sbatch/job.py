@@ -10,10 +10,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
+from rankzero.sbatch.declared import OPTIONS
 from rankzero.sbatch.text import names
 
-#: sbatch option -> key of `resources` with the same value.
-SAME = ("time", "partition", "account", "qos", "constraint", "reservation", "dependency")
 #: Options that rankzero sets itself, with what it does instead.
 OURS = {
     "output": "every rank's log is kept in the run directory",
@@ -73,14 +72,10 @@ def integer(text: str) -> int | None:
 
 def take(job: Job, line: int, name: str, value: str) -> None:
     """Read one option of the header, or one resource of the ranks' step."""
-    if name in SAME:
-        job.put("resources", name, value)
-    elif name in NUMBERS or name in WORDS:
+    if name in NUMBERS or name in WORDS:
         {**NUMBERS, **WORDS}[name](job, value)
     elif name in ("gres", "gpus-per-node", "gpus"):
         _gpus(job, line, name, value)
-    elif name == "exclusive" and value in ("", "user"):
-        job.put("resources", "exclusive", True)
     elif name in ("requeue", "no-requeue"):
         job.put("checkpoint", "requeue", name == "requeue")
     elif name == "signal":
@@ -96,8 +91,25 @@ def take(job: Job, line: int, name: str, value: str) -> None:
             job.covered(line, f"--{name}={value}", OURS[name])
     elif name == "array":
         job.unknown(line, f"--{name}={value}", "a job array; see the section `sweep` of the job spec")
-    else:
+    elif not _declared(job, name, value):
         job.spec.setdefault("resources", {}).setdefault("sbatch", {})[name] = value or True
+
+
+def _declared(job: Job, name: str, value: str) -> bool:
+    """Set the key of `resources` that the collection declares for an option. False if it declares none, or if the value
+    is none of the key's: `--exclusive=mcs`, and `--no-kill`, which spare nodes need.
+    """
+    key, kind = OPTIONS.get(name, ("", ""))
+    switched = kind == "switch" and value in ("", "user")
+    if not key or not (switched or (kind != "switch" and value)):
+        return False
+    job.put("resources", key, True if switched else _listed(value) if kind == "list" else value)
+    return True
+
+
+def _listed(text: str) -> list[str]:
+    """Elements with commas between them, except those in brackets."""
+    return re.split(r",(?![^\[]*\])", text)
 
 
 def _nodes(job: Job, value: str) -> None:
@@ -123,15 +135,7 @@ def _name(job: Job, value: str) -> None:
     job.spec["name"] = value
 
 
-def _memory(job: Job, value: str) -> None:
-    job.put("resources", "memory", value)
-
-
-def _exclude(job: Job, value: str) -> None:
-    job.put("resources", "exclude", re.split(r",(?![^\[]*\])", value))
-
-
-WORDS = {"job-name": _name, "mem": _memory, "exclude": _exclude}
+WORDS = {"job-name": _name}
 
 
 def _gpus(job: Job, line: int, option: str, value: str) -> None:

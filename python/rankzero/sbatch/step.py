@@ -10,11 +10,14 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rankzero.sbatch.declared import STARTERS
 from rankzero.sbatch.job import OUR_STEP, Job, container, integer, mount, take
 from rankzero.sbatch.options import of_step
 from rankzero.sbatch.text import is_plain, names, options
 
 PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.\d+)?)?")
+#: The values of launcher.kind whose commands have a reader here. Others are read by their declarations.
+READ_HERE = ("srun", "torchrun", "standalone")
 #: Options of the launchers without a value.
 LAUNCHER_SWITCHES = names(
     "standalone no-python no_python module m run-path run_path multi_gpu multi-gpu use_deepspeed use_fsdp cpu "
@@ -54,6 +57,8 @@ def read(line: int, words: list[str]) -> Step:
             rest = rest[2:]
             while rest and rest[0].startswith("--"):
                 rest = rest[1:]
+        elif declared(rest):
+            return _launched(step, rest)
         elif head in ("exec", "time", "numactl") and not (head == "numactl" and len(rest) < 2):
             rest = rest[1:]
             while head == "numactl" and rest and rest[0].startswith("-"):
@@ -63,8 +68,31 @@ def read(line: int, words: list[str]) -> Step:
     return step
 
 
+def declared(words: list[str]) -> tuple[str, int]:
+    """(launcher.kind, how many words are its command's first ones) of a command by a launcher that the collection
+    declares, and that needs no reader of its own here; ("", 0) for any other one.
+    """
+    for kind, (_per, first, _options) in STARTERS.items():
+        if kind in READ_HERE:
+            continue
+        given = ["{python}" if PYTHON.fullmatch(word) else os.path.basename(word) for word in words[: len(first)]]
+        if first and given == list(first):
+            return kind, len(first)
+        if first and os.path.basename(words[0]) == kind:
+            return kind, 2 if words[1:2] == ["launch"] else 1
+    return "", 0
+
+
 def _launched(step: Step, rest: list[str]) -> Step:
     head = os.path.basename(rest[0])
+    kind, count = declared(rest)
+    if kind:
+        wanted = STARTERS[kind][2]
+        switches = LAUNCHER_SWITCHES | {each for name, value in wanted.items() if not value for each in _spelled(name)}
+        given, step.program = options(rest[count:], switches, {})
+        step.launcher = {name.replace("-", "_"): value for name, value in given.items()}
+        step.by, step.program = kind, _without_python(step.program) if _is_python(step.program) else step.program
+        return step
     if PYTHON.fullmatch(rest[0]):
         plain = [word for word in rest[1:3] if word != "-u"]
         if plain[:1] == ["-m"] and len(rest) > 2 and rest[rest.index("-m") + 1].startswith("torch.distributed."):
@@ -90,6 +118,14 @@ def _launched(step: Step, rest: list[str]) -> Step:
     return step
 
 
+def _spelled(name: str) -> tuple[str, str]:
+    return name, name.replace("_", "-")
+
+
+def _is_python(words: list[str]) -> bool:
+    return bool(words) and PYTHON.fullmatch(words[0]) is not None
+
+
 def _without_python(words: list[str]) -> list[str]:
     """Leave out python before a program that ends in .py: the environment's Python runs it anyway."""
     rest = [word for word in words[1:2] if word != "-u"] + words[2:]
@@ -109,7 +145,8 @@ def apply(job: Job, step: Step) -> None:
             job.spec.setdefault("launcher", {}).setdefault("srun", {})[name] = value or True
     if step.image:
         _apptainer(job, step)
-    LAUNCHERS[step.by](job, step)
+    of_declaration = step.by in STARTERS and step.by not in READ_HERE
+    (_of_declaration if of_declaration else LAUNCHERS[step.by])(job, step)
     _sizes(job, step)
     if step.shell:
         job.spec["shell"] = step.shell
@@ -159,7 +196,8 @@ def _torchrun(job: Job, step: Step) -> None:
     if nodes.isdecimal() and not job.get("resources", "nodes"):
         job.put("resources", "nodes", int(nodes))
     known = (
-        "nproc_per_node nnodes node_rank master_addr master_port rdzv_backend rdzv_endpoint rdzv_id standalone module m"
+        "nproc_per_node nnodes node_rank master_addr master_port rdzv_backend rdzv_endpoint rdzv_id standalone module m "
+        "no_python"
     )
     _rest(job, step, known, "torchrun")
 
@@ -199,6 +237,18 @@ LAUNCHERS: dict[str, Callable[[Job, Step], None]] = {
 }
 
 
+def _of_declaration(job: Job, step: Step) -> None:
+    """A launcher by its declaration: the options that its command sets from the launch are read, others are not."""
+    _per, _first, wanted = STARTERS[step.by]
+    job.put("launcher", "kind", step.by)
+    told = {wanted[name]: integer(value) for name, value in step.launcher.items() if name in wanted}
+    nodes = told.get("nodes") or job.get("resources", "nodes", 1)
+    job.put("resources", "nodes", job.get("resources", "nodes", nodes))
+    ranks = told.get("ranks_per_node") or (told.get("world_size") or 0) // nodes
+    _ranks(job, str(ranks or ""))
+    _rest(job, step, " ".join(wanted), step.by)
+
+
 def _ranks(job: Job, value: str) -> None:
     """Ranks per node. A value known only on the node (gpu, auto, a Slurm variable) means one per GPU, the default."""
     number = integer(value)
@@ -218,7 +268,7 @@ def _sizes(job: Job, step: Step) -> None:
     if not job.get("resources", "nodes") and job.ntasks and job.tasks_per_node:
         job.put("resources", "nodes", job.ntasks // job.tasks_per_node)
     ranks = job.get("launcher", "ranks_per_node") or gpus or 1
-    if not step.by:
+    if not step.by or (step.by in STARTERS and STARTERS[step.by][0] == "rank"):
         if tasks != (gpus or 1):
             job.put("launcher", "ranks_per_node", tasks)
         ranks = tasks

@@ -1,0 +1,93 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the collection declares, `init` finds in a batch script: each option of sbatch, each launcher."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import FieldInfo, fields_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS, Starter
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Resources
+from rankzero.sbatch import step
+from rankzero.sbatch.convert import job_of
+from tests.repository import ROOT
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import generate_reference  # beside the repository's tests
+
+#: Values on the nodes, as a script may have them.
+VALUES = {"python": "python3", "nodes": "2", "ranks_per_node": "4", "world_size": "8", "node": "$SLURM_NODEID"}
+#: `--no-kill` of a script says nothing of spare nodes.
+OPTIONS = [info for info in fields_of(Resources) if info.meta["sbatch"] and info.meta["sbatch"].name != "no-kill"]
+ACCELERATE = Starter(
+    kind="accelerate",
+    doc="Hugging Face Accelerate",
+    per="node",
+    command=(
+        *("{python}", "-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines={nodes}"),
+        *("--num_processes={world_size}", "--machine_rank={node}", "{rendezvous}", "--no_python", "{rank}"),
+    ),
+    rendezvous={"static": ("--main_process_ip={master_addr}", "--main_process_port={master_port}")},
+)
+NUMA = Starter(kind="numa", doc="bound to memory", per="rank", command=("numactl", "--localalloc", "{rank}"))
+
+
+@pytest.mark.parametrize("info", OPTIONS, ids=lambda info: info.path)
+def test_each_option_of_sbatch_sets_the_key_that_declares_it(info: FieldInfo) -> None:
+    example = info.meta["example"]
+    value = "" if example is True else f"={','.join(example) if isinstance(example, list) else example}"
+    job = job_of(f"#!/bin/bash\n#SBATCH --{info.meta['sbatch'].name}{value}\nsrun train.py\n")
+    assert (job.not_understood, job.spec["resources"].get("sbatch")) == ([], None)
+    made = parse(merge([Layer("script", {"name": "x", **job.spec})]))
+    assert made.problems == []
+    wanted = parse(merge([Layer("job", {"name": "x", "resources": {info.path: example}})])).spec
+    assert getattr(made.spec.resources, info.path) == getattr(wanted.resources, info.path)
+
+
+def declare(monkeypatch: pytest.MonkeyPatch, row: Starter) -> None:
+    """Add a launcher to what `make reference` writes for `init`."""
+    monkeypatch.setitem(step.STARTERS, row.kind, generate_reference.starter_in_scripts(row))
+
+
+def spec_of(row: Starter) -> tuple[dict[str, Any], list[str]]:
+    """The job of a script that starts two nodes with four ranks each by the launcher, as its record does."""
+    words = row.words(row.meets("static"))[:-1] if row.command else ()
+    filled = [
+        re.sub(r"\{(\w+)\}", lambda match: VALUES.get(PLACES.get(match[1], match[1]), "$X"), word) for word in words
+    ]
+    tasks = 4 if row.per == "rank" else 1
+    head = f"#!/bin/bash\n#SBATCH --nodes={1 if row.one_node else 2}\n#SBATCH --ntasks-per-node={tasks}\n"
+    job = job_of(f"{head}srun {' '.join([*filled, 'train.py', '--lr', '1'])}\n")
+    return job.spec, job.not_understood
+
+
+PLACES = {"RANKZERO_PYTHON": "python", "RANKZERO_NODES": "nodes", "RANKZERO_RANKS_PER_NODE": "ranks_per_node",
+          "RANKZERO_WORLD_SIZE": "world_size", "SLURM_NODEID": "node"}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", [*STARTERS, ACCELERATE, NUMA], ids=lambda row: row.kind)
+def test_each_launcher_is_found_by_the_words_of_its_command(row: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    if row not in STARTERS:
+        declare(monkeypatch, row)
+    spec, not_understood = spec_of(row)
+    assert not_understood == []
+    assert (spec["launcher"]["kind"], spec["command"]) == (row.kind, ["train.py", "--lr", "1"])
+    assert spec["launcher"]["ranks_per_node"] == 4
+
+
+def test_the_command_of_a_declared_launcher_is_no_longer_translated(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "#!/bin/bash\naccelerate launch --num_processes 8 --num_machines 2 --multi_gpu --odd 1 train.py\n"
+    assert job_of(line).spec["launcher"]["kind"] == "torchrun"
+    declare(monkeypatch, ACCELERATE)
+    job = job_of(line)
+    assert job.spec["launcher"] == {"kind": "accelerate", "ranks_per_node": 4}
+    assert job.spec["command"] == ["train.py"] and len(job.not_understood) == 1 and "--odd" in job.not_understood[0]
