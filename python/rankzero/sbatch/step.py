@@ -57,7 +57,7 @@ def read(line: int, words: list[str]) -> Step:
             rest = rest[2:]
             while rest and rest[0].startswith("--"):
                 rest = rest[1:]
-        elif declared(rest):
+        elif declared(rest)[0]:
             return _launched(step, rest)
         elif head in ("exec", "time", "numactl") and not (head == "numactl" and len(rest) < 2):
             rest = rest[1:]
@@ -196,8 +196,8 @@ def _torchrun(job: Job, step: Step) -> None:
     if nodes.isdecimal() and not job.get("resources", "nodes"):
         job.put("resources", "nodes", int(nodes))
     known = (
-        "nproc_per_node nnodes node_rank master_addr master_port rdzv_backend rdzv_endpoint rdzv_id standalone module m "
-        "no_python"
+        "nproc_per_node nnodes node_rank master_addr master_port rdzv_backend rdzv_endpoint rdzv_id standalone "
+        "no_python module m"
     )
     _rest(job, step, known, "torchrun")
 
