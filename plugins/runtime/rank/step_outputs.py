@@ -18,10 +18,12 @@ from dataclasses import dataclass
 
 from core import slurm
 from core.log import say
-from core.state import Job
+from core.state import SIGNAL, Job
 from rank import option_reader
 
 ACCOUNTING_SECONDS = 10
+# Slurm ends the job KillWait seconds (30 by default) after its first signal: until then the verdict must be written.
+HURRIED_SECONDS, HURRIED_BYTES = 3, 128 << 20
 # Of a file, its last bytes; of a script, so many files and bytes.
 MOST_OF_A_FILE, MOST_FILES, MOST_BYTES = 64 << 20, 4096, 1 << 30
 # Clocks of two file systems differ a little.
@@ -44,11 +46,12 @@ class Output:
 
 def keep(job: Job, folder: str) -> None:
     """Copy the files of the steps of this attempt. `folder`: in which the script has worked."""
+    hurried = job.step.ended_by == SIGNAL
     words = ("--noheader", "--parsable2", f"--jobs={job.get('SLURM_JOB_ID')}", "--format=JobID,SubmitLine")
-    code, text = slurm.ask(job, "sacct", *words, seconds=ACCOUNTING_SECONDS)
+    code, text = slurm.ask(job, "sacct", *words, seconds=HURRIED_SECONDS if hurried else ACCOUNTING_SECONDS)
     if code != 0:
         return
-    left, files = MOST_BYTES, 0
+    left, files = HURRIED_BYTES if hurried else MOST_BYTES, 0
     try:
         began = os.stat(job.path(".attempt")).st_mtime - CLOCK_SECONDS
         for output in outputs(text, folder):

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.runtime.harness import Site, runtime_parts
-from tests.unit.runtime.test_script import script
+from tests.unit.runtime.harness import Site, runtime_parts, wait_for
+from tests.unit.runtime.test_script import printed, script
 
 
 def own_programs(site: Site) -> dict[str, list[str]]:
@@ -63,6 +63,19 @@ def test_they_are_among_the_logs_by_step_and_rank(site: Site, tmp_path: Path) ->
         "step-1/node01.txt": "a\n",
         "step-2/rank-0003.out": "x\n",
     }
+
+
+def test_a_job_that_is_cancelled_keeps_them_too(site: Site) -> None:
+    site.program("sacct", "echo '1.0|srun -o %t.out ./x'")
+    # Else the job leaves it to Slurm to tell the script.
+    site.program("scontrol", "echo JobState=RUNNING")
+    job = script(site, "echo printed > 0.out; echo ready", "sleep 600", setup=own_programs(site))
+    process = job.start()
+    wait_for(lambda: (job.run / "work" / "0.out").exists() and "ready" in printed(job), process)
+    process.terminate()
+    assert process.wait(timeout=60) == 143
+    assert (job.run / "logs" / "0" / "step-0" / "rank-0000.out").read_text(encoding="utf-8") == "printed\n"
+    assert job.outcome()["ended_by"] == "signal"
 
 
 def test_without_accounting_a_job_ends_as_it_would(site: Site) -> None:
