@@ -215,10 +215,10 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.listing import listing
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.running import progress
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.running import progress
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_list import job_info
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.listing import listing
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 

@@ -128,7 +128,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.monitoring.openmetrics import measure
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.notify.due import Sender, listed, tell
+from ansible_collections.rankzero.slurm.plugins.module_utils.notify.due import Sender, listed, tell
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import chosen_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import NOTIFY_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm

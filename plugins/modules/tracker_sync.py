@@ -93,8 +93,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.tracker_sync import ARGUMENTS, sync
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.trackers.sync import ARGUMENTS, sync
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:

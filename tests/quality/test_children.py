@@ -31,7 +31,7 @@ WHOLE_ENVIRONMENT = {
     "plugins/module_utils/image/layers.py": "decompressors",
     "plugins/module_utils/image/squash.py": "mksquashfs",
     "plugins/module_utils/image/unsquash.py": "unsquashfs",
-    "plugins/module_utils/report/notify/deliver.py": "sendmail",
+    "plugins/module_utils/notify/deliver.py": "sendmail",
     "plugins/module_utils/store/squash.py": "mksquashfs",
     "plugins/module_utils/submit/start_step.py": "srun, with Slurm's variables only",
     "plugins/plugin_utils/actions/reconnect.py": "ssh, for Ansible's own connection",

@@ -328,9 +328,9 @@ OPENS_ITSELF = {
     "submit/admission/storage.py _text": "the kernel's own files",
     "submit/refs.py recorded_digest": "what lies in a store, by its path",
     "submit/shell_session.py _lay_out": "new files in a folder that was just made",
-    "report/notify/deliver.py _names": "names only",
-    "report/notify/deliver.py _write": "new files of claims, which follow no link",
-    "report/notify/deliver.py address_in_file": "a file that the user names, with its owner and mode",
+    "notify/deliver.py _names": "names only",
+    "notify/deliver.py _write": "new files of claims, which follow no link",
+    "notify/deliver.py address_in_file": "a file that the user names, with its owner and mode",
     "metrics/from_files.py metric_files": "names only, in a folder that is no link",
     "prune/inventory.py last_use": "times only",
     "prune/inventory.py caches": "names and owners only",
@@ -341,7 +341,10 @@ OPENS_ITSELF = {
     "prune/prune.py _wanted": "a new file, for the file system's time",
     "prune/prune.py _sweep": "names only",
 }
-STATE_ROOMS = ("run", "submit", "watch", "logs", "metrics", "monitoring", "slurm", "prune", "reconcile", "report")
+STATE_ROOMS = (
+    "run", "submit", "watch", "logs", "metrics", "monitoring", "slurm", "prune", "reconcile", "explain", "notify",
+    "report", "trackers",
+)  # fmt: skip
 OPENING = {"open", "os.open", "io.open", "os.listdir", "os.scandir", "os.walk", "bounded_walk", "each_entry"}
 OPENING |= {"content_of", "text_of", "json_of", "parsed_json", "last_text", "read_json"}
 

@@ -16,11 +16,12 @@ import pytest
 from tests.repository import bullet_list, files, syntax_tree
 
 #: Whose files come from a launch.
+OF_LAUNCHES = (
+    "course", "diagnosis", "explain", "logs", "metrics", "monitoring", "notify", "report", "run", "trackers", "usage",
+    "watch",
+)  # fmt: skip
 ROOMS = [
-    *(
-        f"plugins/module_utils/{room}/"
-        for room in ("course", "diagnosis", "logs", "metrics", "report", "run", "usage", "watch")
-    ),
+    *(f"plugins/module_utils/{room}/" for room in OF_LAUNCHES),
     *(f"plugins/plugin_utils/{room}/" for room in ("actions", "output", "page", "screen")),
     "plugins/action/",
     "plugins/modules/",
@@ -36,9 +37,9 @@ OPENS_ITSELF = {
     "plugins/module_utils/diagnosis/lines.py opened": "unpacks an open file",
     "plugins/module_utils/logs/archive.py write_archive": "a new file in a folder of its own",
     "plugins/module_utils/logs/final.py packed": "an archive in a temporary folder of its own",
-    "plugins/module_utils/report/notify/deliver.py _write": "writes, in a folder of this user's",
-    "plugins/module_utils/report/notify/deliver.py address_in_file": "the file that the user has named",
-    "plugins/module_utils/report/tracker_sync.py _key": "the file that the user has named",
+    "plugins/module_utils/notify/deliver.py _write": "writes, in a folder of this user's",
+    "plugins/module_utils/notify/deliver.py address_in_file": "the file that the user has named",
+    "plugins/module_utils/trackers/sync.py _key": "the file that the user has named",
     "plugins/module_utils/run/directory.py _append": "the journal of a run of this user's, through no link",
     "plugins/module_utils/run/search/history.py keep": "writes, in a state root of this user's",
     "plugins/module_utils/watch/budget.py count": "a folder of this user's, through no link",

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -19,7 +18,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run, select_runs
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS, newest_of_each
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
+    STATE_ARGUMENTS,
+    newest_of_each,
+    selection,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 
@@ -159,22 +162,6 @@ def _left_out(unproven: Sequence[LaunchReport]) -> list[str]:
     named = [f"{_named(launch)} ({launch.state})" for launch in unproven[:MOST_NAMED]]
     named += [f"and {len(unproven) - MOST_NAMED} more"] if len(unproven) > MOST_NAMED else []
     return [printable(f"left out, without a result: {', '.join(named)}")]
-
-
-def selection(launch: str) -> Parameters:
-    """The options that select a launch: a job id, a run directory, NAME, NAME/KEY or NAME/KEY/GENERATION."""
-    if re.fullmatch(r"\d+(?:[._]\d+)?", launch):
-        return {"job_id": launch}
-    if launch.startswith(("/", "~")):
-        return {"run_dir": launch}
-    match = re.fullmatch(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:/(?P<key>[0-9a-f]{4,64})(?:/(?P<generation>\d+))?)?", launch)
-    if match is None:
-        raise RankzeroError(
-            f"launches: {launch!r} names no launch; give a job id, NAME, NAME/KEY, NAME/KEY/GENERATION or "
-            "a run directory"
-        )
-    named = {option: text for option, text in match.groupdict().items() if text}
-    return {**named, "generation": int(named["generation"])} if "generation" in named else {**named}
 
 
 def _selected(options: Parameters) -> list[RunDirectory]:

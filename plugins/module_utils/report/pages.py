@@ -10,14 +10,14 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import compare, selection
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import compare
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.page_data import page_data
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import results
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_list import job_info
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS, selection
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 LAUNCH, COMPARE, SWEEP, INDEX = "launch", "compare", "sweep", "index"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -179,3 +180,22 @@ def made_at(run: RunDirectory) -> float:
     with contextlib.suppress(Untrusted):
         return min((float(event["time"]) for event in run.own_events()), default=0.0)
     return 0.0
+
+
+def selection(launch: str) -> Parameters:
+    """The options that select a launch: a job id, a run directory, NAME, NAME/KEY or NAME/KEY/GENERATION.
+
+    Raises `RankzeroError`.
+    """
+    if re.fullmatch(r"\d+(?:[._]\d+)?", launch):
+        return {"job_id": launch}
+    if launch.startswith(("/", "~")):
+        return {"run_dir": launch}
+    match = re.fullmatch(r"(?P<name>[A-Za-z0-9][\w.-]*)(?:/(?P<key>[0-9a-f]{4,64})(?:/(?P<generation>\d+))?)?", launch)
+    if match is None:
+        raise RankzeroError(
+            f"launches: {launch!r} names no launch; give a job id, NAME, NAME/KEY, NAME/KEY/GENERATION or "
+            "a run directory"
+        )
+    named = {option: text for option, text in match.groupdict().items() if text}
+    return {**named, "generation": int(named["generation"])} if "generation" in named else {**named}

@@ -1,1 +1,1 @@
-../../module_utils/report/notify/deliver.py
+../../module_utils/notify/deliver.py

@@ -21,7 +21,7 @@ from ansible.utils.collection_loader._collection_finder import _AnsibleCollectio
 _AnsibleCollectionFinder(paths=[sys.argv[1]])._install()
 before = list(sys.meta_path)
 import ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render
-import ansible_collections.rankzero.slurm.plugins.module_utils.report.listing
+import ansible_collections.rankzero.slurm.plugins.module_utils.run.search.listing
 name = "ansible_collections.rankzero.slurm.plugins."
 print(sys.meta_path == before)
 print(gc.get_freeze_count())
@@ -52,7 +52,7 @@ def test_ansible_compiles_no_library(tmp_path: Path) -> None:
         "plugin_utils.jobs.render",
         "plugin_utils.jobs",
         "module_utils.spec.job",
-        "module_utils.report.listing",
+        "module_utils.run.search.listing",
     }
     assert set(loaders) - own == {"module_utils", "plugin_utils"}
     assert all(Path(loaders[name][1]).is_file() for name in own)

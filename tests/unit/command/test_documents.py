@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis, Evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_report import DiagnosisReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import Answer
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import Used, sums
 from rankzero import errors

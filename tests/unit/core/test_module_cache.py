@@ -20,8 +20,9 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import arguments, module_cache
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain import diagnose
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric import result as fabric_result
-from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose, sweep_results
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import sweep_results
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import select
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import modules
 from tests.repository import ROOT

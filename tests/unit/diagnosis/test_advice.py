@@ -13,13 +13,13 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import HEALTHY
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import Answer, Stall
-from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain import diagnose
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_report import (
     SCREEN_LINES,
     DiagnosisReport,
     screen,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import Answer, Stall
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 
 NO_FILE = "[rank{0}]: FileNotFoundError: [Errno 2] No such file or directory: '/data/x.npy'\n"

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import compare, numbers, selection
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import compare, numbers
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import selection
 from tests.unit.run.test_launches import SUBMITTED, make_run, outcome, queue, started
 
 THREE, FIVE, FAILED = "3" * 16, "5" * 16, "f" * 16

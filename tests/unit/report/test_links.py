@@ -14,8 +14,9 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import prefilter, scan
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import checklist, monitor
-from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose, page_data, rank_stacks, running
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain import diagnose, rank_stacks
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import checklist, monitor, running
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import page_data
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import AttemptSpan
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import Reading, with_steps

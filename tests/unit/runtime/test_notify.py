@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.notify import deliver
+from ansible_collections.rankzero.slurm.plugins.module_utils.notify import deliver
 from tests.receiver import Receiver, private
 from tests.unit.runtime.harness import Job, Site
 

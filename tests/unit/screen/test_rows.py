@@ -15,9 +15,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import ad
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import find_cause
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.scan import Scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
-from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import screen as diagnosed
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain import evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_report import DiagnosisReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_report import screen as diagnosed
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results

@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
-from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain import evidence
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import drained

@@ -12,8 +12,8 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.notify import deliver, due
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.notify import deliver, due
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import notify
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.checkpoint import NOTIFY

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnose import DIAGNOSIS_SPEC, diagnose
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import cluster as reconcile
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnose import DIAGNOSIS_SPEC, diagnose
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.listing import listing
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import results
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import launches, select
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import launch_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.listing import listing
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import RunFacts, status_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, query_squeue
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher

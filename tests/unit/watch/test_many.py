@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import about, duration, moment, short_list
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.listing import HEAD, listing
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.listing import HEAD, listing
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import BATCH, IDLE, Waits

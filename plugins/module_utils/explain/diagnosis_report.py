@@ -37,7 +37,7 @@ _OF_LAUNCH = ("name", "key", "generation", "job_id", "state", "attempt", "messag
 class DiagnosisReport:
     """`launch`: None where only logs were read. `stall`: the stall of a running job. `facts`: evidence besides logs.
 
-    `facts` maps each source to its data as JSON (report/evidence.py). `ledger`: what the hours of an ended launch went
+    `facts` maps each source to its data as JSON (explain/evidence.py). `ledger`: what the hours of an ended launch went
     to.
     """
 

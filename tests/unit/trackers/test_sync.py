@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Uploading what wandb has logged offline: once, in order, and wandb's exit code is not believed.
+"""Module tracker_sync uploads what wandb has logged offline: once, in order, and wandb's exit code is not believed.
 
 The stand-in for wandb does what release 0.31 was seen to do, and writes down how it was called. tests/cluster/
 test_trackers.py uses the real one.
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.tracker_sync import ARGUMENTS, sync
+from ansible_collections.rankzero.slurm.plugins.module_utils.trackers.sync import ARGUMENTS, sync
 from tests.unit.run.test_launches import KEY, SUBMITTED, make_run, outcome, queue, started
 from tests.writers import Run
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.notify import deliver, due
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain import diagnose
+from ansible_collections.rankzero.slurm.plugins.module_utils.notify import deliver, due
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import NOTIFY_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch import pace

@@ -22,8 +22,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist i
     find_stall,
     first_and_last,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.notify import deliver
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.running import progress
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.running import progress
+from ansible_collections.rankzero.slurm.plugins.module_utils.notify import deliver
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
@@ -198,7 +198,7 @@ def _proven(launch: LaunchReport) -> tuple[str, dict[str, Any]]:
 def _failed(slurm: Slurm, launch: LaunchReport) -> tuple[str, dict[str, Any]]:
     """The cause of a failure as the diagnosis finds it, or at least how the job ended."""
     # Only a failure needs the rules for all families.
-    from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnose import DIAGNOSIS_SPEC, diagnose
+    from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnose import DIAGNOSIS_SPEC, diagnose
 
     defaults = {name: option.get("default") for name, option in DIAGNOSIS_SPEC.items()}
     options = {**defaults, "run_dir": launch.run_dir, "write": False, "processes": 1}

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.notify import deliver
+from ansible_collections.rankzero.slurm.plugins.module_utils.notify import deliver
 from tests.receiver import Receiver, private
 from tests.repository import ROOT
 
@@ -96,7 +96,7 @@ def test_receivers_and_events_do_not_disturb_each_other(tmp_path: Path, run_dir:
 
 SENDER = """\
 import json, sys
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.notify import deliver
+from ansible_collections.rankzero.slurm.plugins.module_utils.notify import deliver
 run_dir, receiver, facts = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
 message = deliver.Message.of("failed", "it failed", facts)
 sys.stdin.readline()

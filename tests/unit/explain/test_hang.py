@@ -17,9 +17,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import LIMIT
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain import diagnose, evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_report import DiagnosisReport, screen
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import checklist
-from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose, evidence
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport, screen
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from tests.writers import Run

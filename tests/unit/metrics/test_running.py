@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.running import progress
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.running import progress
 
 STEPS = "step 10/100 loss 2.5 1.0 s/step\nstep 20/100 loss 2.25 1.0 s/step\nsaved nothing\n"
 NOW = 1_000_000.0

@@ -32,11 +32,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import selection
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import find_runs, one_run
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS, selection
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 ARGUMENTS: dict[str, Any] = {

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import SETUP
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
-from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose, evidence
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain import diagnose, evidence
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import step_usage

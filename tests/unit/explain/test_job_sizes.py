@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.report import diagnose, job_sizes
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain import diagnose, job_sizes
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from tests.unit.slurm.recorded import NO_ACCOUNTING, FakeSlurm
 from tests.writers import Run

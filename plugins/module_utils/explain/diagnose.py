@@ -36,12 +36,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     WEAK,
     Signature,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain import evidence, job_sizes, rank_stacks
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_report import DiagnosisReport, screen
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, node_of, rank_of, ranks_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import checklist, monitor, slowdown
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import STALL_FACTOR, STALL_SECONDS
-from ansible_collections.rankzero.slurm.plugins.module_utils.report import evidence, job_sizes, rank_stacks
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.diagnosis_report import DiagnosisReport, screen
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
