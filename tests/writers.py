@@ -121,7 +121,7 @@ class Run:
         claim.take(self._job(job_id=job_id))
         return self
 
-    def numbered(self, number: int, job_id: str | None = None) -> Run:
+    def numbered(self, number: int = 0, job_id: str | None = None) -> Run:
         """Begin an attempt: set aside what the one before it left."""
         begun = self._job(number, job_id=job_id)
         attempt.set_aside(begun)
@@ -163,6 +163,7 @@ class Run:
     ) -> Run:
         """Write outcome.json of an attempt, `by` how it ended. The contract judges the artifact."""
         now = time.time() if at is None else at
+        self.begun(number)
         if not (self.path / "contract.json").exists():
             self.contract()
         job = self._job(number, job_id=job_id)

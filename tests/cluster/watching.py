@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests import recording, warm_playbooks
+from tests import recording, warm_playbooks, writers
 from tests.repository import BIN
 
 SECONDS = 120
@@ -133,13 +133,12 @@ class Bench:
         (here / "logs").mkdir(parents=True)
         script = SCRIPT.format(run=path, generation=generation, body=body)
         (here / "job.sbatch").write_text(script, encoding="utf-8")
-        events = [{"time": time.time(), "event": "intent"}]
+        begun = time.time()
         options = [f"--job-name={name}.{KEY}.{generation}", f"--chdir={path}", "--time=10", "--open-mode=append"]
         options += [f"--output={path}/logs/job.%j.log", *sbatch]
         job_id = self.lab.head(["sbatch", "--parsable", *options, f"{path}/job.sbatch"]).stdout.strip().split(";")[0]
-        events.append({"time": time.time(), "event": "submitted", "job_id": job_id})
-        lines = [json.dumps(event) + "\n" for event in events if event["event"] in journal]
-        (here / "journal.jsonl").write_text("".join(lines), encoding="utf-8")
+        events: list[dict[str, Any]] = [{"event": "intent", "time": begun}, {"event": "submitted", "job_id": job_id}]
+        writers.Run(here).journal(*(event for event in events if event["event"] in journal))
         run = Run(name, KEY, generation, path, here, job_id)
         self.runs.append(run)
         return run

@@ -70,7 +70,7 @@ def make_launch(
         name=name,
         key=key,
         claim="1 lab 7\n",
-        launch_json=manifest,
+        launched=lambda made: made.launch(manifest["spec"]).altered("launch.json", **manifest),
         begun=started(time=BEGAN, nodes=nodes, world_size=ranks),
         preempted=outcome(False, 0, "preempted", by="requeue", began=BEGAN, at=BEGAN + half + 40, exit_code=143),
         again=lambda run: run.numbered(1),

@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim, RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files, write_text
+from tests.writers import Run
 
 
 @pytest.fixture
@@ -69,15 +70,19 @@ def test_half_an_outcome_is_none(run: RunDirectory, text: str) -> None:
 
 
 def test_the_outcome_of_an_older_attempt_is_void_unless_it_is_a_proof(run: RunDirectory) -> None:
-    write(run, "outcome.json", '{"attempt": 0, "success": false}')
-    assert run.outcome() == {"attempt": 0, "success": False}
-    write(run, "started.json", '{"attempt": 1}')
-    assert run.outcome() is None
+    def told() -> tuple[int, bool] | None:
+        outcome = run.outcome()
+        return None if outcome is None else (outcome["attempt"], outcome["success"])
+
+    job = Run(Path(run.path)).ended(1)
+    assert told() == (0, False)
+    job.started(1)
+    assert told() is None and run.document("outcome.json") is not None
     # A slow node may prove an attempt after Slurm has begun the next one elsewhere.
-    write(run, "outcome.json", '{"attempt": 0, "success": true}')
-    assert run.outcome() == {"attempt": 0, "success": True}
-    write(run, "outcome.json", '{"attempt": 1, "success": false}')
-    assert run.outcome() == {"attempt": 1, "success": False}
+    job.ended(0, number=0)
+    assert told() == (0, True)
+    job.ended(1, number=1)
+    assert told() == (1, False)
 
 
 def test_only_the_newest_event_is_a_refusal(run: RunDirectory) -> None:

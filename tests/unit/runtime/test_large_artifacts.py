@@ -15,14 +15,15 @@ from typing import Any
 import pytest
 
 from tests.unit.runtime.test_outcome import OWNER, PROGRAM, contract, judged
+from tests.writers import Run
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run directory whose attempt has begun."""
-    (tmp_path / "work").mkdir()
-    (tmp_path / ".attempt").write_text("0\n", encoding="utf-8")
-    return tmp_path
+    made = Run.below(tmp_path).numbered().path
+    (made / "work").mkdir()
+    return made
 
 
 @pytest.mark.parametrize("kind", ["json", "yaml", "csv"])
@@ -39,7 +40,6 @@ def test_an_artifact_that_is_too_large_to_be_checked_takes_no_memory(run: Path, 
 def test_a_log_of_the_job_of_any_size_takes_no_memory(run: Path) -> None:
     """Whatever prints into the batch script's log. The task that ended first is found: srun says it at the end."""
     contract(run)
-    (run / "logs").mkdir()
     with (run / "logs" / "job.7.log").open("wb") as stream:
         stream.write(b"[rankzero] job 7 attempt 0 begins\n")
         stream.truncate(5_000_000_000)

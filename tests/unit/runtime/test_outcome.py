@@ -19,6 +19,7 @@ import pytest
 
 # Imported so that these tests run with the library's, under every Python.
 from tests.repository import ROOT
+from tests.writers import Run
 
 #: Whose verdict it is.
 OWNER = ("--key", "k" * 64, "--generation", "1")
@@ -28,18 +29,13 @@ PROGRAM = ROOT / "plugins" / "runtime" / "artifact" / "outcome.py"
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run directory whose attempt has begun."""
-    (tmp_path / "work").mkdir()
-    (tmp_path / ".attempt").write_text("0\n", encoding="utf-8")
-    return tmp_path
+    made = Run.below(tmp_path).numbered(0).path
+    (made / "work").mkdir()
+    return made
 
 
 def contract(run: Path, **artifact: Any) -> None:
-    full = {"path": "result.json", "format": "json", "require": {}, "then": "let_run", "grace": 0, **artifact}
-    (run / "contract.json").write_text(json.dumps({"artifact": full}), encoding="utf-8")
-
-
-def no_contract(run: Path) -> None:
-    (run / "contract.json").write_text('{"artifact": null}', encoding="utf-8")
+    Run(run).contract(**{"path": "result.json", **artifact})
 
 
 def leave(run: Path, content: str | bytes) -> None:
@@ -142,7 +138,7 @@ def test_what_is_no_json_object_proves_nothing(run: Path, content: str | bytes, 
         ({"ok": {"eq": True}}, None),
         ({"ok": {"eq": False}}, "ok: True is not eq False"),
         ({"ok": {"eq": 1}}, "ok: True is not eq 1"),
-        ({"ok": {"lt": 4.0}}, "ok: True is not lt 4.0"),
+        ({"ok": {"lt": 4.0}}, "ok: True is not lt 4"),
         ({"ok": {"ne": 1}}, None),
         ({"name": {"eq": "x"}}, None),
         ({"name": {"lt": 4}}, "name: 'x' is not lt 4"),
@@ -217,7 +213,7 @@ def test_verdict(
     run: Path, ended_by: str, exit_code: int, artifact: str | None, success: bool, job_code: int, message: str
 ) -> None:
     if artifact is None:
-        no_contract(run)
+        Run(run).contract()
     else:
         contract(run)
         leave(run, artifact)
@@ -230,7 +226,7 @@ def test_verdict(
 
 
 def test_a_batch_script_that_knows_more_of_a_signal_says_it(run: Path) -> None:
-    no_contract(run)
+    Run(run).contract()
     code, outcome = finish(run, "signal", 0, "requeued: attempt 2 of at most 6 follows")
     assert (code, outcome["success"]) == (143, False)
     assert outcome["message"] == "requeued: attempt 2 of at most 6 follows"
@@ -245,7 +241,7 @@ def test_proven_says_whether_the_artifact_is_valid_now(run: Path, artifact: str 
 
 
 def test_a_verdict_that_the_locale_cannot_print_is_written_all_the_same(run: Path) -> None:
-    no_contract(run)
+    Run(run).contract()
     words = [str(PROGRAM), "finish", str(run), "--job-id", "7", "--attempt", "0", *OWNER, "--started", "1"]
     words += ["--ended-by", "setup", "--exit-code", "3", "--message", "gr\xf6\xdfe"]
     # -I ignores PYTHONIOENCODING: the stream is made what an ASCII locale makes it.
@@ -344,8 +340,7 @@ srun: error: node01: tasks 0-1: Terminated
 
 def test_the_exit_code_is_that_of_the_task_that_ended_first(run: Path) -> None:
     """srun returns the largest code: 143, of the ranks that were ended for the one that failed."""
-    no_contract(run)
-    (run / "logs").mkdir()
+    Run(run).contract()
     (run / "logs" / "job.7.log").write_text(SRUN_SAYS, encoding="utf-8")
     code, outcome = finish(run, exit_code=143)
     assert (code, outcome["exit_code"]) == (5, 5)
@@ -355,8 +350,7 @@ def test_the_exit_code_is_that_of_the_task_that_ended_first(run: Path) -> None:
 
 
 def test_a_task_ended_by_a_signal_leaves_the_exit_code_of_srun(run: Path) -> None:
-    no_contract(run)
-    (run / "logs").mkdir()
+    Run(run).contract()
     (run / "logs" / "job.7.log").write_text("srun: error: node01: task 0: Out Of Memory\n", encoding="utf-8")
     code, outcome = finish(run, exit_code=137)
     assert (code, outcome["exit_code"]) == (137, 137)
@@ -364,8 +358,7 @@ def test_a_task_ended_by_a_signal_leaves_the_exit_code_of_srun(run: Path) -> Non
 
 
 def test_what_an_earlier_attempt_left_in_the_log_says_nothing_of_this_one(run: Path) -> None:
-    no_contract(run)
-    (run / "logs").mkdir()
+    Run(run).contract()
     text = SRUN_SAYS.replace("attempt 0", "attempt 1").replace("exit code 5", "exit code 9")
     (run / "logs" / "job.7.log").write_text(text + SRUN_SAYS, encoding="utf-8")
     assert finish(run, exit_code=143)[1]["exit_code"] == 5

@@ -39,7 +39,7 @@ def launches(root: Path, count: int, *, name: str = "gpt") -> None:
         journal = [{"time": began - 60, "event": "intent"}, {"time": began - 59, "event": "submitted", "job_id": job}]
         run = make_run(
             root, *journal, name=name, key=f"{number:016x}", claim=f"1 lab {job}\n",
-            launch_json={"spec": {"resources": {"account": "asked"}}},
+            asked=lambda made: made.launch({"resources": {"account": "asked"}}),
             started_json=started(job_id=job, time=began), outcome_json=outcome(job_id=job, began=began, at=ENDED),
         )  # fmt: skip
         if number == 0:

@@ -101,16 +101,15 @@ def test_the_log_that_the_job_names_is_followed_whatever_its_name(login: Login, 
 
 
 def test_a_poll_reads_what_the_job_wrote(login: Login, run_dir: Path) -> None:
-    (run_dir / "claim").write_text("1 lab 7\n")
-    (run_dir / "started.json").write_text('{"job_id": "7", "attempt": 0, "nodes": ["node01"]}\n')
-    (run_dir / "outcome.json").write_text('{"job_id": "7", "attempt": 0, "success": true}')
+    Run(run_dir).claimed().started(nodes=["node01"]).ended()
     (run_dir / "logs" / "0" / "rank-0000.log").write_bytes(b"step 1\nstep 2\npart")
     seen = login.poll(Target(str(run_dir), "7"))
     (view,) = seen.views
     assert seen.whole and not seen.asked and view.exists
     assert view.claim == Claim(1, "lab", "7")
-    assert view.started == {"job_id": "7", "attempt": 0, "nodes": ["node01"]}
-    assert view.outcome == {"job_id": "7", "attempt": 0, "success": True}
+    assert view.started == json.loads((run_dir / "started.json").read_text())
+    assert view.outcome == json.loads((run_dir / "outcome.json").read_text())
+    assert (view.started["nodes"], view.outcome["success"]) == (["node01"], True)
     assert view.log == LogChunk(0, 0, 18, "step 1\nstep 2\npart")
     assert not list(run_dir.parents[3].glob("**/pwned"))
 
@@ -285,9 +284,7 @@ def test_an_artifact_is_judged_once_it_is_listed_and_nothing_that_the_run_names_
     planted = run_dir / "outcome.py"
     planted.write_text(f"open({str(run_dir / 'canary')!r}, 'w'); raise SystemExit(0)\n")
     (run_dir / "job.sbatch").write_text(f"export RANKZERO_RUNTIME={run_dir}\n")
-    contract = {"path": "out/x.json", "format": "json", "require": {"loss": {"lt": 2}}, "then": "end", "grace": 0}
-    (run_dir / "contract.json").write_text(json.dumps({"artifact": contract}))
-    (run_dir / ".attempt").touch()
+    run = Run(run_dir).contract(path="out/x.json", require={"loss": {"lt": 2}}).numbered()
     target = Target(str(run_dir), "7", artifact=f"{run_dir}/work/out/x.json")
     assert not login.poll(target).views[0].proven
     place = run_dir / "work" / "out"
@@ -302,7 +299,7 @@ def test_an_artifact_is_judged_once_it_is_listed_and_nothing_that_the_run_names_
     (place / "x.json").unlink()
     os.mkfifo(place / "x.json")
     assert not login.poll(target).views[0].proven
-    (run_dir / "contract.json").write_text('{"artifact": {"path": "../../x.json", "format": 7}}')
+    run.altered("contract.json", artifact={"path": "../../x.json", "format": 7})
     assert not login.poll(target).views[0].proven
     assert not (run_dir / "canary").exists()
 
@@ -371,7 +368,7 @@ def test_a_poll_waits_until_the_job_writes_something(login: Login, run_dir: Path
 def test_a_poll_that_waits_opens_one_folder_at_a_time_and_no_file(
     run_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (run_dir / "outcome.json").write_text("{}")
+    Run(run_dir).ended()
     state = remote_poll.state_of(str(run_dir), "work/out")
     target = Target(str(run_dir), "7", artifact="work/out", state=state)
     opened: list[str] = []
