@@ -8,10 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 from types import SimpleNamespace
+from typing import NoReturn
 
 from core import held_steps, processes
 from core.log import say
-from core.records import NoReturn
 from core.state import ARTIFACT, PROGRAM, SETUP, Ended, Job
 
 # A network file system may hang, or show a file late.

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-
-from core.records import dataclass, field
+from dataclasses import dataclass, field
 
 PROGRAM, ARTIFACT, SIGNAL, SETUP, REQUEUE, RESTART = "program", "artifact", "signal", "setup", "requeue", "restart"
 
@@ -26,7 +25,7 @@ class Ended(Exception):
         self.code = code
 
 
-@dataclass
+@dataclass(eq=False)
 class Signals:
     """Which signals have come. Handlers only record them; step.act_on_signals acts on them."""
 
@@ -37,7 +36,7 @@ class Signals:
     cancelled: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class Step:
     """The ranks' step, or another step that is waited for in its place: its process and the moments to come."""
 
@@ -49,7 +48,7 @@ class Step:
     kill_at: float | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Ends:
     """Which tasks of the ranks' step have not ended (rank/task_ends.py). `log_from`, `asked_at`: bytes of the job's log
     before the step and before a question to srun; `pause`: seconds until the next question.
@@ -63,7 +62,7 @@ class Ends:
     first_ended: bool = False
 
 
-@dataclass
+@dataclass(eq=False)
 class Preflight:
     """How the preflight was asked for, to ask once more on other nodes."""
 
@@ -78,7 +77,7 @@ class Preflight:
     ended: str = ""
 
 
-@dataclass
+@dataclass(eq=False)
 class Held:
     """A step that holds something on the nodes while our end of its standard input is open."""
 
@@ -86,7 +85,7 @@ class Held:
     pipe: int
 
 
-@dataclass
+@dataclass(eq=False)
 class Copies:
     """What the ranks see through the nodes' views, and what it was before."""
 
@@ -97,7 +96,7 @@ class Copies:
     virtual_env: str = ""
 
 
-@dataclass
+@dataclass(eq=False)
 class Job:
     """`env` is the environment of everything that is started; what changes in it is told to the script's bash, too."""
 

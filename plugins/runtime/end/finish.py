@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from artifact import verdict
 from core import held_steps
-from core.records import NoReturn
 from core.state import SIGNAL, Ended, Job
 from end import restart
 

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 from artifact import verdict
 from core import held_steps, processes, slurm, traps
 from core.log import say
-from core.records import NoReturn
 from core.state import REQUEUE, SETUP, Ended, Job
 from end.restart import follows, limit_reached
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+from dataclasses import dataclass, field
 
 from core import processes
-from core.records import dataclass, field
 from core.state import Job
 from job.environment import parsed
 from rank import step
@@ -24,7 +24,7 @@ from rank import step
 _LIMITS = [value for name, value in vars(resource).items() if name.startswith("RLIMIT_")]
 
 
-@dataclass
+@dataclass(eq=False)
 class Script:
     process: int
     reader: int

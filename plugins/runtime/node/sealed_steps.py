@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import dataclass
 
 from artifact import verdict
 from core import held_steps, processes
 from core.clearing import remove_tree
 from core.log import publish_json, say
-from core.records import dataclass
 from core.state import Held, Job
 from node import copy_steps, node_steps
 
 
-@dataclass
+@dataclass(eq=False)
 class Mount:
     """One file that is mounted on the nodes, with the folder in which they report."""
 

@@ -11,11 +11,11 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from artifact import verdict
 from core import processes, slurm, traps
 from core.log import ending, publish_json, say
-from core.records import dataclass, field
 from core.state import SIGNAL, Job
 from end import requeue
 from node import node_steps
@@ -41,7 +41,7 @@ _FIRST_TASK = '[ "${SLURM_LOCALID:-0}" = 0 ] || exit 0; '
 _PYTHON = 'python=$(command -v "$RANKZERO_PYTHON" || command -v python3) || exit 78; exec "$python" -B "$@"'
 
 
-@dataclass
+@dataclass(eq=False)
 class Judgement:
     """What the verdict of the preflight says."""
 

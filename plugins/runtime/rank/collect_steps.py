@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 
 from core import held_steps, processes
 from core.log import say
-from core.records import dataclass
 from core.state import Held, Job
 from node import node_steps
 
@@ -24,7 +24,7 @@ LONGEST = 64 << 10
 LOOK_SECONDS = 0.05
 
 
-@dataclass
+@dataclass(eq=False)
 class Collectors:
     """The step, and the file that takes what its tasks print."""
 
