@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""While a job of the victim's runs, a stranger on its nodes speaks to its ranks, and puts files beside its run."""
+
+from __future__ import annotations
+
+import contextlib
+
+from tests.cluster.attack import VICTIM, AttackLab
+from tests.cluster.test_attacks_network import STRANGER, stranger
+
+#: Rank 0 listens at MASTER_PORT as a rendezvous does, and answers who knows a word; all others ask it.
+RENDEZVOUS = r"""
+import os, socket, sys, threading, time
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+word = b"a member of the job\n"
+if rank == 0:
+    server, members = socket.create_server(place, backlog=512), threading.Semaphore(0)
+    def serve(connection):
+        with connection, connection.makefile("rb") as lines:
+            connection.settimeout(5)
+            try:
+                if lines.readline(64) == word:
+                    connection.sendall(b"go\n")
+                    members.release()
+            except OSError:
+                pass
+    def accept():
+        while True:
+            threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
+    threading.Thread(target=accept, daemon=True).start()
+    for _member in range(world - 1):
+        members.acquire()
+    time.sleep(2)
+else:
+    while True:
+        try:
+            with socket.create_connection(place, timeout=2) as connection:
+                connection.sendall(word)
+                if connection.makefile("rb").readline() == b"go\n":
+                    break
+        except OSError:
+            time.sleep(0.1)
+print("rank", rank, "met the others", flush=True)
+os._exit(0)
+"""
+
+
+def test_a_stranger_at_the_ports_of_running_ranks_changes_nothing_of_ours(attack_lab: AttackLab) -> None:
+    """What listens at MASTER_PORT is the program's own. Everything else of the job that listens is ours or Slurm's."""
+    (attack_lab.site.folder / "code" / "meet.py").write_text(RENDEZVOUS, encoding="utf-8")
+    job = attack_lab.job(["python3", "meet.py"], resources={"nodes": 2}, launcher={"kind": "srun", "ranks_per_node": 2})
+    with contextlib.ExitStack() as strangers:
+        said = [
+            strangers.enter_context(stranger(attack_lab, node, STRANGER, str(VICTIM.uid)))
+            for node in attack_lab.lab.nodes
+        ]
+        launch = attack_lab.launch_as(VICTIM, job)
+        outcome = attack_lab.outcome_of(launch)
+    run = launch["run_dir"]
+    logs = attack_lab.as_victim(["sh", "-c", f"cat {run}/logs/0/rank-*.log"]).stdout
+    port = attack_lab.as_victim(["sh", "-c", f"sed 's/.*\"master_port\": *//;s/[^0-9].*//' {run}/started.json"]).stdout
+    assert outcome["success"], logs
+    assert sum(line.endswith("met the others") for line in logs.splitlines()) == 4, logs
+    assert f"connected {port.strip()}" in [line for lines in said for line in lines], "nobody reached the rendezvous"
+    assert not outcome.get("unfit_nodes") and outcome["attempt"] == 0
