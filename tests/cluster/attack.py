@@ -192,7 +192,7 @@ class AttackLab:
         says otherwise.
         """
         options.setdefault("launch_cluster", self.cluster_of(user))
-        return self.site.play(job, *arguments, **self._connection(user, umask), **options)
+        return self.site.play(job, *arguments, **self.connection(user, umask), **options)
 
     def launch_as(self, user: User, job: Mapping[str, Any] | str, *arguments: str, **options: Any) -> dict[str, Any]:
         """Launch as that user without waiting; it has to succeed. What module job returned."""
@@ -210,7 +210,7 @@ class AttackLab:
             }
         ]
         playbook = str(self.site.folder / self.site.write(play, f"task-{len(self.site.plays)}.yml"))  # type: ignore[arg-type]
-        played = self.site.play(None, playbook=playbook, **self._connection(user, umask))
+        played = self.site.play(None, playbook=playbook, **self.connection(user, umask))
         results = played.results(f"rankzero.slurm.{module}")
         assert results, played.output
         return results[-1]
@@ -232,7 +232,7 @@ class AttackLab:
             what = f"the users' files are gone from {node}"
             self.lab.wait_until(lambda node=node: not self.lab.node(node, take, check=False).returncode, 30, what)
 
-    def _connection(self, user: User, umask: int) -> dict[str, Any]:
+    def connection(self, user: User, umask: int = 0o022) -> dict[str, Any]:
         """Variables with which Ansible's local connection is that user on the head, as the inventory of a site lab has
         them for its user. Ansible's become calls the shell a second time, inside: it sets the umask there.
         """

@@ -24,6 +24,7 @@ SMALLEST = {
     "faults": ("--random", "--count", "2", "--labs", "bare"),
     "history": ("--rounds", "1", "--sizes", "3,40"),
     "launch": ("--rounds", "1", "--artifact-rounds", "1"),
+    "limits": ("--fraction", "0.0005", "--only", "files,followed"),
     "overhead": ("--rounds", "1", "--sizes", "1x1"),
     "scale": ("--nodes", "2,4", "--ranks", "2"),
     "specs": ("--count", "20"),
