@@ -9,7 +9,7 @@ NODES ?= 4
 ARGS ?=
 export NODES
 
-.PHONY: help train lab lab-stop test test-all test-core lint unit mutants runtime sanity cluster-test molecule reference docs build clean
+.PHONY: help train lab lab-stop test test-all test-core lint unit mutants runtime sanity cluster-test molecule reference new docs build clean
 
 help: ## Show this text
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; \
@@ -62,6 +62,10 @@ molecule: ## Run the molecule scenarios
 reference: ## Write what is generated from the job spec's field table and from the code's imports
 	@scripts/bootstrap run
 	@PYTHONPATH=.cache/collections .venv/bin/python scripts/generate_reference.py
+
+new: ## Write the file, rows and test lines of an addition: KIND=launcher|container|fabric|family|format|tracker|option|input NAME=...
+	@scripts/bootstrap test
+	@.venv/bin/python scripts/new.py $(KIND) $(NAME)
 
 docs: ## Build the documentation site in build/docs
 	@scripts/bootstrap test

@@ -55,10 +55,8 @@ def changes(diff: str) -> dict[str, str]:
     return dict(zip(parts[::2], parts[1::2]))
 
 
-@pytest.fixture(scope="module")
-def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the working tree with all additions, its generated files, and a collections path of its own."""
-    top = tmp_path_factory.mktemp("extended")
+def copy_tree(top: Path) -> None:
+    """Copy the working tree to a folder that is a collections path and a repository of its own."""
     for path in tracked_files():
         if not path.startswith(LEFT_OUT):
             (top / path).parent.mkdir(parents=True, exist_ok=True)
@@ -67,6 +65,13 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
     namespace.mkdir(parents=True)
     (namespace / COLLECTION.split(".")[2]).symlink_to(top)
     run("git", "init", "--quiet", cwd=top)
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the working tree with all additions, its generated files, and a collections path of its own."""
+    top = tmp_path_factory.mktemp("extended")
+    copy_tree(top)
     for number, kind in enumerate(KINDS):
         diff = top / ".cache" / f"{number}.diff"
         diff.write_text(diff_of(kind), encoding="utf-8")
