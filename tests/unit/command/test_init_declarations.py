@@ -38,7 +38,7 @@ ACCELERATE = Starter(
     ),
     rendezvous={"static": ("--main_process_ip={master_addr}", "--main_process_port={master_port}")},
 )
-NUMA = Starter(kind="numa", doc="bound to memory", per="rank", command=("numactl", "--localalloc", "{rank}"))
+HWLOC = Starter(kind="hwloc", doc="bound to memory", per="rank", command=("hwloc-bind", "--membind", "{rank}"))
 
 
 @pytest.mark.parametrize("info", OPTIONS, ids=lambda info: info.path)
@@ -74,7 +74,7 @@ PLACES = {"RANKZERO_PYTHON": "python", "RANKZERO_NODES": "nodes", "RANKZERO_RANK
           "RANKZERO_WORLD_SIZE": "world_size", "SLURM_NODEID": "node"}  # fmt: skip
 
 
-@pytest.mark.parametrize("row", [*STARTERS, ACCELERATE, NUMA], ids=lambda row: row.kind)
+@pytest.mark.parametrize("row", [*STARTERS, ACCELERATE, HWLOC], ids=lambda row: row.kind)
 def test_each_launcher_is_found_by_the_words_of_its_command(row: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
     if row not in STARTERS:
         declare(monkeypatch, row)
