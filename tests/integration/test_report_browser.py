@@ -41,7 +41,7 @@ def browser() -> Iterator[webdriver.Chrome]:
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("state")
     run = make_launch(root)
-    (run / "work").mkdir()
+    (run / "work").mkdir(exist_ok=True)
     name = "<img src=x onerror=document.title=1>"
     (run / "work" / "metrics.jsonl").write_text("".join(f'{{"step": {n}, "{name}": {n}.5}}\n' for n in range(40)))
     make_launch(root, key=OTHER, ranks=8, steps=200)
@@ -101,10 +101,10 @@ def test_the_page_of_a_launch_is_clicked_through(opened: Callable[..., webdriver
     rows = browser.find_elements(By.CSS_SELECTOR, "[data-chart=timeline] .bars > span:nth-child(3n+1)")
     assert [row.text for row in rows] == [
         "queued", "preflight", "staging", "set-up", "start-up", "training", "lost", "after the last step", "waits",
-        "first step", "requeue",
+        "first step", "requeue", "artifact",
     ]  # fmt: skip
-    assert len(browser.find_elements(By.CSS_SELECTOR, ".track i")) == 12 + 3
-    assert len(browser.find_elements(By.CSS_SELECTOR, ".track .mark")) == 3
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".track i")) == 12 + 4
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".track .mark")) == 4
 
 
 def test_throughput_by_rank_where_the_ranks_print_it(opened: Callable[..., webdriver.Chrome], root: Path) -> None:
