@@ -194,8 +194,12 @@ def test_a_job_that_slurm_holds_and_a_node_that_it_has_drained_come_with_the_com
 def test_the_example_of_monitoring_launches_again_without_the_node_at_fault(
     played: tuple[Site, Played], site: Site
 ) -> None:
-    """What the rulebook runs. A GPU of the first node is broken. What is the fault of a program is not tried again."""
-    broken = 'echo "CUDA error: uncorrectable ECC error encountered" >&2; exit 1'
+    """What the rulebook runs. A GPU of the first node is broken, as the node's sampler would say: no GPU is at hand.
+    What is the fault of a program is not tried again.
+    """
+    samples = '"$RANKZERO_RUN_DIR/monitor/0/$SLURMD_NODENAME.gpu.csv"'
+    lost = "Unable to determine the device handle for GPU0000:3B:00.0: GPU is lost.  Reboot the system to recover"
+    broken = f'mkdir -p "$RANKZERO_RUN_DIR/monitor/0"; echo "{lost}" > {samples}; exit 1'
     job = site.job(f'[ "${{RANKZERO_RUN_DIR##*/}}" = 1 ] || {{ {RESULT}; exit 0; }}\n{broken}')
     failed = site.launch(site.write(job, f"jobs/{job['name']}.yml"))
     assert site.ended(failed["job_id"]) == "FAILED"
