@@ -31,7 +31,11 @@ OCI = Runtime(
     # runc is not used, but cluster_info shows it.
     commands=(Command("crun"), Command("runc", used=False)),
     words=_words,
-    programs=("container/oci.py", "container/__init__.py", "container/rootfs.py", "container/squashfs.py"),
+    # For a shell, which has them alone: with all that they import.
+    programs=(
+        *("container/oci.py", "container/__init__.py", "container/rootfs.py", "container/squashfs.py"),
+        *("core/__init__.py", "core/files.py"),
+    ),
     libraries="/run/rankzero-nvidia",
     remaps=True,
 )
