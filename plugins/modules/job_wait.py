@@ -71,6 +71,9 @@ options:
       - If the launch named by O(run_dir) has ended, and what is new in its logs is at most 1 MiB, the logs come along,
         and RV(logs) is returned.
     type: path
+  x_poll:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: dict
   x_settle:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: float
