@@ -100,6 +100,11 @@ class LabCluster:
             pytest.fail(f"{command} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
         return done
 
+    def release(self, job_id: str) -> None:
+        """Let a held job start. A slurmctld that has just come up refuses this for a while."""
+        command = ["scontrol", "release", job_id]
+        self.wait_until(lambda: not self.head(command, check=False).returncode, 60, f"job {job_id} is not released")
+
     def wait_until(self, condition: Callable[[], object], timeout: float = 60, what: str = "") -> None:
         """Poll until `condition` is true; fail the test after `timeout` seconds."""
         deadline = time.monotonic() + timeout

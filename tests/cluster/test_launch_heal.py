@@ -161,7 +161,7 @@ def test_where_a_site_forbids_requeues_another_job_goes_on(site: Site) -> None:
     site.lab.wait_until(lambda: ": submitted;" in play.output, JOB_SECONDS, "the job is submitted")
     jobs, (run,) = [*site.jobs()], site.runs()
     site.lab.head(["scontrol", "update", f"JobId={jobs[0]}", "Requeue=0"])
-    site.lab.head(["scontrol", "release", jobs[0]])
+    site.lab.release(jobs[0])
     launch = {"job_id": jobs[0], "run_dir": f"{site.lab.shared_inside}/{run.relative_to(site.lab.shared)}"}
     for attempt in (0, 1):
         begun(site, launch, attempt, f"step {4 + 5 * attempt}")
@@ -172,7 +172,7 @@ def test_where_a_site_forbids_requeues_another_job_goes_on(site: Site) -> None:
         adopted = site.launch(job)
         assert (adopted["launch_state"], adopted["job_id"]) == ("adopted", jobs[-1])
         site.lab.head(["scontrol", "update", f"JobId={jobs[-1]}", "Requeue=0"])
-        site.lab.head(["scontrol", "release", jobs[-1]])
+        site.lab.release(jobs[-1])
     done = play.finish()
     assert done.rc == 0, done.output
     (waited,) = done.results("rankzero.slurm.job_wait")

@@ -44,7 +44,7 @@ def test_a_module_killed_before_it_records_the_job_is_followed_by_an_adoption(si
     assert again["changed"] is False
     if state == "PENDING":
         assert events(run) == ["intent", "adopted"]
-        site.lab.head(["scontrol", "release", submitted])
+        site.lab.release(submitted)
     site.go(again)
     assert site.outcome(again)["success"]
     site.ended(submitted)
@@ -139,7 +139,7 @@ def test_while_slurmctld_is_silent_nothing_is_submitted(site: Site) -> None:
     assert played.launch("one")["launch_state"] == "submitted", played.output
     again = played.launch("two")
     assert (again["launch_state"], again["job_id"], again["generation"]) == ("adopted", submitted, 1)
-    site.lab.head(["scontrol", "release", submitted])
+    site.lab.release(submitted)
     site.go(again)
     assert site.outcome(again)["job_id"] == submitted
     assert site.outcome(played.launch("one"))["success"]
@@ -207,7 +207,7 @@ def test_a_duplicate_that_starts_first_becomes_the_launch(site: Site) -> None:
     site.go(launch)
     assert site.outcome(launch)["job_id"] == other
     site.ended(other)
-    site.lab.head(["scontrol", "release", launch["job_id"]])
+    site.lab.release(launch["job_id"])
     assert site.ended(launch["job_id"]) == "COMPLETED"
     assert f"is proven already by job {other}" in log_of(run, launch["job_id"])
     assert site.launch(job)["job_id"] == other
@@ -246,7 +246,7 @@ def test_a_purged_run_directory_ends_the_job_unrun(site: Site) -> None:
     launch = site.launch(job)
     run = site.run_dir(launch)
     shutil.rmtree(run)
-    site.lab.head(["scontrol", "release", launch["job_id"]])
+    site.lab.release(launch["job_id"])
     assert site.ended(launch["job_id"]) == "FAILED"
     # A newer slurmd makes the directories of a job's log; nothing else may come back.
     back = [path for path in run.rglob("*") if path.is_file()]

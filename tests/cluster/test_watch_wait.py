@@ -118,7 +118,7 @@ def test_a_requeue_is_followed_to_the_second_attempt(bench: Bench) -> None:
     task.says("step 5")
     bench.lab.head(["scontrol", "requeuehold", run.job_id])
     task.says("back into the queue")
-    bench.lab.head(["scontrol", "release", run.job_id])
+    bench.lab.release(run.job_id)
     found = task.finish()
     assert "attempt 2 started on 1 node" in task.output and "step 7" in task.output
     assert (found["success"], found["attempt"], len(found["attempts"])) == (True, 1, 2)
