@@ -197,7 +197,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     # Asked before the logs are looked at: what is written until the end is then still fetched.
     over = is_over(run, slurm, ask=request.ask, often=module.params["follow"])
     redactor = redactor_of(run) if module.params["redact"] else PLAIN
-    fetched = fetch_plan(run.file("logs"), request, write=not module.check_mode, redactor=redactor)
+    fetched = fetch_plan(run.shown("logs"), request, write=not module.check_mode, redactor=redactor)
     choice = choice_made(slurm, module.params, run)
     return Round(run.path, origin_of(run.path), over, choice, fetched, run.job_id()).result()
 

@@ -176,9 +176,9 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     paths = chosen_paths(run, module.params["paths"])
     if request.digests:
         return verification(run, paths, request.have).result()
-    root = work_of(run)
+    work = work_of(run)
     over = is_over(run, slurm, ask=False, often=False)
-    fetched = fetch_plan(root, request, write=not module.check_mode, listing=listing(root, paths))
+    fetched = fetch_plan(work, request, write=not module.check_mode, listing=listing(work, paths))
     choice = choice_made(slurm, module.params, run)
     return Round(run.path, origin_of(run.path), over, choice, fetched, run.job_id()).result()
 

@@ -320,7 +320,6 @@ OPENS_ITSELF = {
     "run/directory.py _append": "appends, and follows no link",
     "run/search/history.py keep": "appends, and follows no link",
     "run/search/walk.py _runs_of_key": "a descriptor that was opened with care",
-    "logs/archive.py collect": "names of logs; they are opened one by one with care",
     "logs/archive.py write_archive": "a new archive in a folder of its own",
     "logs/final.py packed": "the archive that was just written",
     "watch/budget.py count": "a folder of this user alone, no link",
@@ -331,10 +330,8 @@ OPENS_ITSELF = {
     "notify/deliver.py _names": "names only",
     "notify/deliver.py _write": "new files of claims, which follow no link",
     "notify/deliver.py address_in_file": "a file that the user names, with its owner and mode",
-    "metrics/from_files.py metric_files": "names only, in a folder that is no link",
     "prune/inventory.py last_use": "times only",
     "prune/inventory.py caches": "names and owners only",
-    "prune/inventory.py newest": "times only",
     "prune/inventory.py size": "sizes only",
     "prune/inventory.py run_directories": "names only",
     "prune/inventory.py _entries": "names only, below folders that are no links",
@@ -345,7 +342,7 @@ STATE_ROOMS = (
     "run", "submit", "watch", "logs", "metrics", "monitoring", "slurm", "prune", "reconcile", "explain", "notify",
     "report", "trackers",
 )  # fmt: skip
-OPENING = {"open", "os.open", "io.open", "os.listdir", "os.scandir", "os.walk", "bounded_walk", "each_entry"}
+OPENING = {"open", "os.open", "io.open", "os.listdir", "os.scandir", "os.walk", "bounded_walk"}
 OPENING |= {"content_of", "text_of", "json_of", "parsed_json", "last_text", "read_json"}
 
 

@@ -186,6 +186,23 @@ class Beneath:
             return [], {}
         return names, read
 
+    def entries(self) -> Iterator[tuple[str, os.DirEntry[str], int]]:
+        """Everything below the folder, one entry at a time, in any order: a folder may have a million files.
+
+        Each is (path relative to the folder, entry, descriptor of the folder with it, open until the next one). No link
+        is followed, also where a folder becomes one meanwhile. Only LEVELS folders deep; a folder that cannot be read
+        counts as empty. Raises `Untrusted`.
+        """
+        pending = [("", 1)]
+        while pending:
+            relative, depth = pending.pop()
+            with contextlib.suppress(OSError), self.folder(relative) as folder, os.scandir(folder) as entries:
+                for entry in entries:
+                    path = os.path.join(relative, entry.name)
+                    if depth < LEVELS and entry.is_dir(follow_symlinks=False):
+                        pending.append((path, depth + 1))
+                    yield path, entry, folder
+
     def names(self, relative: str) -> list[str]:
         """Return the names in a folder, sorted; empty if it cannot be read. Raises `Untrusted`."""
         try:
@@ -336,21 +353,6 @@ def is_listed(path: str) -> bool:
     with contextlib.suppress(OSError), os.scandir(os.path.dirname(path) or ".") as entries:
         return any(entry.name == os.path.basename(path) for entry in entries)
     return False
-
-
-def each_entry(top: str) -> Iterator[os.DirEntry[str]]:
-    """Everything below a folder, one entry at a time, in any order: a folder may have a million files.
-
-    Links are not followed. Only LEVELS folders deep; a folder that cannot be read counts as empty.
-    """
-    pending = [(top, 1)]
-    while pending:
-        folder, depth = pending.pop()
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
-            for entry in entries:
-                if depth < LEVELS and entry.is_dir(follow_symlinks=False):
-                    pending.append((entry.path, depth + 1))
-                yield entry
 
 
 def sync(path: str, folder: int = -100) -> None:

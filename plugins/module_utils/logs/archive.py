@@ -25,7 +25,7 @@ from typing import IO
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, each_entry, sync
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, sync
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Plain, Redactor
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Fetched, FetchRequest, Holding, Part
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import JOURNAL, RunDirectory
@@ -50,28 +50,27 @@ def safe_path(path: str) -> bool:
     return bool(path) and path.isprintable() and not any(part in ("", ".", "..") for part in parts)
 
 
-def collect(logs_dir: str, wanted: Callable[[str], bool] = lambda _path: True, most: int | None = None) -> Listing:
-    """(relative path, size) of regular files below `logs_dir`, and warnings. Links are not followed.
+def collect(source: Beneath, wanted: Callable[[str], bool] = lambda _path: True, most: int | None = None) -> Listing:
+    """(relative path, size) of regular files below a folder, and warnings. Links are not followed.
 
     `wanted`: tells by its path whether a file is. `most`: after more files than this, no further ones are looked at.
     """
     files: list[tuple[str, int]] = []
     warnings: list[str] = []
-    for entry in each_entry(logs_dir) if not os.path.islink(logs_dir) else ():
-        full, path = entry.path, os.path.relpath(entry.path, logs_dir)
+    for path, entry, folder in source.entries():
         if entry.is_dir(follow_symlinks=False) or not wanted(path):
             continue
         # Over a network file system, the size of a growing log would otherwise be out of date.
-        sync(full)
+        sync(entry.name, folder)
         try:
-            status = os.lstat(full)
+            status = os.stat(entry.name, dir_fd=folder, follow_symlinks=False)
         except OSError:
             continue
         if not stat.S_ISREG(status.st_mode) or path == INDEX:
             continue
         if not safe_path(path):
             warnings.append(f"skipped a file whose name is not plain text: {path!a}")
-        elif not os.access(full, os.R_OK):
+        elif not os.access(entry.name, os.R_OK, dir_fd=folder):
             warnings.append(f"left out {path}: no permission to read it")
         else:
             files.append((path, status.st_size))
@@ -84,16 +83,16 @@ def _digest(stream: IO[bytes], end: int, length: int, redactor: Redactor = PLAIN
     return hashlib.sha256(redactor.read(stream, end - length, length)).hexdigest()
 
 
-def _continues(logs_dir: str, path: str, size: int, held: Holding, redactor: Redactor) -> bool:
+def _continues(source: Beneath, path: str, size: int, held: Holding, redactor: Redactor) -> bool:
     """Whether the file on the cluster still begins with the bytes that were fetched from it."""
     if not 0 <= held.length <= held.offset <= size:
         return False
-    with Beneath(logs_dir).stream(path) as stream:
+    with source.stream(path) as stream:
         return _digest(stream, held.offset, held.length, redactor) == held.digest
 
 
 def plan(
-    logs_dir: str,
+    source: Beneath,
     files: Sequence[tuple[str, int]],
     have: Mapping[str, Holding],
     *,
@@ -112,13 +111,13 @@ def plan(
     for path, size in files:
         held = have.get(path)
         lacks = held is not None and held.skipped > (max(0, size - tail_bytes) if tail_bytes else 0)
-        restart = held is None or lacks or not _continues(logs_dir, path, size, held, redactor)
+        restart = held is None or lacks or not _continues(source, path, size, held, redactor)
         start = 0 if restart or held is None else held.offset
         if tail_bytes and size - start > tail_bytes:
             start, restart = size - tail_bytes, True
             head = min(head_bytes, start)
             there = have.get(path + HEAD)
-            known = there is not None and there.offset == head and _continues(logs_dir, path, size, there, redactor)
+            known = there is not None and there.offset == head and _continues(source, path, size, there, redactor)
             if head and not known and budget > 0:
                 parts.append(Part(path + HEAD, 0, min(head, budget), size, True, path))
                 budget -= min(head, budget)
@@ -159,7 +158,7 @@ class _Exactly(io.RawIOBase):
         return data
 
 
-def write_archive(logs_dir: str, parts: Sequence[Part], target: str, redactor: Redactor = PLAIN) -> list[Part]:
+def write_archive(source: Beneath, parts: Sequence[Part], target: str, redactor: Redactor = PLAIN) -> list[Part]:
     """Write the bytes of `parts` to `target` (tar.gz, mode 0600). Returns the parts with the bytes actually read."""
     written = []
     descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -172,7 +171,7 @@ def write_archive(logs_dir: str, parts: Sequence[Part], target: str, redactor: R
         for part in parts:
             entry = tarfile.TarInfo(part.path)
             entry.size = part.bytes
-            with Beneath(logs_dir).stream(part.origin) as stream:
+            with source.stream(part.origin) as stream:
                 reader = _Exactly(stream, part.start, part.bytes, redactor)
                 archive.addfile(entry, reader)
                 written.append(replace(part, bytes=part.bytes - reader.missing))
@@ -180,18 +179,18 @@ def write_archive(logs_dir: str, parts: Sequence[Part], target: str, redactor: R
 
 
 def fetch_plan(
-    logs_dir: str, request: FetchRequest, *, write: bool, redactor: Redactor = PLAIN, listing: Listing | None = None
+    source: Beneath, request: FetchRequest, *, write: bool, redactor: Redactor = PLAIN, listing: Listing | None = None
 ) -> Fetched:
     """Return what the cluster's side moves in one round. Raises RankzeroError.
 
     The archive is written to a new folder (mode 0700), which the caller removes. `listing`: the files to fetch, where
     not all of them are wanted (`collect`).
     """
-    files, notes = listing or collect(logs_dir)
+    files, notes = listing or collect(source)
     archive, size = None, 0
     try:
         parts, more = plan(
-            logs_dir,
+            source,
             files,
             request.have,
             tail_bytes=request.tail_bytes,
@@ -201,10 +200,12 @@ def fetch_plan(
         )
         if write and parts:
             archive = os.path.join(tempfile.mkdtemp(prefix="rankzero-logs-", dir=request.folder), "logs.tar.gz")
-            parts = write_archive(logs_dir, parts, archive, redactor)
+            parts = write_archive(source, parts, archive, redactor)
             size = os.path.getsize(archive)
     except (OSError, Untrusted) as error:
-        raise RankzeroError(f"the files in {logs_dir} cannot be read or packed: {error}; fetch them again") from error
+        raise RankzeroError(
+            f"the files in {source.path} cannot be read or packed: {error}; fetch them again"
+        ) from error
     left = _left(files, request.have, parts, request.tail_bytes) if more else 0
     return Fetched(parts, more, left, notes, archive, size)
 

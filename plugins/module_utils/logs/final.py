@@ -25,7 +25,7 @@ def packed(run: RunDirectory, request: FetchRequest, redactor: Redactor) -> Json
     module `job_logs` says why.
     """
     try:
-        fetched = fetch_plan(run.file("logs"), request, write=True, redactor=redactor)
+        fetched = fetch_plan(run.shown("logs"), request, write=True, redactor=redactor)
     except RankzeroError:
         return None
     data = b""

@@ -71,12 +71,13 @@ class Difference:
     artifact: str | None = None
 
 
-def work_of(run: RunDirectory) -> str:
+def work_of(run: RunDirectory) -> Beneath:
     """Return the working directory: in the run directory, or the folder in which a batch script works in place."""
     spec: object = (run.document("launch.json") or {}).get("spec")
     code: object = spec.get("code") if isinstance(spec, dict) else None
     place: object = code.get("in_place") if isinstance(code, dict) else None
-    return os.path.realpath(place) if isinstance(place, str) and os.path.isabs(place) else run.file(WORK)
+    in_place = isinstance(place, str) and os.path.isabs(place)
+    return Beneath(os.path.realpath(str(place))) if in_place else run.shown(WORK)
 
 
 def chosen_paths(run: RunDirectory, paths: Sequence[str]) -> list[str]:
@@ -99,11 +100,11 @@ def chosen_paths(run: RunDirectory, paths: Sequence[str]) -> list[str]:
     return plain
 
 
-def listing(root: str, paths: Sequence[str]) -> Listing:
-    """Return the files at or below `paths` in the folder `root`. Raises `RankzeroError` for a path without files, and
+def listing(work: Beneath, paths: Sequence[str]) -> Listing:
+    """Return the files at or below `paths` in a working directory. Raises `RankzeroError` for a path without files, and
     for more than MOST_FILES.
     """
-    files, notes = collect(root, lambda name: any(_contains(path, name) for path in paths), MOST_FILES)
+    files, notes = collect(work, lambda name: any(_contains(path, name) for path in paths), MOST_FILES)
     if len(files) + len(notes) > MOST_FILES:
         raise RankzeroError(
             f"paths: {', '.join(paths)} are more than {MOST_FILES} files. Name folders of it one after the "
@@ -111,11 +112,11 @@ def listing(root: str, paths: Sequence[str]) -> Listing:
         )
     missing = [path for path in paths if not any(_contains(path, name) for name, _size in files)]
     if missing:
-        first = [name for name, _size in collect(root, most=MOST_FILES)[0]]
+        first = [name for name, _size in collect(work, most=MOST_FILES)[0]]
         names = sorted({name.partition("/")[0] + ("/" if "/" in name else "") for name in first})
         shown = ", ".join(names[:MOST_SHOWN]) or "none"
         raise RankzeroError(
-            f"paths: no files at {', '.join(missing)} in {root}. Links are not followed. Names there: {shown}."
+            f"paths: no files at {', '.join(missing)} in {work.path}. Links are not followed. Names there: {shown}."
         )
     return files, notes
 
@@ -141,10 +142,10 @@ def _artifact(run: RunDirectory) -> Mapping[str, str]:
     return artifact if isinstance(artifact, dict) else {}
 
 
-def digest(root: str, path: str, size: int) -> str | None:
+def digest(root: Beneath, path: str, size: int) -> str | None:
     """Return the SHA-256 of the first `size` bytes of a file below `root`; None if the file cannot be read."""
     try:
-        with Beneath(root).stream(path) as stream:
+        with root.stream(path) as stream:
             return sha256_of(blocks(stream, size))
     except (OSError, Untrusted):
         return None
@@ -152,9 +153,9 @@ def digest(root: str, path: str, size: int) -> str | None:
 
 def verification(run: RunDirectory, paths: Sequence[str], have: Mapping[str, Holding]) -> Verification:
     """Return the digests of the files at `paths`, each of as many bytes as the controller has, and the proof."""
-    root = work_of(run)
-    files, _notes = listing(root, paths)
-    digests = {name: digest(root, name, have[name].offset) if name in have else None for name, _size in files}
+    work = work_of(run)
+    files, _notes = listing(work, paths)
+    digests = {name: digest(work, name, have[name].offset) if name in have else None for name, _size in files}
     return Verification(digests, proof(run))
 
 
@@ -171,7 +172,7 @@ def compare(dest: str, cluster: Verification) -> tuple[list[Copy], Difference]:
             raise RankzeroError(f"the cluster named a file {path!a}, which is outside {dest}; nothing was compared")
         place = os.path.join(dest, path)
         size = os.path.getsize(place) if os.path.isfile(place) else 0
-        own = digest(dest, path, size)
+        own = digest(Beneath(dest), path, size)
         if sha256 is None or own != sha256:
             wrong.append(path)
         elif cluster.proof and cluster.proof.path == path and own != cluster.proof.sha256:

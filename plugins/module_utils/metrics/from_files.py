@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, each_entry
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import DIGITS
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import MOST_OF_A_LOG, MetricSet, parts
 
@@ -27,14 +27,13 @@ _STEPS, _TIMES = ("step", "global_step", "iteration", "_step"), ("_timestamp", "
 _POSITIONS = frozenset((*_STEPS, *_TIMES, "x_runtime"))
 
 
-def metric_files(work: str) -> tuple[list[str], list[str]]:
+def metric_files(work: Beneath) -> tuple[list[str], list[str]]:
     """The JSON-lines files with metrics and the folders with event files below a working directory, relative to it."""
     lines: set[tuple[str, str]] = set()
     folders: set[str] = set()
-    for entry in each_entry(work) if not os.path.islink(work) else ():
+    for path, entry, _folder in work.entries():
         if not entry.is_file(follow_symlinks=False):
             continue
-        path = os.path.relpath(entry.path, work)
         if entry.name.endswith(".jsonl") and any(word in path.lower() for word in _NAMED):
             lines = _first({*lines, (os.path.dirname(path), entry.name)})
         if "tfevents" in entry.name:
@@ -89,7 +88,7 @@ def step_times(work: Beneath, most: int) -> list[tuple[int, float, bool]]:
 
     `most`: the limit for the bytes that are read of a file.
     """
-    for name in metric_files(work.path)[0]:
+    for name in metric_files(work)[0]:
         rows = [
             (step, stamp, follows)
             for _row, step, stamp, follows in _rows(work, name, most)

@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
     SlurmMissing,
     SlurmUnavailable,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import each_entry
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import record_of_sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import KINDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import Names, Run, Thing, named_in
@@ -139,7 +139,7 @@ def sweeps(state_root: str) -> Iterator[Thing]:
 def newest(path: str) -> float:
     """The newest modification time of anything in a folder, epoch seconds."""
     newest_time = os.lstat(path).st_mtime
-    for entry in each_entry(path):
+    for _path, entry, _folder in Beneath(path).entries():
         with contextlib.suppress(OSError):
             newest_time = max(newest_time, entry.stat(follow_symlinks=False).st_mtime)
     return newest_time

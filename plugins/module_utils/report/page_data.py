@@ -138,7 +138,7 @@ def _metrics_of(metrics: Metrics, folder: Beneath, span: Span, spans: int, *, fu
 def _files(run: RunDirectory, metrics: Metrics, attempt: int) -> None:
     """Add the metrics of JSON-lines and TensorBoard's files in the working directory of the ranks."""
     root = run.shown("work")
-    lines, folders = metric_files(root.path)
+    lines, folders = metric_files(root)
     for name in lines:
         read_json_lines(metrics.collected, root, name, attempt)
     for folder in folders:

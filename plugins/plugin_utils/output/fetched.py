@@ -69,7 +69,7 @@ def holdings(place: Place) -> dict[str, Holding]:
     held: dict[str, Holding] = {}
     with place.files() as files:
         index = _index(files.text(INDEX, MOST_INDEX))
-        for path, size in collect(place.path)[0]:
+        for path, size in collect(files)[0]:
             length = min(size, CHECKED)
             # One that is a link by now is refused where it is written.
             with contextlib.suppress(OSError), files.at(os.path.join(files.path, path)) as stream:

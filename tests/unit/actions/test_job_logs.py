@@ -14,6 +14,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.action import job_logs, job_report
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import fetch_plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Fetched, FetchRequest, Round
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, TAIL_BYTES
@@ -92,7 +93,7 @@ def test_only_the_end_of_a_giant_log_is_fetched_by_default_and_that_is_said(
 
     def module(_action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
         request = FetchRequest.of({**module_args["x_request"], "folder": str(tmp_path)})
-        fetched = fetch_plan(str(giant.parent), request, write=True)
+        fetched = fetch_plan(Beneath(str(giant.parent)), request, write=True)
         return Round(RUN, "0123456789abcdef", True, None, fetched).result()
 
     monkeypatch.setattr(fetch, "call_module", module)

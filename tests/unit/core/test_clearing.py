@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import LEVELS
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import LEVELS, Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
@@ -121,7 +121,7 @@ def test_logs_are_found_in_a_folder_that_has_no_end(tmp_path: Path) -> None:
     """A job, also another user's, may have made it."""
     deep(tmp_path / "logs", 150)
     (tmp_path / "logs" / "rank-0000.log").write_text("said\n")
-    names = [path for path, _size in archive.collect(str(tmp_path / "logs"))[0]]
+    names = [path for path, _size in archive.collect(Beneath(str(tmp_path / "logs")))[0]]
     assert "rank-0000.log" in names and len(names) == LEVELS + 1
     assert str(tmp_path / "logs" / "rank-0000.log") in scan.find_logs(str(tmp_path / "logs"))
     assert inventory.newest(str(tmp_path / "logs")) > 0

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import archive as logs
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Part, Round
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import (
@@ -49,7 +50,7 @@ def fetch(remote: Path, local: Path, tail_bytes: int = 0, budget: int = logs.ROU
     while True:
         request = FetchRequest(holdings(Place.of(str(local))), tail_bytes, budget=budget, folder=str(remote.parent))
         assert FetchRequest.of(json.loads(json.dumps(request.arguments()))) == request
-        fetched = logs.fetch_plan(str(remote), request, write=True)
+        fetched = logs.fetch_plan(Beneath(str(remote)), request, write=True)
         if fetched.archive:
             assert os.stat(fetched.archive).st_mode & 0o777 == 0o600
             with open(fetched.archive, "rb") as stream:
@@ -63,14 +64,14 @@ def fetch(remote: Path, local: Path, tail_bytes: int = 0, budget: int = logs.ROU
 
 
 def test_the_answer_of_a_round_is_read_as_it_was_written(remote: Path) -> None:
-    fetched = logs.fetch_plan(str(remote), FetchRequest(budget=2**62), write=False)
+    fetched = logs.fetch_plan(Beneath(str(remote)), FetchRequest(budget=2**62), write=False)
     answer = Round("/runs/gpt/0123456789abcdef/1", "0123456789abcdef", False, None, fetched)
     assert Round.of(json.loads(json.dumps(answer.result()))) == answer
 
 
 def same(remote: Path, local: Path) -> bool:
-    names = {path for path, _size in logs.collect(str(remote))[0]}
-    assert names == {path for path, _size in logs.collect(str(local))[0]}
+    names = {path for path, _size in logs.collect(Beneath(str(remote)))[0]}
+    assert names == {path for path, _size in logs.collect(Beneath(str(local)))[0]}
     return all((remote / name).read_bytes() == (local / name).read_bytes() for name in names)
 
 
@@ -173,7 +174,7 @@ def test_links_and_odd_names_stay_there(remote: Path, local: Path) -> None:
     (remote / "folder").symlink_to("/etc")
     (remote / "two\nlines").write_bytes(b"x")
     os.mkfifo(remote / "pipe")
-    found, notes = logs.collect(str(remote))
+    found, notes = logs.collect(Beneath(str(remote)))
     assert [path for path, _size in found] == [
         "job.7.log",
         "0/rank-0000.log",
@@ -181,6 +182,35 @@ def test_links_and_odd_names_stay_there(remote: Path, local: Path) -> None:
         "0/rank-0002.log",
     ]
     assert notes == ["skipped a file whose name is not plain text: 'two\\nlines'"]
+
+
+@pytest.mark.parametrize("at", ["gpt", "gpt/key", "gpt/key/1", "gpt/key/1/logs"])
+def test_a_link_anywhere_on_the_way_to_the_logs_is_not_followed(tmp_path: Path, at: str) -> None:
+    """Whoever owns the runs could have put it there since they were looked up."""
+    private, runs = tmp_path / "private", tmp_path / "runs"
+    rest = "gpt/key/1/logs"[len(at) :].strip("/")
+    (private / rest).mkdir(parents=True)
+    (private / rest / "job.7.log").write_bytes(b"private")
+    (runs / at).parent.mkdir(parents=True)
+    (runs / at).symlink_to(private)
+    source = Beneath(str(runs), inside="gpt/key/1/logs")
+    assert logs.collect(source) == ([], [])
+    with pytest.raises(OSError), source.stream("job.7.log"):
+        pass
+
+
+def test_a_folder_that_becomes_a_link_while_it_is_listed_is_not_followed(remote: Path, tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+    (private / "key.log").write_bytes(b"private")
+
+    def wanted(_path: str) -> bool:
+        if not (remote / "0").is_symlink():
+            (remote / "0").rename(tmp_path / "away")
+            (remote / "0").symlink_to(private)
+        return True
+
+    assert logs.collect(Beneath(str(remote)), wanted) == ([("job.7.log", (remote / "job.7.log").stat().st_size)], [])
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/x", "a/../../x", "a//b", "", ".", "a/./b", "a\nb", logs.INDEX])
@@ -227,7 +257,7 @@ def test_a_link_in_the_folder_here_is_not_written_through(tmp_path: Path, restar
 def test_a_log_that_shrinks_while_it_is_packed(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(b"abc")
     target = tmp_path / "archive"
-    parts = logs.write_archive(str(tmp_path), [Part("a.log", 0, 10, 10, True)], str(target))
+    parts = logs.write_archive(Beneath(str(tmp_path)), [Part("a.log", 0, 10, 10, True)], str(target))
     assert parts == [Part("a.log", 0, 3, 10, True)]
     with target.open("rb") as stream:
         assert unpack(stream, parts, Place.of(str(tmp_path / "dest"))) == 3
@@ -235,12 +265,12 @@ def test_a_log_that_shrinks_while_it_is_packed(tmp_path: Path) -> None:
 
 
 def test_a_look_writes_nothing(remote: Path) -> None:
-    fetched = logs.fetch_plan(str(remote), FetchRequest(budget=2**62), write=False)
+    fetched = logs.fetch_plan(Beneath(str(remote)), FetchRequest(budget=2**62), write=False)
     assert (fetched.archive, fetched.archive_bytes, len(fetched.parts)) == (None, 0, 4)
 
 
 def test_no_logs_yet(tmp_path: Path) -> None:
-    fetched = logs.fetch_plan(str(tmp_path / "none"), FetchRequest(budget=1), write=True)
+    fetched = logs.fetch_plan(Beneath(str(tmp_path / "none")), FetchRequest(budget=1), write=True)
     assert (fetched.parts, fetched.more, fetched.archive) == ([], False, None)
 
 

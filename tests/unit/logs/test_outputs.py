@@ -69,13 +69,13 @@ def test_launch_without_artifact_needs_paths(tmp_path: Path) -> None:
     ],
 )
 def test_files_at_and_below_the_paths(paths: list[str], names: list[str], tmp_path: Path) -> None:
-    root = launch(tmp_path, JSON).file(outputs.WORK)
+    root = launch(tmp_path, JSON).shown(outputs.WORK)
     assert sorted(name for name, _size in outputs.listing(root, paths)[0]) == names
 
 
 @pytest.mark.parametrize("path", ["train.py", "nothing", "ckpt/las"])
 def test_path_without_files_is_refused_with_what_is_there(path: str, tmp_path: Path) -> None:
-    root = launch(tmp_path, JSON).file(outputs.WORK)
+    root = launch(tmp_path, JSON).shown(outputs.WORK)
     with pytest.raises(RankzeroError) as raised:
         outputs.listing(root, [path])
     assert path in raised.value.message and "result.json" in raised.value.message and "ckpt/" in raised.value.message

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import (
     PLAIN,
     collect,
@@ -178,11 +179,11 @@ def test_every_text_of_a_document_is_clean() -> None:
 
 def fetch(logs: Path, dest: Path, redactor: Redactor, folder: Path, **bounds: int) -> list[Part]:
     """One round, as module and action do it."""
-    files, _notes = collect(str(logs))
-    parts, more = plan(str(logs), files, holdings(Place.of(str(dest))), redactor=redactor, **bounds)
+    files, _notes = collect(Beneath(str(logs)))
+    parts, more = plan(Beneath(str(logs)), files, holdings(Place.of(str(dest))), redactor=redactor, **bounds)
     assert not more
     target = folder / f"archive-{len(list(folder.iterdir()))}"
-    parts = write_archive(str(logs), parts, str(target), redactor)
+    parts = write_archive(Beneath(str(logs)), parts, str(target), redactor)
     with target.open("rb") as stream:
         unpack(stream, parts, Place.of(str(dest)))
     return parts
@@ -232,7 +233,7 @@ def test_both_ends_of_a_giant_log(tmp_path: Path) -> None:
 def test_the_module_s_half_redacts(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(HUB)
     request = FetchRequest(budget=1000, folder=str(tmp_path))
-    fetched = fetch_plan(str(tmp_path), request, write=True, redactor=Redactor())
+    fetched = fetch_plan(Beneath(str(tmp_path)), request, write=True, redactor=Redactor())
     dest = tmp_path / "dest"
     with open(str(fetched.archive), "rb") as stream:
         unpack(stream, fetched.parts, Place.of(str(dest)))

@@ -54,10 +54,10 @@ def held(look: Callable[[], object]) -> int:
 LOOKS: dict[str, Callable[[str], object]] = {
     "a file": lambda work: Beneath(work).text("result.json", 100),
     "a missing name": lambda work: is_listed(f"{work}/missing"),
-    "files of metrics": metric_files,
+    "files of metrics": lambda work: metric_files(Beneath(work)),
     "the newest time": newest,
     "the size": size,
-    "what pull fetches": lambda work: listing(work, ["result.json"]),
+    "what pull fetches": lambda work: listing(Beneath(work), ["result.json"]),
 }
 
 
@@ -76,11 +76,11 @@ def test_the_job_s_own_looks_hold_one_name_at_a_time(work: Path) -> None:
 
 
 def test_of_many_files_of_metrics_the_first_are_read(work: Path) -> None:
-    assert metric_files(str(work))[0] == [f"deep/metrics-{number:08d}.jsonl" for number in range(MOST_FILES)]
+    assert metric_files(Beneath(str(work)))[0] == [f"deep/metrics-{number:08d}.jsonl" for number in range(MOST_FILES)]
 
 
 def test_pull_names_a_limit(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outputs, "MOST_FILES", 100)
-    assert len(listing(str(work), ["result.json"])[0]) == 1
+    assert len(listing(Beneath(str(work)), ["result.json"])[0]) == 1
     with pytest.raises(RankzeroError, match=r"paths: .* more than 100 files"):
-        listing(str(work), ["deep"])
+        listing(Beneath(str(work)), ["deep"])
