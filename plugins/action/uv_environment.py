@@ -50,6 +50,7 @@ class ActionModule(Producer):
                     f"{options['mode']}."
                 )
         wanted = project_recipe(options.pop("project"), options, self.roots)
+        options.pop("requirements")
         request = EnvironmentRequest(wanted.pyproject, wanted.lock, uv_place(), own_sources())
         result = self.make(options, asdict(request))
         needs = result.pop("needs", None)
@@ -81,7 +82,7 @@ class ActionModule(Producer):
                 "file: is required with mode conda: an environment.yml, an explicit lock with hashes, or a conda-pack "
                 "archive."
             )
-        given = [name for name in ("extras", "python", "platform", "source") if options[name]]
+        given = [name for name in ("extras", "python", "platform", "source", "requirements") if options[name]]
         given += ["torch"] if options["torch"] != "auto" else []
         if given:
             raise RankzeroError(f"{', '.join(given)}: nothing for mode conda; write it into {options['file']}.")

@@ -72,6 +72,11 @@ options:
     type: str
     choices: [cache, wheelhouse]
     default: wheelhouse
+  requirements:
+    description:
+      - A C(requirements.txt) of pip in the folder O(project), instead of its C(pyproject.toml), as for
+        M(rankzero.slurm.uv_environment).
+    type: str
   source:
     description:
       - Path on the host to packages that were copied there, in place of a network. This is the folder of a set, a tar

@@ -101,6 +101,12 @@ options:
         explicit lock with a hash for every package (C(conda list --explicit --md5)), or an archive made with
         conda-pack. An archive that the host does not find at the controller's path is sent.
     type: str
+  requirements:
+    description:
+      - A C(requirements.txt) of pip in the folder O(project), instead of its C(pyproject.toml). Packages, markers,
+        hashes, C(-r) and C(-c) are supported. Package sources are those of the settings of pip and uv. Not for
+        O(mode=conda).
+    type: str
   source:
     description:
       - With O(mode=cache) or O(mode=wheelhouse), a set that was copied to the host, as for M(rankzero.slurm.uv_cache).

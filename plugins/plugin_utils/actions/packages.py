@@ -33,6 +33,7 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
     """
     given = dict(options)
     text = project_recipe(given.pop("project"), {**given, "mode": "venv"}, producer.roots)
+    given.pop("requirements")
     tool = own_uv()
     request = PackagesRequest(text.pyproject, text.lock, tool.path if tool else None)
     result = producer.make(given, request.arguments())

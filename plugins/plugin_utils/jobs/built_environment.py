@@ -11,7 +11,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.pack
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import EnvironmentSource
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_source
 
 
 def environment_source(job: Job) -> EnvironmentSource:
@@ -24,6 +24,5 @@ def environment_source(job: Job) -> EnvironmentSource:
         job.roots.check("environment.file", file)
         return EnvironmentSource(conda_recipe(file).key, (str(wanted.file),))
     on_nodes = wanted.mode in ON_NODES
-    recipe = project_recipe(job.project, {**vars(wanted), **({"mode": "venv"} if on_nodes else {})}, job.roots)
-    files = ("pyproject.toml", *(["uv.lock"] if recipe.lock is not None else []))
+    recipe, files = project_source(job.project, {**vars(wanted), **({"mode": "venv"} if on_nodes else {})}, job.roots)
     return EnvironmentSource(Wanted(recipe, wanted.mode, wanted.platform).key if on_nodes else recipe.key, files)

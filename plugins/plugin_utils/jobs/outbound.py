@@ -102,6 +102,7 @@ def _environment(_snapshot: Snapshot, job: Job) -> JsonObject:
         "compression": environment.compression,
         "interpreter": environment.interpreter,
         "file": environment.file,
+        "requirements": environment.requirements,
     }
 
 
@@ -112,6 +113,7 @@ def _packages(_snapshot: Snapshot, job: Job) -> JsonObject:
         "extras": list(environment.extras),
         "python": environment.python,
         "platform": environment.platform,
+        "requirements": environment.requirements,
         "torch": environment.torch,
         "kind_of_set": environment.mode,
     }

@@ -310,7 +310,7 @@ def _sources(snapshot: Snapshot, built: EnvironmentSource | None, job: Job) -> l
         state += f" + {len(snapshot.changed)} uncommitted changes"
     mode = job.spec.environment.mode
     what = mode if mode in ON_NODES else "environment"
-    file = job.spec.environment.file or "pyproject.toml"
+    file = job.spec.environment.file or job.spec.environment.requirements or "pyproject.toml"
     if job.spec.code.in_place:
         return [f"{IN_PLACE} {job.spec.code.in_place}; the key does not cover its files"]
     code = f"code {snapshot.digest[:12]} ({len(snapshot.files)} files, {state})"

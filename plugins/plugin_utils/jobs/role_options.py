@@ -74,6 +74,7 @@ ROLE_OPTIONS: Mapping[str, Mapping[str, str]] = {
         "environment_mode": "str",
         "environment_platform": "str",
         "environment_file": "str",
+        "environment_requirements": "str",
         "environment_source": "str",
         "environment_store_root": "str",
         "environment_download": "str",

@@ -28,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents i
     typed_document,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.failure_families import load_families
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe, requirements
 
 BOMB = "\n".join(
     ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
@@ -162,6 +162,7 @@ def test_every_file_of_a_job_is_read_so(kind: str, tmp_path: Path) -> None:
         "family.yml": lambda path: load_families([path], "/"),
         "Containerfile": lambda path: read_build(path, None, {}),
         "pyproject.toml": lambda path: project_recipe(os.path.dirname(path), wanted(path)),
+        "requirements.txt": lambda path: requirements(os.path.dirname(path), "requirements.txt"),
     }
     if kind in ("pipe", "device"):
         readers["environment.yml"] = conda_recipe

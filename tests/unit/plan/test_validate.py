@@ -113,6 +113,18 @@ def problems(**data: Any) -> list[str]:
             {"environment": {"mode": "conda", "file": "environment.yml", "extras": ["cpu"]}},
             "environment.extras: has no effect with environment.mode conda; write it into environment.file",
         ),
+        ({"environment": {"mode": "sealed", "requirements": "requirements.txt"}}, None),
+        (
+            {"environment": {"requirements": "requirements.txt"}},
+            (
+                "environment.requirements: has no effect with environment.mode none; set the mode to one of venv, "
+                "sealed, cache, wheelhouse"
+            ),
+        ),
+        (
+            {"environment": {"mode": "venv", "requirements": "requirements.txt", "extras": ["cpu"]}},
+            "environment.extras: has no effect with environment.requirements; write the packages into that file",
+        ),
         ({"env": {"OMP_NUM_THREADS": "4,2"}, "resources": {"cpus_per_rank": 4}}, None),
         (
             {

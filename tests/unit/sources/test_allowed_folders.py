@@ -80,6 +80,11 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str, str]] = {
     ),
     "pyproject.toml by a link": (link("code/pyproject.toml", "../../repo-secret/secret"), VENV, "environment.project"),
     "uv.lock by a link": (link("code/uv.lock", "../../repo-secret/secret"), VENV, "environment.project"),
+    "requirements by a link": (
+        link("code/requirements.txt", "../../repo-secret/secret"),
+        VENV.replace("venv", "venv, requirements: requirements.txt"),
+        "environment.requirements",
+    ),
     "environment.yml elsewhere": (nothing, CONDA % "../../repo-secret", "environment.file"),
     "environment.yml by a link": (link("code/environment.yml", "../../repo-secret/environment.yml"), CONDA % "../code",
                                   "environment.file"),

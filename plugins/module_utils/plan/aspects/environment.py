@@ -13,7 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import conflicts, reserved
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import FROM_PROJECT, ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.registry import findings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
 
@@ -85,6 +85,19 @@ def _packages(spec: LaunchSpec) -> Iterator[Finding]:
                 [f"environment.{name}", "environment.mode"],
                 f"environment.{name}: has no effect with environment.mode conda; write it into environment.file",
             )
+    if wanted.requirements and wanted.mode not in FROM_PROJECT:
+        yield (
+            ["environment.requirements", "environment.mode"],
+            (
+                f"environment.requirements: has no effect with environment.mode {wanted.mode}; set the mode to one of "
+                f"{', '.join(FROM_PROJECT)}"
+            ),
+        )
+    if wanted.requirements and wanted.extras:
+        yield (
+            ["environment.extras", "environment.requirements"],
+            "environment.extras: has no effect with environment.requirements; write the packages into that file",
+        )
     if wanted.mode not in ON_NODES:
         if wanted.platform:
             yield (

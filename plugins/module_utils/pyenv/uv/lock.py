@@ -20,9 +20,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, normalised
 
 _FORMAT = 1
+#: The table of a pyproject.toml that was made from a requirements.txt. Its values are lists on one line each.
+FURTHER = "[tool.rankzero-requirements]"
 # A TOML string as uv writes it: in double quotes, or in single quotes if it contains double quotes.
 _TEXT = r"""(?:"((?:[^"\\]|\\.)*)"|'([^']*)')"""
 _FIELD = re.compile(rf"(?m)^(name|version|marker) = {_TEXT}$")
+# A table of one file in a lock: it contains one table, of the file's hashes.
+_ENTRY = re.compile(r"\{ (?:url|path) = [^{}]*(?:\{[^{}]*\}[^{}]*)?\}(?:,[ ]?)?")
 _FILE = re.compile(rf"\{{[^{{}}]*?(url|path) = {_TEXT}[^{{}}]*?hashes = \{{[^{{}}]*?sha256 = \"([0-9a-f]{{64}})\"")
 
 
@@ -97,6 +101,39 @@ def only(text: str, names: Iterable[str]) -> str:
     wanted = set(names)
     kept = [block for block in blocks if any(package.name in wanted for package in parse_lock(head + block))]
     return head + re.sub(rf"(?m)^marker = {_TEXT}\n", "", "".join(kept))
+
+
+def further(pyproject: str) -> tuple[list[str], list[str]]:
+    """The constraints, and the hashes (`NAME sha256:DIGEST`), of a requirements.txt; both empty for other projects."""
+    _before, _table, rest = pyproject.partition(f"\n{FURTHER}\n")
+    values = dict(re.findall(r"(?m)^(constraints|hashes) = (\[.*\])$", rest))
+    return json.loads(values.get("constraints", "[]")), json.loads(values.get("hashes", "[]"))
+
+
+def only_hashed(text: str, hashes: Iterable[str]) -> str:
+    """The same lock with only the files that have one of the hashes (`NAME sha256:DIGEST`).
+
+    Raises RankzeroError for the packages that then have no file. pip would not install them either.
+    """
+    allowed = {tuple(row.split(" sha256:")) for row in hashes}
+    head, *blocks = re.split(r"(?m)^(?=\[\[packages\]\]$)", text)
+    result, without = head, []
+    for block in blocks:
+        (package,) = parse_lock(head + block)
+
+        def kept(entry: re.Match[str], name: str = package.name) -> str:
+            digest = re.search(r'sha256 = "([0-9a-f]{64})"', entry[0])
+            return entry[0] if digest and (name, digest[1]) in allowed else ""
+
+        left = re.sub(r"(?m)^sdist = \n", "", _ENTRY.sub(kept, block))
+        without += [] if "sha256 = " in left else [f"{package.name} {package.version}"]
+        result += left
+    if without:
+        raise RankzeroError(
+            f"environment.requirements: no file of {', '.join(without)} has a hash that the requirements name. With a "
+            "hash for some packages, all need one, also those that others require (pip-compile --generate-hashes)."
+        )
+    return result
 
 
 def requirement_lines(wheels: list[tuple[str, str, str]]) -> str:

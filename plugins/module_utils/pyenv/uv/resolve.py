@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, content_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, content_of, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import wheels
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import further, only_hashed
 
 
 @dataclass(frozen=True)
@@ -45,19 +47,33 @@ def resolve(
     command = ["pip", "compile", "--quiet", "pyproject.toml", "--format", "pylock.toml", "-o", lock, "--no-annotate"]
     command += ["--no-header", "--python", platform.interpreter, *platform.options, *extras]
     command += pip_settings.uv_options(pip)
+    constraints, hashes = further(recipe.pyproject)
+    if constraints:
+        command += ["-c", _written(work, "constraints.txt", constraints)]
+    _compile(tool, recipe, work, command, local_torch(recipe, pip, platform.target))
+    if hashes:
+        _written(work, os.path.basename(lock), [only_hashed(text_of(lock, MOST_LIST_BYTES), hashes)])
+
+
+def _compile(tool: uv.Uv, recipe: Recipe, work: str, command: Sequence[str], chosen: wheels.Wheel | None) -> None:
+    """Resolve with the chosen torch of a directory, or with the build that the recipe names. Raises UvError."""
     backend = [] if recipe.torch == "auto" else ["--torch-backend", recipe.torch]
-    chosen = local_torch(recipe, pip, platform.target)
     if chosen is None:
         tool.run([*command, *backend], work, "resolving the packages")
         return
-    constraints = os.path.join(work, "torch.txt")
-    with open(constraints, "w", encoding="utf-8") as stream:
-        stream.write(f"torch=={chosen.version}\n")
     try:
-        tool.run([*command, "-c", constraints], work, f"resolving the packages with {chosen.filename}")
+        pinned = _written(work, "torch.txt", [f"torch=={chosen.version}"])
+        tool.run([*command, "-c", pinned], work, f"resolving the packages with {chosen.filename}")
     except uv.Unsolvable:
         # The project requires another version of torch than the one in the directory.
         tool.run([*command, *backend], work, "resolving the packages")
+
+
+def _written(work: str, name: str, lines: Sequence[str]) -> str:
+    path = os.path.join(work, name)
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write("\n".join(lines) + "\n")
+    return path
 
 
 def local_torch(recipe: Recipe, pip: pip_settings.PipSettings, target: wheels.Target | None) -> wheels.Wheel | None:

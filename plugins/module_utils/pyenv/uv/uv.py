@@ -91,7 +91,7 @@ def failure(doing: str, code: int, output: str) -> UvError:
     if _UNREACHABLE.search(output):
         return Unreachable(f"environment: {doing}: a package source cannot be reached:\n{shown}")
     if "No solution found" in output:
-        return Unsolvable(f"environment: {doing}: no set of packages satisfies pyproject.toml:\n{shown}")
+        return Unsolvable(f"environment: {doing}: no set of packages satisfies the requirements:\n{shown}")
     return UvError(f"environment: {doing} failed:\n{shown}")
 
 

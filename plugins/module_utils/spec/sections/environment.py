@@ -14,6 +14,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import 
 
 # Modes in which each node builds the environment from packages. They are also the kinds of package sets.
 ON_NODES = ("cache", "wheelhouse")
+# Modes whose packages are those of a project: of its pyproject.toml, or of its requirements.txt.
+FROM_PROJECT = ("venv", "sealed", *ON_NODES)
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,7 @@ class Environment:
     """Section `environment`: the Python environment of the ranks."""
 
     mode: str = option(
-        t.choice("venv", "sealed", *ON_NODES, "conda", "path", "none"),
+        t.choice(*FROM_PROJECT, "conda", "path", "none"),
         "`venv`: built once on the cluster from pyproject.toml, before the job. `sealed`: the same as one "
         "read-only file, which every node mounts during the job. `cache`, `wheelhouse`: each node builds it on its "
         "own disk, offline, from uv's cache or from wheels in the store; with a `container`, the first job builds it "
@@ -44,6 +46,13 @@ class Environment:
         "explicit lock with hashes, or a conda-pack archive.",
         key=False,
         example="environment.yml",
+    )
+    requirements: str | None = option(
+        t.text(r"[^\0]+", "a path"),
+        "With `mode: venv`, `sealed`, `cache` or `wheelhouse`: a requirements.txt of pip in the folder `project`, "
+        "instead of its pyproject.toml. uv locks it in the same way, and its comments are not in the key.",
+        key=False,
+        example="requirements.txt",
     )
     extras: tuple[str, ...] = option(
         t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9._-]*", "the name of an extra")),
