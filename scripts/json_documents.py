@@ -139,7 +139,7 @@ FILE = record(
 #: Verb -> the keys of one launch in its document.
 LAUNCHES: dict[str, dict[str, Schema]] = {
     "run": {
-        "launch_state": maybe("string", "submitted, adopted, unchanged, missing or planned."),
+        "submission": maybe("string", "submitted, adopted, unchanged, missing or planned."),
         "standing": maybe("string", "active, succeeded or failed; null if unknown."),
         "status": record(STATUS, "The status; null without a wait.", null=True),
         "logs": maybe("string", "The folder of the fetched logs."),
@@ -153,7 +153,7 @@ LAUNCHES: dict[str, dict[str, Schema]] = {
         "lines": listed("string", "The diagnosis for a screen."),
     },
     "plan": {
-        "launch_state": maybe("string", "planned, adopted or unchanged; null where no cluster was asked."),
+        "submission": maybe("string", "planned, adopted or unchanged; null where no cluster was asked."),
         "plan": listed("string", "The plan in lines."),
         "missing": listed(MISSING, "What must be built first; null where no cluster was asked.", null=True),
         "script": maybe("string", "The batch script, where no cluster was asked."),

@@ -307,4 +307,4 @@ class Storm:
 
 
 def _said(reply: Mapping[str, Any]) -> str:
-    return "killed" if reply["killed"] else str(reply["result"].get("launch_state") or "refused")
+    return "killed" if reply["killed"] else str(reply["result"].get("submission") or "refused")

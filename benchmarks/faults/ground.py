@@ -53,7 +53,7 @@ class Reply:
 
     @property
     def state(self) -> str:
-        return str(self.result.get("launch_state", ""))
+        return str(self.result.get("submission", ""))
 
     @property
     def settled(self) -> bool:

@@ -45,7 +45,7 @@ def launch(path: str) -> dict[str, Any]:
             result = Launcher(Request.of(request, who), Slurm()).launch().result()
     except RankzeroError as error:
         return {"failed": True, "kind": type(error).__name__, "msg": error.message}
-    return {name: result.get(name) for name in ("launch_state", "job_id", "message", "run_dir", "generation")}
+    return {name: result.get(name) for name in ("submission", "job_id", "message", "run_dir", "generation")}
 
 
 def killer(seconds: float) -> None:

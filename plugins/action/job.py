@@ -78,7 +78,7 @@ def _rows(host: str, result: dict[str, Any], prepared: Prepared, *, told: bool) 
     """The result for a callback that draws rows: the launch in one line, what already exists, and its job. `told`: an
     earlier task of this command has shown why it is another launch.
     """
-    state = result.get("launch_state")
+    state = result.get("submission")
     if result.get("failed") or state is None:
         return []
     facts = {ref.kind: ref.key[:12] for ref in prepared.plan.refs}
@@ -109,7 +109,7 @@ def _left_out(result: dict[str, Any]) -> list[str]:
 
 def _why(result: dict[str, Any]) -> list[str]:
     """The variables of the ranks, if `explain` was given."""
-    if not result.get("explain") or result.get("launch_state") == "missing":
+    if not result.get("explain") or result.get("submission") == "missing":
         return []
     return ["  the variables of every rank, and why:", *(f"    {line}" for line in result["explain"])]
 
@@ -118,7 +118,7 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     """The result as text: the plan if it is about to run, and always what was done, with the job id."""
     first, *rest = prepared.lines
     plan = [first, *_changed(result), *(f"  {line}" for line in rest)]
-    state, job = result.get("launch_state"), f"job {result.get('job_id')}, generation {result.get('generation')}"
+    state, job = result.get("submission"), f"job {result.get('job_id')}, generation {result.get('generation')}"
     missing = ", ".join(ref["kind"] for ref in result.get("missing", []))
     gone = "cancelled" if result.get("changed") else "was cancelled before and is still ending"
     if result.get("allocation"):

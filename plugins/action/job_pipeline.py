@@ -96,7 +96,7 @@ class ActionModule(LaunchManyAction):
                     ),
                 }
             waits += before.active_ids()
-            relaunched = relaunched or before.launch_state in ("submitted", "planned")
+            relaunched = relaunched or before.submission in ("submitted", "planned")
         changes: dict[str, Any] = {"supersedes": relaunched}  # a waiting job of an older generation can never start
         if not results:
             # Everything that any stage needs must exist before the first one is submitted.
@@ -181,6 +181,6 @@ def _told(job: Rendered, result: dict[str, Any], after: list[str]) -> list[str]:
     }
     changed = result.get("changed_since")
     return [
-        f"{job.request['name']}: {outcomes[answer.launch_state]}{follows}; {answer.run_dir}",
+        f"{job.request['name']}: {outcomes[answer.submission]}{follows}; {answer.run_dir}",
         *([f"{job.request['name']}: {changed['text']}"] if changed else []),
     ]

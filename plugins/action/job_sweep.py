@@ -49,5 +49,5 @@ def _lines(result: dict[str, Any], lines: list[str]) -> list[str]:
     answer += [f"  array {array['job_id']}: {array['elements']} elements" for array in result["arrays"]]
     answer += [f"  to be built first: {missing}"] if missing else []
     first, *rest = lines
-    plan = [f"  {line}" for line in rest] if result["launch_state"] in ("planned", "submitted") else []
+    plan = [f"  {line}" for line in rest] if result["submission"] in ("planned", "submitted") else []
     return [first, *plan, *answer]

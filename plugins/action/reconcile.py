@@ -234,7 +234,7 @@ class ActionModule(LaunchManyAction):
         """Take over the outcome of one launch of the plan."""
         made = answer.job
         if self._task.check_mode:
-            if made and made.launch_state == "planned" and made.generation == 1:
+            if made and made.submission == "planned" and made.generation == 1:
                 outcome.diff.append(compared(prepared.rendered.first, answer.predecessor)[1])
             outcome.diff += answer.diff
         if answer.msg:
@@ -249,7 +249,7 @@ class ActionModule(LaunchManyAction):
             line.done = True
             line.step = replace(line.step, generation=made.generation, job_id=made.job_id, run_dir=made.run_dir)
             how = {"submitted": "submitted", "adopted": "already there and active, adopted"}
-            became = how.get(made.launch_state, made.launch_state)
+            became = how.get(made.submission, made.submission)
             self._say(f"{line.step.name}: job {made.job_id}, generation {made.generation}: {became}")
 
     def _swept(self, line: _Line, made: SweepMade) -> None:

@@ -113,7 +113,7 @@ generation:
   description: Number of the submission under this key, from 1; null if there was nothing to cancel.
   returned: always
   type: int
-launch_state:
+submission:
   description:
     - V(submitted), V(adopted) (its job is active), V(unchanged) (it has ended and is not launched again), V(missing)
       (nothing was submitted, see O(missing=report)), V(planned) (check mode), V(absent).

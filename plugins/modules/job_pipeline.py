@@ -107,7 +107,7 @@ stages:
     name:
       description: Its name.
       type: str
-    launch_state:
+    submission:
       description: Action taken. With O(state=absent) V(absent), or V(cancelled) for a sweep with active elements.
       type: str
     run_dir:

@@ -101,7 +101,7 @@ sweep_dir:
   description: The folder on the cluster with the arrays of this sweep, and C(sweep.json).
   returned: always
   type: str
-launch_state:
+submission:
   description:
     - The state of the elements that comes first in this list. V(missing) (nothing was submitted, see O(missing)),
       V(planned) (check mode), V(submitted), V(cancelled), V(adopted) (active), V(unchanged) (ended and not launched
@@ -128,8 +128,8 @@ elements:
     parameters:
       description: Its values by name.
       type: dict
-    launch_state:
-      description: One of the states of RV(launch_state).
+    submission:
+      description: One of the states of RV(submission).
       type: str
     why:
       description: Why it is submitted, in words, or its result.

@@ -73,13 +73,13 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class Plan:
-    """What would be submitted. `launch_state`: planned, adopted or unchanged; None if no cluster was queried."""
+    """What would be submitted. `submission`: planned, adopted or unchanged; None if no cluster was queried."""
 
     cluster: str
     name: str
     key: str
     lines: list[str]
-    launch_state: str | None
+    submission: str | None
     missing: list[dict[str, Any]]
     script: str | None = field(repr=False, default=None)
 
@@ -273,7 +273,7 @@ def plan(
         name=planned["name"],
         key=planned["key"],
         lines=planned["plan"],
-        launch_state=planned["launch_state"],
+        submission=planned["submission"],
         missing=planned["missing"] or [],
         script=planned["script"],
     )

@@ -97,7 +97,7 @@ def _commands_after(given: Namespace, played: Played, options: Sequence[str]) ->
     """{label: command} to follow the job again, or to stop it, after Ctrl-C; empty where no job is known."""
     launch = getattr(given, "launch", None) if given.verb in ("attach", "logs") else None
     for result in played.results("job"):
-        if result.get("run_dir") and result.get("launch_state") in ("submitted", "adopted"):
+        if result.get("run_dir") and result.get("submission") in ("submitted", "adopted"):
             launch = f"{result['name']}/{result['key'][:16]}/{result['generation']}"
     if launch is None:
         return {}

@@ -18,7 +18,7 @@ STATUS = (
     *("state", "active", "completed", "success", "exit_code", "reason", "message", "nodes", "attempt", "attempts"),
     *("started_at", "finished_at", "wall_time"),
 )
-PLAN = ("launch_state", "plan", "missing", "script", "world_size")
+PLAN = ("submission", "plan", "missing", "script", "world_size")
 PULL = ("dest", "bytes", "files", "artifact")
 #: What a row of usage may be for.
 GROUPS = ("user", "account", "month", "name")
@@ -69,7 +69,7 @@ def _run(played: Played, host: str) -> list[dict[str, Any]]:
     return [
         {
             **known,
-            "launch_state": launch.get("launch_state"),
+            "submission": launch.get("submission"),
             "standing": launch.get("standing"),
             "status": status(wait) if wait else None,
             "logs": logs,

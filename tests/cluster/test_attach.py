@@ -106,7 +106,7 @@ def test_two_launches_beside_each_other_each_exactly_once(site: Site, allocation
     assert not left, "nothing is left on the login node, for anybody to end"
 
     again = site.launch(one)
-    assert (again["launch_state"], again["job_id"], again["changed"]) == ("adopted", ids[0], False)
+    assert (again["submission"], again["job_id"], again["changed"]) == ("adopted", ids[0], False)
     for run in runs:
         site.wait_for(run / "work")
     seen = {}
@@ -130,7 +130,7 @@ def test_two_launches_beside_each_other_each_exactly_once(site: Site, allocation
     assert re.search(rf"job +{re.escape(ids[0])}, generation 1, (COMPLETED|{'|'.join(CLOSING)})", done.output)
     assert site.outcome(launches[1])["success"]
     assert lab.head(["squeue", "--noheader", f"--jobs={allocation}", "--Format=State"]).stdout.strip() == "RUNNING"
-    assert site.launch(one)["launch_state"] == "unchanged"
+    assert site.launch(one)["submission"] == "unchanged"
     assert len(site.runs()) == 2
 
 
@@ -154,7 +154,7 @@ def test_the_launch_is_cancelled_and_the_allocation_is_not(site: Site, allocatio
     assert all("saved" in text for text in rank_logs(run).values()), rank_logs(run)
 
     second = site.launch(job)
-    assert (second["launch_state"], second["generation"]) == ("submitted", 2)
+    assert (second["submission"], second["generation"]) == ("submitted", 2)
     run = site.run_dir(second)
     lab.wait_until(lambda: sum("ready" in text for text in rank_logs(run).values()) == 4, JOB_SECONDS, "all ranks run")
     (site.folder / "wait.yml").write_text(WAIT)
@@ -184,7 +184,7 @@ def test_a_module_killed_right_after_the_start_is_followed_by_an_adoption(site: 
     site.wait_for(run / "started.json")
     again = site.launch(job)
     step = read_json(run / "started.json")["job_id"]
-    assert (again["launch_state"], again["job_id"], again["generation"]) == ("adopted", step, 1)
+    assert (again["submission"], again["job_id"], again["generation"]) == ("adopted", step, 1)
     mine = [name for name in steps(site.lab, allocation).values() if site.token in name]
     assert sorted(mine) == sorted({*mine}), "one script, one step of ranks"
     site.go(again)

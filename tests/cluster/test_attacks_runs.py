@@ -197,7 +197,7 @@ def test_a_launch_is_not_taken_from_a_verdict_that_another_user_has_planted(atta
     assert refused.rc != 0 and command in refused.output, refused.output
     attack_lab.as_victim(["sh", "-c", command])
     again = attack_lab.launch_as(VICTIM, job)
-    assert (again["launch_state"], again["job_id"]) == ("unchanged", first["job_id"]), "the command mends it"
+    assert (again["submission"], again["job_id"]) == ("unchanged", first["job_id"]), "the command mends it"
 
 
 def test_a_launch_in_the_folder_of_a_project_is_proven_and_nobody_else_may_write_it(attack_lab: AttackLab) -> None:
@@ -208,7 +208,7 @@ def test_a_launch_in_the_folder_of_a_project_is_proven_and_nobody_else_may_write
     launch = attack_lab.launch_as(VICTIM, job, umask=0o002, launch_cluster=cluster)
     assert attack_lab.outcome_of(launch)["success"]
     again = attack_lab.launch_as(VICTIM, job, umask=0o002, launch_cluster=cluster)
-    assert (again["launch_state"], again["job_id"]) == ("unchanged", launch["job_id"])
+    assert (again["submission"], again["job_id"]) == ("unchanged", launch["job_id"])
     # A group of the victim's own may write what it likes; nobody else is in it.
     others = ["-perm", "/002", "-o", "-perm", "/020", "-group", "project"]
     assert attack_lab.as_victim(["find", f"{folder}/state", "-not", "-type", "l", "(", *others, ")"]).stdout == ""

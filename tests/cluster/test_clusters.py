@@ -156,7 +156,7 @@ def test_one_host_of_each_cluster_launches_with_the_cluster_s_own_settings(two: 
     assert played.tasks("alpha2") == checked, "the other login node of alpha launches nothing"
     for name, site in two.sites.items():
         launch = played.launch(f"{name}1")
-        assert launch["launch_state"] == "submitted"
+        assert launch["submission"] == "submitted"
         assert launch["run_dir"].startswith(site.state_root)
         script = (site.run_dir(launch) / "job.sbatch").read_text()
         assert f"#SBATCH --partition={'batch' if name == 'alpha' else 'short'}\n" in script

@@ -77,12 +77,12 @@ def test_walk_with_the_command(person: Person) -> None:
     long = site.write(site.job(UNTIL_GO, "long"), "jobs/long.yml")
 
     (planned,) = person.asks("plan", good)
-    assert planned["launch_state"] == "planned" and planned["cluster"] == "login"
+    assert planned["submission"] == "planned" and planned["cluster"] == "login"
     (ran,) = person.asks("run", good)
     assert ran["status"]["success"] and ran["status"]["result"] == {"loss": 1.5}
     assert ran["key"] == planned["key"] and Path(ran["logs"]).is_dir()
     (again,) = person.asks("run", good, "-d")
-    assert (again["launch_state"], again["job_id"]) == ("unchanged", ran["job_id"])
+    assert (again["submission"], again["job_id"]) == ("unchanged", ran["job_id"])
 
     (failed,) = person.asks("run", bad, code=errors.FAILED)
     assert failed["diagnosis"] and not failed["status"]["success"]
@@ -90,7 +90,7 @@ def test_walk_with_the_command(person: Person) -> None:
     assert why["run_dir"] == failed["run_dir"] and why["diagnosis"]["family"] == failed["diagnosis"]["family"]
 
     (queued,) = person.asks("run", long, "-d")
-    assert queued["launch_state"] == "submitted" and queued["status"] is None
+    assert queued["submission"] == "submitted" and queued["status"] is None
     (active,) = person.asks("ls", "--active")
     assert active["job_id"] == queued["job_id"]
     assert person.types("attach", long, "--timeout", "2").returncode == errors.UNFINISHED
@@ -125,7 +125,7 @@ def test_what_a_command_writes_into_the_project_is_not_code(person: Person) -> N
     reported = person.types("report", job, "-o", "report.html")
     assert reported.returncode == errors.OK and (site.folder / "report.html").is_file(), reported.stderr
     (last,) = person.asks("run", job, "-d")
-    assert last["launch_state"] == "unchanged" and last["generation"] == 1
+    assert last["submission"] == "unchanged" and last["generation"] == 1
     assert [path.name for path in (site.host_path(last["run_dir"]).parent.parent).iterdir() if path.is_dir()] == [
         last["key"]
     ]

@@ -90,7 +90,7 @@ def test_a_text_becomes_tokens_once(site: Site) -> None:
         "two",
     ]
     again = role(site, **wanted)
-    assert again.rc == 0 and again.launch()["launch_state"] == "unchanged", again.output
+    assert again.rc == 0 and again.launch()["submission"] == "unchanged", again.output
     assert "changed=0" in again.output
 
 

@@ -61,7 +61,7 @@ def test_a_slow_link_is_found_and_the_better_interface_written_for_review(site: 
         "sweep over 4 nodes (node01, node02, node03, node04) by auto",
         "2 rounds of 2 pairs, then all 4",
     ]
-    assert foretold.launch()["launch_state"] == "planned" and not dest.exists() and site.runs() == []
+    assert foretold.launch()["submission"] == "planned" and not dest.exists() and site.runs() == []
 
     with slowed(site.lab):
         done = check(site, **wanted)

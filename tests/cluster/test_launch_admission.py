@@ -213,7 +213,7 @@ def test_a_launch_that_fits_runs_warns_of_its_short_window_and_costs_two_command
     again = site.play(job, "-e", "rerun=true", launch_explain=True, launch_cluster=own)
     warm = again.launch()
     # Beside a folder of the same key the queue is asked once more, for a job whose own folder somebody removed.
-    assert (warm["launch_state"], warm["generation"], warm["slurm_commands"]) == ("submitted", 2, 3)
+    assert (warm["submission"], warm["generation"], warm["slurm_commands"]) == ("submitted", 2, 3)
     assert "the variables of every rank, and why:" in again.output
     site.outcome(warm)
 
@@ -250,7 +250,7 @@ def test_accounting_that_does_not_answer_is_said_and_stops_nobody(site: Site) ->
     hosts = {"silent": {"ansible_shell_executable": shell, "launch_job": job, "launch_cluster": own}}
     done = site.play_many(hosts, launch_cluster=None)
     launch = done.launch("silent")
-    assert launch["launch_state"] == "submitted"
+    assert launch["submission"] == "submitted"
     assert "not checked before the submission: accounts of root: sacctmgr" in said(done)
     assert "limits of each QOS: sacctmgr" in said(done)
     assert site.outcome(launch)["success"]
@@ -273,7 +273,7 @@ def test_an_environment_of_the_sites_own_runs_the_ranks_and_a_changed_one_is_ano
         "resources": {"time": "00:05:00", "partition": "scavenge"},
     }
     first = site.launch(job)
-    assert first["launch_state"] == "submitted"
+    assert first["submission"] == "submitted"
     assert {"CONDA_PREFIX", "CONDA_DEFAULT_ENV"} <= {row["name"] for row in first["variables"]}
     assert site.outcome(first)["success"], log_of(site.run_dir(first), first["job_id"])
     (words,) = rank_logs(site.run_dir(first)).values()

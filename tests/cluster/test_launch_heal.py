@@ -170,7 +170,7 @@ def test_where_a_site_forbids_requeues_another_job_goes_on(site: Site) -> None:
         site.lab.wait_until(lambda: (run / "claim").read_text().split()[-1] not in jobs[:-1], JOB_SECONDS, "the claim")
         # It is the same launch: nothing more is submitted.
         adopted = site.launch(job)
-        assert (adopted["launch_state"], adopted["job_id"]) == ("adopted", jobs[-1])
+        assert (adopted["submission"], adopted["job_id"]) == ("adopted", jobs[-1])
         site.lab.head(["scontrol", "update", f"JobId={jobs[-1]}", "Requeue=0"])
         site.lab.release(jobs[-1])
     done = play.finish()

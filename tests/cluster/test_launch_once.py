@@ -40,7 +40,7 @@ def test_a_module_killed_before_it_records_the_job_is_followed_by_an_adoption(si
     site.lab.wait_until(lambda: site.jobs()[submitted] == state, JOB_SECONDS, f"the job is {state}")
 
     again = site.launch(job)
-    assert (again["launch_state"], again["job_id"], again["generation"]) == ("adopted", submitted, 1)
+    assert (again["submission"], again["job_id"], again["generation"]) == ("adopted", submitted, 1)
     assert again["changed"] is False
     if state == "PENDING":
         assert events(run) == ["intent", "adopted"]
@@ -49,7 +49,7 @@ def test_a_module_killed_before_it_records_the_job_is_followed_by_an_adoption(si
     assert site.outcome(again)["success"]
     site.ended(submitted)
     assert [*site.jobs()] == [submitted]
-    assert site.launch(job)["launch_state"] == "unchanged"
+    assert site.launch(job)["submission"] == "unchanged"
 
 
 def test_an_adopted_job_that_has_ended_meanwhile_is_not_submitted_again(site: Site) -> None:
@@ -59,7 +59,7 @@ def test_an_adopted_job_that_has_ended_meanwhile_is_not_submitted_again(site: Si
     (run,) = site.runs()
     site.wait_for(run / "outcome.json")
     again = site.launch(job)
-    assert (again["launch_state"], again["standing"], again["generation"]) == ("unchanged", "succeeded", 1)
+    assert (again["submission"], again["standing"], again["generation"]) == ("unchanged", "succeeded", 1)
     assert [*site.jobs()] == [again["job_id"]]
 
 
@@ -71,7 +71,7 @@ def test_the_same_launch_under_another_state_root_is_not_mistaken_for_this_one(s
     assert site.play(job, ansible_shell_executable=site.fake("sbatch", 'kill -9 "$PPID"')).rc != 0
     assert [*site.jobs()] == [other["job_id"]]
     mine = site.launch(job)
-    assert (mine["launch_state"], mine["generation"], mine["key"]) == ("submitted", 1, other["key"])
+    assert (mine["submission"], mine["generation"], mine["key"]) == ("submitted", 1, other["key"])
     assert mine["job_id"] != other["job_id"]
     assert set(site.jobs()) == {other["job_id"], mine["job_id"]}
 
@@ -81,7 +81,7 @@ def test_sbatch_that_times_out_after_it_has_submitted(site: Site) -> None:
     lying = site.fake("sbatch", f'/usr/bin/sbatch "$@" > /dev/null; {TIMED_OUT}')
     launch = site.launch(job, ansible_shell_executable=lying)
     (submitted,) = site.jobs()
-    assert (launch["launch_state"], launch["job_id"]) == ("submitted", submitted)
+    assert (launch["submission"], launch["job_id"]) == ("submitted", submitted)
     assert site.launch(job)["job_id"] == submitted
     site.go(launch)
     site.outcome(launch)
@@ -96,7 +96,7 @@ def test_sbatch_that_times_out_before_it_has_submitted(site: Site) -> None:
     assert site.jobs() == {}
 
     launch = site.launch(job)
-    assert (launch["launch_state"], launch["generation"]) == ("submitted", 1)
+    assert (launch["submission"], launch["generation"]) == ("submitted", 1)
     assert site.outcome(launch)["success"]
     assert [*site.jobs()] == [launch["job_id"]]
 
@@ -111,7 +111,7 @@ def test_sbatch_that_refuses_is_quoted_and_the_next_launch_is_a_new_generation(s
 
     job["resources"].pop("reservation")  # not in the key: the same launch, put right
     launch = site.launch(job)
-    assert (launch["launch_state"], launch["generation"]) == ("submitted", 2)
+    assert (launch["submission"], launch["generation"]) == ("submitted", 2)
     assert Path(launch["run_dir"]).parent.name == run.parent.name
     assert site.outcome(launch)["success"]
 
@@ -136,9 +136,9 @@ def test_while_slurmctld_is_silent_nothing_is_submitted(site: Site) -> None:
     assert events(run) == ["intent"]
 
     played = site.play_many({"one": {"launch_job": new}, "two": {"launch_job": lost}})
-    assert played.launch("one")["launch_state"] == "submitted", played.output
+    assert played.launch("one")["submission"] == "submitted", played.output
     again = played.launch("two")
-    assert (again["launch_state"], again["job_id"], again["generation"]) == ("adopted", submitted, 1)
+    assert (again["submission"], again["job_id"], again["generation"]) == ("adopted", submitted, 1)
     site.lab.release(submitted)
     site.go(again)
     assert site.outcome(again)["job_id"] == submitted
@@ -153,7 +153,7 @@ def test_launches_at_the_same_moment_make_one_job(site: Site, round_: int) -> No
     launches = [play.finish() for play in plays]
     assert [played.rc for played in launches] == [0, 0, 0], "\n".join(played.output for played in launches)
     results = [played.launch() for played in launches]
-    assert sorted(result["launch_state"] for result in results) == ["adopted", "adopted", "submitted"]
+    assert sorted(result["submission"] for result in results) == ["adopted", "adopted", "submitted"]
     assert len({result["job_id"] for result in results}) == 1
     (run,) = site.runs()
     site.go(results[0])
@@ -184,7 +184,7 @@ def test_a_duplicate_of_a_submission_ends_unrun(site: Site) -> None:
     assert f"ran by {launch['job_id']}" in rank_logs(run)["rank-0000.log"]
     assert f"ran by {duplicate}" not in rank_logs(run)["rank-0000.log"]
     kept = site.launch(job)
-    assert (kept["launch_state"], kept["job_id"]) == ("unchanged", launch["job_id"])
+    assert (kept["submission"], kept["job_id"]) == ("unchanged", launch["job_id"])
 
 
 def test_a_duplicate_that_starts_first_becomes_the_launch(site: Site) -> None:
@@ -203,7 +203,7 @@ def test_a_duplicate_that_starts_first_becomes_the_launch(site: Site) -> None:
     ).stdout.strip()
     site.wait_for(run / "started.json")
     adopted = site.launch(job)
-    assert (adopted["launch_state"], adopted["job_id"]) == ("adopted", other)
+    assert (adopted["submission"], adopted["job_id"]) == ("adopted", other)
     site.go(launch)
     assert site.outcome(launch)["job_id"] == other
     site.ended(other)
@@ -236,7 +236,7 @@ def test_a_script_submitted_by_hand_is_a_generation_of_its_own(site: Site) -> No
     assert (first / "outcome.json").read_bytes() == kept, "the first generation stands as it was"
     # The collection knows the new generation as its own.
     again = site.launch(job)
-    assert (again["launch_state"], again["generation"], again["job_id"]) == ("unchanged", 2, by_hand)
+    assert (again["submission"], again["generation"], again["job_id"]) == ("unchanged", 2, by_hand)
 
 
 def test_a_purged_run_directory_ends_the_job_unrun(site: Site) -> None:
@@ -254,4 +254,4 @@ def test_a_purged_run_directory_ends_the_job_unrun(site: Site) -> None:
         "a directory that was removed is not made again"
     )
     assert not site.host_path(f"{site.lab.shared_inside}/launch/never").exists()
-    assert site.launch(job)["launch_state"] == "submitted"
+    assert site.launch(job)["submission"] == "submitted"

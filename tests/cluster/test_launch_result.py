@@ -105,7 +105,7 @@ def played(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def test_the_verdict_is_the_artifacts(host: str, played: tuple[Site, Played]) -> None:
     site, play = played
     case, launch = CASES[host], play.launch(host)
-    assert launch["launch_state"] == "submitted", launch
+    assert launch["submission"] == "submitted", launch
     outcome = site.outcome(launch)
     success = case.state == "COMPLETED"
     assert outcome["success"] is success, outcome
@@ -171,7 +171,7 @@ def test_a_job_ends_itself_without_its_controller(site: Site) -> None:
     # Whoever comes back finds it done, with its logs.
     back = site.play(job, wait=True)
     assert back.rc == 0, back.output
-    assert back.launch()["launch_state"] == "unchanged"
+    assert back.launch()["submission"] == "unchanged"
     assert (site.folder / "runs").exists()
 
 
@@ -189,7 +189,7 @@ def test_a_requeued_job_keeps_its_launch(site: Site) -> None:
     # Waiting for its second attempt it is still the same launch.
     again = site.play_many(jobs)
     for host, launch in launches.items():
-        assert (again.launch(host)["launch_state"], again.launch(host)["job_id"]) == ("adopted", launch["job_id"])
+        assert (again.launch(host)["submission"], again.launch(host)["job_id"]) == ("adopted", launch["job_id"])
     for host, launch in launches.items():
         run = site.run_dir(launch)
         # The ranks of an attempt begin after its started.json, of which there is none between two attempts.

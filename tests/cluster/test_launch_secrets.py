@@ -226,7 +226,7 @@ def test_secrets_of_a_cancelled_job_go_when_it_is_looked_at(site: Site) -> None:
     site.lab.head(["scancel", launch["job_id"]])
     assert site.ended(launch["job_id"]) == "CANCELLED"
     seen = site.launch(job, env={"MY_TOKEN": value.value}, launch_relaunch="never")
-    assert (seen["launch_state"], seen["standing"]) == ("unchanged", "failed")
+    assert (seen["submission"], seen["standing"]) == ("unchanged", "failed")
     assert not (run / "secrets.env").exists()
 
 
@@ -241,7 +241,7 @@ def test_another_value_is_the_same_launch_and_a_missing_one_is_an_error(site: Si
     first = site.launch(job, env={"MY_TOKEN": "one"})
     assert site.outcome(first)["success"]
     second = site.launch(job, env={"MY_TOKEN": "two"})
-    assert (second["launch_state"], second["job_id"]) == ("unchanged", first["job_id"])
+    assert (second["submission"], second["job_id"]) == ("unchanged", first["job_id"])
 
 
 #: A program that says its secrets while it works and in its last words, as an exception's text and quoted.

@@ -37,7 +37,7 @@ def test_ctrl_c_leaves_the_job_alone_and_the_same_command_attaches_again(site: S
     (site.wait_for(run / "work") / "go").touch()
     back = again.finish()
     assert back.rc == 0, back.output
-    assert (back.launch()["launch_state"], back.launch()["job_id"]) == ("adopted", job_id)
+    assert (back.launch()["submission"], back.launch()["job_id"]) == ("adopted", job_id)
     assert re.search(f"job       {job_id}, generation 1, (COMPLETED|{'|'.join(CLOSING)})", back.output)
     assert [*site.jobs()] == [job_id]
 
@@ -72,7 +72,7 @@ def test_the_installed_collection_launches_from_a_folder_of_ones_own(site: Site,
     assert read_json(site.run_dir(launch) / "launch.json")["spec"]["code"]["src"] == str(project / "src")
     # From another folder it is the same launch.
     elsewhere = site.play(str(project / "jobs" / "x.yml"), "-e", "nodes=2", env=where)
-    assert elsewhere.launch()["launch_state"] == "unchanged"
+    assert elsewhere.launch()["submission"] == "unchanged"
     assert elsewhere.launch()["job_id"] == launch["job_id"]
 
 
@@ -88,7 +88,7 @@ def test_an_ordinary_user_launches_into_his_home_from_a_store_of_others(site: Si
     assert site.outcome(launch)["success"]
     said = rank_logs(site.run_dir(launch))["rank-0000.log"]
     assert "\n65534\n" in said and "README -> " in said, said
-    assert site.launch(job, **options)["launch_state"] == "unchanged"
+    assert site.launch(job, **options)["submission"] == "unchanged"
 
 
 def test_a_manifest_of_an_earlier_run_is_a_job_file(site: Site) -> None:
@@ -97,7 +97,7 @@ def test_a_manifest_of_an_earlier_run_is_a_job_file(site: Site) -> None:
     site.outcome(first)
     shutil.copy(site.run_dir(first) / "launch.json", site.folder / "earlier.json")
     second = site.launch("earlier.json")
-    assert (second["key"], second["launch_state"], second["job_id"]) == (first["key"], "unchanged", first["job_id"])
+    assert (second["key"], second["submission"], second["job_id"]) == (first["key"], "unchanged", first["job_id"])
 
 
 def test_the_example_trains_under_both_launchers(site: Site) -> None:

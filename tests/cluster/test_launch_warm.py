@@ -21,7 +21,7 @@ def test_a_launch_is_submitted_once_then_adopted_then_left_alone(site: Site) -> 
     first = site.play(job)
     launch = first.launch()
     assert first.rc == 0, first.output
-    assert (launch["launch_state"], launch["changed"], launch["generation"]) == ("submitted", True, 1)
+    assert (launch["submission"], launch["changed"], launch["generation"]) == ("submitted", True, 1)
     assert launch["job_id"] and f"job {launch['job_id']}, generation 1: submitted" in first.output
     assert launch["slurm_commands"] <= 2
     # Nobody waits here: besides the launch there is one line that says how to come back to it.
@@ -30,7 +30,7 @@ def test_a_launch_is_submitted_once_then_adopted_then_left_alone(site: Site) -> 
 
     again = site.play(job)
     adopted = again.launch()
-    assert (adopted["launch_state"], adopted["changed"]) == ("adopted", False)
+    assert (adopted["submission"], adopted["changed"]) == ("adopted", False)
     assert (adopted["job_id"], adopted["run_dir"]) == (launch["job_id"], launch["run_dir"])
     assert again.tasks() == first.tasks()
 
@@ -39,20 +39,20 @@ def test_a_launch_is_submitted_once_then_adopted_then_left_alone(site: Site) -> 
     site.ended(launch["job_id"])
     done = site.play(job)
     kept = done.launch()
-    assert (kept["launch_state"], kept["changed"], kept["standing"]) == ("unchanged", False, "succeeded")
+    assert (kept["submission"], kept["changed"], kept["standing"]) == ("unchanged", False, "succeeded")
     assert (kept["job_id"], kept["generation"], kept["slurm_commands"]) == (launch["job_id"], 1, 0)
     assert done.tasks() == WARM_TASKS
     assert [*site.jobs(job["name"])] == [launch["job_id"]]
 
     # Another shape is another launch; the first one stands as it is.
     wider = site.launch(job, "-e", "nodes=2")
-    assert wider["launch_state"] == "submitted"
+    assert wider["submission"] == "submitted"
     assert wider["key"] != launch["key"] and wider["generation"] == 1
     site.go(wider)
 
     # On demand the same launch runs once more, as a generation of its own.
     rerun = site.launch(job, "-e", "rerun=true")
-    assert (rerun["launch_state"], rerun["generation"], rerun["key"]) == ("submitted", 2, launch["key"])
+    assert (rerun["submission"], rerun["generation"], rerun["key"]) == ("submitted", 2, launch["key"])
     site.go(rerun)
     for one, job_id in ((wider, wider["job_id"]), (rerun, rerun["job_id"])):
         assert site.outcome(one)["job_id"] == job_id
@@ -66,13 +66,13 @@ def test_a_failed_launch_is_launched_anew_unless_told_otherwise(site: Site) -> N
     site.ended(first["job_id"])
 
     never = site.launch(job, launch_relaunch="never")
-    assert (never["launch_state"], never["changed"], never["standing"]) == ("unchanged", False, "failed")
+    assert (never["submission"], never["changed"], never["standing"]) == ("unchanged", False, "failed")
     assert never["job_id"] == first["job_id"]
     assert never["slurm_commands"] <= 1, "a failed job may have been requeued: Slurm is asked once"
     assert "exit code 3" in never["message"]
 
     second = site.launch(job)
-    assert (second["launch_state"], second["generation"], second["key"]) == ("submitted", 2, first["key"])
+    assert (second["submission"], second["generation"], second["key"]) == ("submitted", 2, first["key"])
     site.outcome(second)
     assert set(site.jobs()) == {first["job_id"], second["job_id"]}
 
@@ -82,7 +82,7 @@ def test_values_of_the_command_line_are_typed_and_win(site: Site) -> None:
     given = ["nodes=2", "time=00:07:00", "partition=short", "ranks_per_node=2", "cpus_per_rank=3", "debug=yes"]
     played = site.play(job, *(word for one in given for word in ("-e", one)))
     launch = played.launch()
-    assert launch["launch_state"] == "submitted", played.output
+    assert launch["submission"] == "submitted", played.output
     asked = site.lab.head(["scontrol", "show", "job", launch["job_id"]]).stdout
     for text in ("NumNodes=2", "NumTasks=4", "CPUs/Task=3", "TimeLimit=00:07:00", "Partition=short"):
         assert text in asked, (text, asked)
@@ -104,7 +104,7 @@ def test_a_launch_without_its_parts_names_them_and_submits_nothing(site: Site) -
     played = site.play(site.job("echo hello"), "--check", "--diff")
     launch = played.launch()
     assert played.rc == 0, played.output
-    assert (launch["launch_state"], launch["changed"], launch["generation"]) == ("planned", True, 1)
+    assert (launch["submission"], launch["changed"], launch["generation"]) == ("planned", True, 1)
     assert sorted(ref["kind"] for ref in launch["missing"]) == ["code", "runtime"]
     assert "+command: " in played.output and "echo hello" in played.output and "#SBATCH" not in played.output
     assert not site.host_path(site.state_root).exists()
@@ -112,7 +112,7 @@ def test_a_launch_without_its_parts_names_them_and_submits_nothing(site: Site) -
     assert site.jobs() == {}
 
     built = site.launch(site.job("echo hello"))
-    assert built["launch_state"] == "submitted"
+    assert built["submission"] == "submitted"
     assert site.outcome(built)["success"]
 
     # Why a changed program or command is another launch: one line, and a diff of what has changed.
@@ -163,7 +163,7 @@ def test_text_of_any_kind_reaches_every_rank_unchanged(site: Site) -> None:
     assert site.ended(launch["job_id"]) == "COMPLETED"
     assert "success" in log_of(run, launch["job_id"])
     assert not list(site.folder.rglob("pwned")) and not list(run.rglob("pwned"))
-    assert site.launch(job)["launch_state"] == "unchanged"
+    assert site.launch(job)["submission"] == "unchanged"
 
 
 def test_the_module_cancels_what_is_active_and_nothing_else(site: Site) -> None:
@@ -173,7 +173,7 @@ def test_the_module_cancels_what_is_active_and_nothing_else(site: Site) -> None:
     tasks = [{"rankzero.slurm.job": options}]
     playbook.write_text(json.dumps([{"hosts": "slurm_login", "gather_facts": False, "tasks": tasks}]), encoding="utf-8")
     nothing = site.launch(job, playbook=str(playbook))
-    assert (nothing["launch_state"], nothing["changed"], nothing["generation"]) == ("absent", False, None)
+    assert (nothing["submission"], nothing["changed"], nothing["generation"]) == ("absent", False, None)
 
     launch = site.launch(job)
     site.wait_for(site.run_dir(launch) / "work")

@@ -213,7 +213,7 @@ def test_the_examples_of_a_module_do_what_their_names_say(project: Project, modu
     ran = [line for line in played.record if line["outcome"] in ("ok", "changed")]
     assert len(ran) >= len(here), played.output
     # A task that is green although nothing was launched is a trap.
-    states = {line["result"].get("launch_state") for line in played.record}
+    states = {line["result"].get("submission") for line in played.record}
     assert "missing" not in states, played.output
 
 
@@ -264,9 +264,9 @@ def test_what_is_missing_is_sent_or_named(project: Project) -> None:
     )
     assert played.rc == 0, played.output
     report, fail, planned, environment_lacks, launched = played.results("rankzero.slurm.job")
-    assert (report["launch_state"], report["changed"], report["failed"]) == ("missing", False, False)
+    assert (report["submission"], report["changed"], report["failed"]) == ("missing", False, False)
     assert fail["failed"] and "code" in fail["msg"] and "rankzero.slurm.code_snapshot" in fail["msg"]
-    assert (planned["launch_state"], [ref["kind"] for ref in planned["missing"]]) == ("planned", ["code"])
+    assert (planned["submission"], [ref["kind"] for ref in planned["missing"]]) == ("planned", ["code"])
     assert environment_lacks["failed"] and "rankzero.slurm.uv_environment" in environment_lacks["msg"]
     assert {ref["kind"] for ref in environment_lacks["missing"]} == {"code", "environment"}
     assert not project.site.host_path(f"{project.home}/.rankzero/state/runs/own-six").exists()
@@ -276,6 +276,6 @@ def test_what_is_missing_is_sent_or_named(project: Project) -> None:
     }
     assert [(module, result.get("msg")) for module, result in others.items() if result["failed"]] == []
     assert [result["missing"] for result in (launched, *others.values())] == [[]] * 5
-    assert (launched["launch_state"], others["job_sweep"]["launch_state"]) == ("submitted", "submitted")
-    assert others["job_pipeline"]["stages"][0]["launch_state"] == "submitted"
+    assert (launched["submission"], others["job_sweep"]["submission"]) == ("submitted", "submitted")
+    assert others["job_pipeline"]["stages"][0]["submission"] == "submitted"
     assert others["reconcile"]["counts"]["launch"] == 1 and others["reconcile"]["steps"][0]["job_id"]

@@ -150,7 +150,7 @@ def test_from_a_login_node_that_has_a_network(site: Site, index: Index) -> None:
     made = json.loads(next(site.host_path(site.cluster["store_root"]).glob("packages/*/packages.json")).read_text())
     assert "cache.tar" in made["files"] and made["packages"] == {"alpha": "1.0", "beta": "2.0"}
     again = site.launch(job(site, index, "cache"))
-    assert (again["launch_state"], again["key"]) == ("unchanged", launch["key"])
+    assert (again["submission"], again["key"]) == ("unchanged", launch["key"])
     # What a node that was killed has left goes when the next job starts, and a cancelled one leaves nothing.
     dead = "/var/tmp/rankzero-0-999999-deadbeef"
     site.lab.node(NODES[0], ["sh", "-c", f"mkdir -p {dead}/install && touch {dead}/lock && touch -d 2020-01-01 {dead}"])
@@ -296,4 +296,4 @@ def test_a_conda_environment_that_was_packed_elsewhere(site: Site, index: Index)
         ref["path"] for ref in json.loads((run / "launch.json").read_text())["refs"] if ref["kind"] == "environment"
     )
     assert (run / "work" / "said-0").read_text().split() == [path, f"{path}/share/gdal", f"{path}/bin/python"]
-    assert site.launch(wanted)["launch_state"] == "unchanged"
+    assert site.launch(wanted)["submission"] == "unchanged"

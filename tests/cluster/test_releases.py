@@ -54,9 +54,9 @@ def test_a_launch_from_one_end_to_the_other(newer: LabCluster, site: Site) -> No
     resources = {"nodes": 2, "gpus_per_node": 2, "cpus_per_rank": 1}
     job = site.job(program, resources=resources, launcher=TWO_RANKS, artifact={"require": {"loss": {"lt": 2}}})
     first = site.launch(job)
-    assert first["launch_state"] == "submitted"
+    assert first["submission"] == "submitted"
     site.wait_for(site.run_dir(first) / "started.json")
-    assert site.launch(job)["launch_state"] == "adopted"
+    assert site.launch(job)["submission"] == "adopted"
     newer.head(["scontrol", "requeue", first["job_id"]])
     site.wait_for(site.run_dir(first) / "logs" / "1" / "rank-0003.log")
     site.go(first)
@@ -75,7 +75,7 @@ def test_a_launch_from_one_end_to_the_other(newer: LabCluster, site: Site) -> No
         assert f"rank {rank} of 4 on {newer.nodes[rank // 2]}\n" in text
     assert done["logs"]["rounds"] == 1
     assert "rank 3 of 4" in "".join(p.read_text() for p in (site.folder / "runs").rglob("rank-0003.log"))
-    assert site.launch(job)["launch_state"] == "unchanged"
+    assert site.launch(job)["submission"] == "unchanged"
 
 
 def test_blocks_are_read_and_segments_asked_for(newer: LabCluster, site: Site) -> None:
@@ -117,7 +117,7 @@ def test_launches_that_come_to_nothing(newer: LabCluster, site: Site) -> None:
     newer.head(["scancel", launch["job_id"]])
     assert site.ended(launch["job_id"]) == "CANCELLED"
     told = site.launch(going, launch_relaunch="never")
-    assert (told["launch_state"], told["standing"]) == ("unchanged", "failed")
+    assert (told["submission"], told["standing"]) == ("unchanged", "failed")
     assert "CANCELLED: it was cancelled" in told["message"]
 
     refused = site.play(site.job("true", "wide", resources={"nodes": 3})).refused()

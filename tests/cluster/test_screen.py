@@ -113,4 +113,4 @@ def test_ctrl_c_leaves_the_job_and_the_terminal(site: Site) -> None:
         text = terminal.read()
         assert termios.tcgetattr(terminal.slave) == terminal.before
     assert re.search(r"! +step .*no longer watched", "\n".join(kept(text))), text
-    assert site.launch(job)["launch_state"] == "adopted", "the job runs on"
+    assert site.launch(job)["submission"] == "adopted", "the job runs on"

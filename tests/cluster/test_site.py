@@ -101,7 +101,7 @@ def test_an_ordinary_user_launches_waits_and_reads_every_log(site: Site, feature
     shown = user(site, "scontrol", "show", "job", launch["job_id"])
     assert "Comment=checked by the site" in shown and "Requeue=0" in shown
     again = site.play(job, wait=True)
-    assert again.launch()["launch_state"] == "unchanged"
+    assert again.launch()["submission"] == "unchanged"
     assert again.launch()["job_id"] == launch["job_id"]
     # Nobody sees what others run.
     sees = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "squeue", "--noheader", "--states=all"]

@@ -31,7 +31,7 @@ def sweep(played: Played) -> dict[str, Any]:
 
 
 def states(played: Played) -> list[str]:
-    return [row["launch_state"] for row in sweep(played)["elements"]]
+    return [row["submission"] for row in sweep(played)["elements"]]
 
 
 def three_elements(site: Site, **resources: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def test_a_sweep_runs_what_is_missing_or_failed_and_nothing_else(site: Site) -> 
     played = site.play(job, playbook=PLAYBOOK, wait=True)
     assert played.rc != 0 and "succeeded': 5" in played.output and "ValueError: too wide" in played.output
     first = sweep(played)
-    assert (first["launch_state"], len(first["arrays"]), first["arrays"][0]["tasks"]) == ("submitted", 1, "0-5%5")
+    assert (first["submission"], len(first["arrays"]), first["arrays"][0]["tasks"]) == ("submitted", 1, "0-5%5")
     array = first["arrays"][0]["job_id"]
     found = played.results(INFO)[-1]
     assert [row["standing"] for row in found["elements"]] == ["succeeded"] * 4 + ["failed", "succeeded"]
@@ -111,7 +111,7 @@ def test_a_sweep_runs_what_is_missing_or_failed_and_nothing_else(site: Site) -> 
     # The same values by hand are the same launch.
     by_hand = {**job, "command": [*job["command"][:-2], "a", "1"], "env": {"NAME": "<a>"}}
     del by_hand["sweep"]
-    assert site.launch(by_hand)["launch_state"] == "unchanged"
+    assert site.launch(by_hand)["submission"] == "unchanged"
     pages_of_a_sweep(site, job["name"], element["run_dir"])
     wrong = site.play({**job, "sweep": {**job["sweep"], "metric": "lss"}}, playbook=PLAYBOOK, wait=True)
     assert wrong.rc != 0 and "has the number 'lss'; did you mean loss?" in wrong.output
@@ -210,7 +210,7 @@ def test_a_pipeline_goes_on_where_it_failed(site: Site) -> None:
 
     def stages(played: Played) -> list[tuple[str, str]]:
         assert not played.results(PIPELINE)[-1]["failed"], played.output
-        return [(stage["kind"], stage["launch_state"]) for stage in played.results(PIPELINE)[-1]["stages"]]
+        return [(stage["kind"], stage["submission"]) for stage in played.results(PIPELINE)[-1]["stages"]]
 
     checked = site.play(pipeline, "--check", playbook=PIPELINE.replace("job_", ""))
     assert stages(checked) == [("job", "planned"), ("sweep", "planned"), ("job", "planned")], checked.output
@@ -228,7 +228,7 @@ def test_a_pipeline_goes_on_where_it_failed(site: Site) -> None:
     assert played.rc == 0, played.output
     assert stages(played) == [("job", "unchanged"), ("sweep", "submitted"), ("job", "submitted")]
     again = played.results(PIPELINE)[-1]["stages"]
-    assert [row["launch_state"] for row in again[1]["elements"]] == ["unchanged", "submitted"]
+    assert [row["submission"] for row in again[1]["elements"]] == ["unchanged", "submitted"]
     assert (again[2]["key"], again[2]["generation"]) == (evaluated["key"], 2)
     (log,) = rank_logs(site.host_path(again[1]["elements"][1]["run_dir"])).values()
     assert f"={tokenised['run_dir']}\n" in log, log
@@ -302,7 +302,7 @@ def test_what_the_modules_take(site: Site) -> None:
     played = site.play(None, playbook=play, env={"SWEEP_TOKEN": "s3cr3t"})
     assert played.rc == 0, played.output
     first, *refused = played.results(SWEEP)
-    assert {row["launch_state"] for row in first["elements"]} == {"submitted"}
+    assert {row["submission"] for row in first["elements"]} == {"submitted"}
     found, nowhere, nobody = played.results(INFO)
     assert (
         found["completed"]
@@ -319,7 +319,7 @@ def test_what_the_modules_take(site: Site) -> None:
     assert Path(found["files"]["csv"]).exists() and "results" in found["files"]["csv"]
     assert played.results(PIPELINE)[0]["msg"] == "state: must be one of present, absent; not 'gone'"
     assert "contains no sweep.json" in nowhere["msg"] and "no sweep" in nobody["msg"]
-    assert [stage["launch_state"] for stage in played.results(PIPELINE)[-1]["stages"]] == ["submitted"]
+    assert [stage["submission"] for stage in played.results(PIPELINE)[-1]["stages"]] == ["submitted"]
     limits = site.lab.head(["squeue", "--noheader", "--states=all", "--Format=Name:200,TimeLimit:20"]).stdout
     assert {line.split()[1] for line in limits.splitlines() if site.token in line} == {"10:00", "3:00", "4:00"}
     assert all("unknown option" in one["msg"] for one in refused)

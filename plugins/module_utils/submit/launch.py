@@ -308,7 +308,7 @@ class Launcher:
             key=self.request.key,
             generation=run.generation if run else None,
             run_dir=run.path if run else None,
-            launch_state=state,
+            submission=state,
             changed=state in ("submitted", "planned"),
             job_id=job_id,
             standing=ACTIVE if state in ("submitted", "adopted") else None,

@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import b
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
 
 # The fields of a cancelled launch's result.
-_OF_A_CANCELLATION = ("name", "key", "generation", "run_dir", "changed", "launch_state", "missing")
+_OF_A_CANCELLATION = ("name", "key", "generation", "run_dir", "changed", "submission", "missing")
 # The checks before the submission: facts, notes and what is unknown, each as sentences.
 ChecksMade = Mapping[str, Sequence[str]]
 
@@ -30,7 +30,7 @@ class LaunchResult:
     key: str
     generation: int | None
     run_dir: str | None
-    launch_state: str
+    submission: str
     changed: bool
     job_id: str | None = None
     standing: str | None = None
@@ -53,12 +53,12 @@ class LaunchResult:
     def result(self) -> ModuleResult:
         """Return the result of the module."""
         values = asdict(self)
-        if self.launch_state == "absent":
+        if self.submission == "absent":
             job = {"job_id": self.job_id} if self.job_id else {}
             return {**{name: values[name] for name in _OF_A_CANCELLATION}, "missing": [], **job}
         if self.checks is None:
             del values["checks"]
-        if self.generation != 1 or self.launch_state not in ("submitted", "planned", "missing"):
+        if self.generation != 1 or self.submission not in ("submitted", "planned", "missing"):
             del values["predecessor"]
         missing = [ref.record() for ref in self.missing]
         return {**values, "missing": missing, "excluded": list(values["excluded"]), "diff": list(values["diff"])}
@@ -66,7 +66,7 @@ class LaunchResult:
     @property
     def hopeless(self) -> bool:
         """Whether the launch has failed for good."""
-        return self.launch_state == "unchanged" and self.standing == FAILED
+        return self.submission == "unchanged" and self.standing == FAILED
 
     def active_ids(self) -> list[str]:
         """Return the job that a dependent launch waits for, if any."""
@@ -80,7 +80,7 @@ class ElementResult:
     number: int
     key: str
     parameters: Mapping[str, str]
-    launch_state: str
+    submission: str
     why: str
     standing: str | None
     job_id: str | None
@@ -105,7 +105,7 @@ class SweepResult:
     name: str
     key: str
     sweep_dir: str
-    launch_state: str
+    submission: str
     changed: bool
     counts: Mapping[str, int]
     elements: Sequence[ElementResult]
@@ -136,7 +136,7 @@ class SweepResult:
     @property
     def hopeless(self) -> bool:
         """Whether an element has failed for good."""
-        return any(element.launch_state == "unchanged" and element.standing == FAILED for element in self.elements)
+        return any(element.submission == "unchanged" and element.standing == FAILED for element in self.elements)
 
     def active_ids(self) -> list[str]:
         """Return the jobs that a dependent launch waits for: own arrays as a whole, tasks of others one by one.

@@ -66,7 +66,7 @@ def job_name(job_id: object) -> str:
 
 def launched(host: str, result: Parameters, facts: Mapping[str, str]) -> list[Row]:
     """The rows about the submission. `facts`: kind of input -> what is known about it, as text."""
-    state, job = result.get("launch_state"), job_name(result.get("job_id"))
+    state, job = result.get("submission"), job_name(result.get("job_id"))
     missing = {reference["kind"] for reference in result.get("missing", [])}
     others = {source["kind"]: f"from {source['store']}" for source in borrowed(result)}
     rows = [

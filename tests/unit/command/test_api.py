@@ -53,7 +53,7 @@ rankzero.run("jobs/train.yml").results
 
 @pytest.fixture
 def queued(ansible: Ansible) -> Ansible:
-    ansible.answer(0, ("job", "ok", {**JOB, "launch_state": "submitted", "standing": "queued"}))
+    ansible.answer(0, ("job", "ok", {**JOB, "submission": "submitted", "standing": "queued"}))
     return ansible
 
 

@@ -59,13 +59,13 @@ PLAYED: dict[str, tuple[str, list[list[tuple[str, str, dict[str, Any]]]]]] = {
     "run": (
         "run jobs/train.yml",
         [
-            [("job", "ok", {**LAUNCH, "launch_state": "submitted"})],
+            [("job", "ok", {**LAUNCH, "submission": "submitted"})],
             [
-                ("job", "ok", {**LAUNCH, "launch_state": "unchanged", "standing": "succeeded"}),
+                ("job", "ok", {**LAUNCH, "submission": "unchanged", "standing": "succeeded"}),
                 ("job_wait", "ok", PROVEN),
             ],
             [
-                ("job", "ok", {**LAUNCH, "launch_state": "submitted", "standing": "active"}),
+                ("job", "ok", {**LAUNCH, "submission": "submitted", "standing": "active"}),
                 ("job_wait", "ok", REPORT.as_dict()),
                 ("job_logs", "ok", {"dest": "/home/me/runs"}),
                 ("job_diagnosis", "ok", {"diagnosis": DIAGNOSED, "lines": []}),
@@ -95,7 +95,7 @@ PLAYED: dict[str, tuple[str, list[list[tuple[str, str, dict[str, Any]]]]]] = {
                     "ok",
                     {
                         **LAUNCH,
-                        "launch_state": "planned",
+                        "submission": "planned",
                         "plan": ["gpt"],
                         "missing": [{"kind": "code", "key": "c0de", "path": "/store/code/c0de"}],
                     },

@@ -23,7 +23,7 @@ JOB = {
     "generation": 2,
     "job_id": "7",
     "run_dir": "/s/runs/gpt/72ee2a70/2",
-    "launch_state": "submitted",
+    "submission": "submitted",
 }
 
 
@@ -70,7 +70,7 @@ def test_playbook_detaches_and_the_way_back_is_shown(
 
 
 def test_no_job_is_promised_before_one_is_submitted(types: Callable[..., Terminal], ansible: Ansible) -> None:
-    ansible.answer(0, ("job", "ok", {**JOB, "launch_state": "missing"}), waits=True)
+    ansible.answer(0, ("job", "ok", {**JOB, "submission": "missing"}), waits=True)
     terminal = types("run", "jobs/train.yml")
     terminal.read("waiting")
     terminal.interrupt()

@@ -81,7 +81,7 @@ def test_elements_of_a_sweep_keep_what_names_them() -> None:
         "number": 3,
         "key": "k" * 64,
         "parameters": {f"option_{index}": "v" * 500 for index in range(40)},
-        "launch_state": "submitted",
+        "submission": "submitted",
         "why": "w" * 9000,
         "job_id": "7_3",
         "run_dir": "/state/runs/lr/k/1",

@@ -90,8 +90,8 @@ class Screen:
     def submitted(self) -> None:
         head = "myproj  72ee2a70  2 nodes x 2 ranks, batch, 10 min"
         self.painter.take(Row("login.ux", HEAD, text=head, right="login.ux"))
-        missing = {"launch_state": "missing", "job_id": None, "missing": [{"kind": "code"}]}
-        done = {"launch_state": "submitted", "job_id": "2", "missing": []}
+        missing = {"submission": "missing", "job_id": None, "missing": [{"kind": "code"}]}
+        done = {"submission": "submitted", "job_id": "2", "missing": []}
         facts = {"code": "4 files", "environment": "6b3d016ae24e"}
         for row in launched("login.ux", missing, facts):
             self.painter.take(row)

@@ -75,10 +75,10 @@ def forms() -> dict[str, list[str]]:
     """Step -> the patterns of its texts."""
     digits, key = r"\d+", ("a37d4b0bb4d9", KEY)
     size = ("25 kB", r"[\d.]+ (?:[kMG]?B|bytes)")
-    cached, environment = texts_of(launch_state="submitted")[:2]
+    cached, environment = texts_of(submission="submitted")[:2]
     seen = [
-        texts_of(launch_state="unchanged", standing="succeeded")[0],
-        texts_of(launch_state="absent", changed=True)[0],
+        texts_of(submission="unchanged", standing="succeeded")[0],
+        texts_of(submission="absent", changed=True)[0],
     ]
     pinned = {"packages": {"torch": "2.13.0+cpu", "numpy": "2.4.6"}}
     queued, at_once = waited(False, "n1 n2"), waited(True, "n1 n2")

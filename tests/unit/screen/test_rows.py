@@ -189,7 +189,7 @@ def test_a_job_that_slurm_ended_says_the_cause_once(
 def test_an_input_of_another_store_says_whose_it_is() -> None:
     store = "/shared/platform/rankzero"
     sources = [{"kind": "environment", "key": "6b", "store": store}, {"kind": "code", "key": "2c", "store": "/mine"}]
-    result = {"launch_state": "submitted", "job_id": "3", "missing": [], "store_root": "/mine", "sources": sources}
+    result = {"submission": "submitted", "job_id": "3", "missing": [], "store_root": "/mine", "sources": sources}
     rows = launched("lab", result, {"environment": "6b", "code": "4 files"})
     assert [row.text for row in rows[:2]] == [f"6b (from {store})", "4 files (cached)"]
 

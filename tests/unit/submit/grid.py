@@ -124,7 +124,7 @@ class Grid:
         return self.launcher(check_mode, **changes).launch().result()
 
     def states(self, result: dict[str, Any]) -> list[str]:
-        return [row["launch_state"] for row in result["elements"]]
+        return [row["submission"] for row in result["elements"]]
 
     def run(self, number: int, generation: int = 1) -> RunDirectory:
         return RunDirectory(str(self.runs / (f"{number:02x}" * 8) / str(generation)))

@@ -33,7 +33,7 @@ def test_cancel(bench: Bench) -> None:
     assert bench.cluster.asked[-1] == ["scancel", "101"]
     assert bench.events() == ["intent", "submitted", "cancelled"]
     again = bench.launcher().cancel().result()
-    assert (again["changed"], again["launch_state"], again["generation"]) == (False, "absent", 1)
+    assert (again["changed"], again["submission"], again["generation"]) == (False, "absent", 1)
 
 
 def test_cancel_where_nothing_was_ever_launched(bench: Bench) -> None:
@@ -148,7 +148,7 @@ def test_a_job_that_has_put_itself_back_into_the_queue_is_still_ours(bench: Benc
     bench.ends(False, ended_by="requeue")
     bench.leaves("REQUEUED")
     result = bench.launch()
-    assert (result["launch_state"], result["standing"]) == ("adopted", "active")
+    assert (result["submission"], result["standing"]) == ("adopted", "active")
 
 
 # --- nodes that see no store
@@ -172,7 +172,7 @@ def test_what_the_nodes_do_not_see_is_packed_before_the_job_is_submitted(bench: 
     assert not archive.exists()
     bench.cluster.before["sbatch"] = lambda: known.append(archive.stat())
     known: list[os.stat_result] = []
-    assert bench.launch(**changes)["launch_state"] == "submitted"
+    assert bench.launch(**changes)["submission"] == "submitted"
     assert known and Path(f"{archive}.json").exists()
     bench.ends(True)
     assert bench.launch(relaunch="always", **changes)["generation"] == 2

@@ -137,7 +137,7 @@ def test_several_jobs_of_a_name_need_a_word_more(bench: Bench) -> None:
 def test_elements_that_are_still_ending_are_left(grid: Grid) -> None:
     grid.launch()
     first = grid.launcher().cancel().result()
-    assert first["launch_state"] == "cancelled"
+    assert first["submission"] == "cancelled"
     for job in grid.cluster.jobs.values():
         job["state"] = "COMPLETING"
     again = grid.launcher().cancel().result()

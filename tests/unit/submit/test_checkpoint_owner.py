@@ -40,7 +40,7 @@ def two(tmp_path: Path) -> Two:
 
 
 def test_while_the_first_waits_in_the_queue_the_second_is_refused_with_its_job(two: Two) -> None:
-    assert two.launch(two.first)["launch_state"] == "submitted"
+    assert two.launch(two.first)["submission"] == "submitted"
     for check_mode in (True, False):
         with pytest.raises(RankzeroError) as refused:
             two.launch(two.second, check_mode=check_mode)
@@ -50,7 +50,7 @@ def test_while_the_first_waits_in_the_queue_the_second_is_refused_with_its_job(t
         assert said.endswith("Wait for its end, cancel it (scancel 101), or name another folder.")
     assert not two.second.runs.exists() or not os.listdir(two.second.runs)
     # The first itself is adopted, as ever.
-    assert two.launch(two.first)["launch_state"] == "adopted"
+    assert two.launch(two.first)["submission"] == "adopted"
 
 
 def test_once_the_first_has_ended_the_second_goes_and_its_word_is_removed(two: Two) -> None:
@@ -58,7 +58,7 @@ def test_once_the_first_has_ended_the_second_goes_and_its_word_is_removed(two: T
     two.first.ends(success=True)
     two.first.leaves("COMPLETED")
     before = two.left()
-    assert two.launch(two.second)["launch_state"] == "submitted"
+    assert two.launch(two.second)["submission"] == "submitted"
     assert len(before) == len(two.left()) == 1 and before != two.left()
 
 
@@ -89,7 +89,7 @@ def test_while_slurm_is_silent_nothing_is_concluded(two: Two, monkeypatch: pytes
 def test_a_folder_that_this_host_cannot_write_is_the_jobs_own_matter(two: Two) -> None:
     two.folder.write_text("a file", encoding="utf-8")
     launcher = two.first.launcher(checkpoint_dir=str(two.folder))
-    assert launcher.launch().result()["launch_state"] == "submitted"
+    assert launcher.launch().result()["submission"] == "submitted"
     assert "cannot be written on this host" in launcher.slurm.notes[0]
 
 
@@ -98,4 +98,4 @@ def test_what_is_no_word_of_a_launch_is_passed_over(two: Two) -> None:
     place.mkdir(parents=True)
     for number, text in enumerate(["", "[]", json.dumps({"run_dir": "/x"}), json.dumps({})]):
         (place / f"submitted.{number}").write_text(text, encoding="utf-8")
-    assert two.launch(two.first)["launch_state"] == "submitted"
+    assert two.launch(two.first)["submission"] == "submitted"

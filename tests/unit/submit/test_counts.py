@@ -58,13 +58,13 @@ def bench(tmp_path: Path) -> Bench:
 def test_a_warm_launch(bench: Bench) -> None:
     with opened() as files:
         result = bench.launch(runs_dir=str(bench.runs.parent / "00112233445566aa"))
-    assert result["launch_state"] == "submitted" and bench.cluster.commands == ["sinfo", "sbatch"]
+    assert result["submission"] == "submitted" and bench.cluster.commands == ["sinfo", "sbatch"]
     assert len(files) <= 80, "\n".join(files)
 
 
 def test_an_unchanged_launch(bench: Bench) -> None:
     with opened() as files:
-        assert bench.launch()["launch_state"] == "unchanged"
+        assert bench.launch()["submission"] == "unchanged"
     assert bench.cluster.commands == []
     assert len(files) <= 30, "\n".join(files)
 

@@ -35,12 +35,12 @@ def test_any_one_of_several_cannot_be_combined(bench: Bench) -> None:
 
 def test_a_job_that_waits_for_something_that_is_over_makes_way(bench: Bench) -> None:
     bench.launch(waits_for=["afterok:7"])
-    assert bench.launch(check_mode=True, waits_for=["afterok:9"], supersedes=True)["launch_state"] == "planned"
+    assert bench.launch(check_mode=True, waits_for=["afterok:9"], supersedes=True)["submission"] == "planned"
     assert bench.cluster.jobs["101"]["state"] == "PENDING"
     kept = bench.launch(waits_for=["afterok:9"], supersedes=True, relaunch="never")
-    assert (kept["launch_state"], kept["job_id"]) == ("adopted", "101")
+    assert (kept["submission"], kept["job_id"]) == ("adopted", "101")
     found = bench.launch(waits_for=["afterok:9"], supersedes=True)
-    assert (found["launch_state"], found["generation"], found["job_id"]) == ("submitted", 2, "102")
+    assert (found["submission"], found["generation"], found["job_id"]) == ("submitted", 2, "102")
     assert bench.cluster.jobs["101"]["state"] == "CANCELLED"
 
 
@@ -48,4 +48,4 @@ def test_one_that_runs_is_adopted(bench: Bench) -> None:
     bench.launch(waits_for=["afterok:7"])
     bench.leaves("RUNNING")
     found = bench.launch(waits_for=["afterok:9"], supersedes=True)
-    assert (found["launch_state"], found["job_id"]) == ("adopted", "101")
+    assert (found["submission"], found["job_id"]) == ("adopted", "101")

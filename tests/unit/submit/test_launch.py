@@ -31,7 +31,7 @@ def test_a_fresh_launch(bench: Bench) -> None:
         "run_dir": run.path,
         "changed": True,
         "excluded": [],
-        "launch_state": "submitted",
+        "submission": "submitted",
         "standing": "active",
         "message": "",
         "job_id": "101",
@@ -68,7 +68,7 @@ def test_an_active_job_is_adopted_under_every_policy(bench: Bench, state: str, r
         )  # type: ignore[method-assign]
     launcher = bench.launcher(relaunch=relaunch)
     result = launcher.launch().result()
-    assert (result["launch_state"], result["changed"], result["job_id"]) == ("adopted", False, "101")
+    assert (result["submission"], result["changed"], result["job_id"]) == ("adopted", False, "101")
     assert bench.cluster.commands.count("sbatch") == 1
     assert bool(launcher.slurm.notes) is (relaunch == "always")
 
@@ -79,7 +79,7 @@ def test_a_launch_that_succeeded_is_left_alone_without_asking_slurm(bench: Bench
     bench.cluster.asked.clear()
     bench.cluster.down = True
     result = bench.launch()
-    assert (result["launch_state"], result["standing"], result["changed"]) == ("unchanged", "succeeded", False)
+    assert (result["submission"], result["standing"], result["changed"]) == ("unchanged", "succeeded", False)
     assert (result["message"], result["job_id"], result["diff"]) == ("the program ended with exit code 0", "101", [])
     assert bench.cluster.asked == []
 
@@ -100,7 +100,7 @@ def test_policy_decides_about_a_launch_that_has_ended(bench: Bench, relaunch: st
     bench.ends(success)
     bench.leaves("COMPLETED" if success else "FAILED")
     result = bench.launch(relaunch=relaunch)
-    assert result["launch_state"] == state
+    assert result["submission"] == state
     assert result["generation"] == (2 if state == "submitted" else 1)
     if state == "submitted":
         assert bench.cluster.jobs["102"]["name"] == bench.name(2)
@@ -115,7 +115,7 @@ def test_a_job_that_left_no_verdict_has_failed_in_slurms_words(bench: Bench) -> 
     bench.launch()
     bench.leaves("NODE_FAIL")
     result = bench.launch(relaunch="never")
-    assert (result["launch_state"], result["standing"]) == ("unchanged", "failed")
+    assert (result["submission"], result["standing"]) == ("unchanged", "failed")
     assert "node" in result["message"].lower()
     assert bench.launch()["generation"] == 2
 
@@ -132,14 +132,14 @@ def test_a_verdict_that_was_written_between_two_looks_counts(bench: Bench) -> No
     bench.leaves("COMPLETED")
     bench.cluster.before["squeue"] = lambda: bench.ends(True)
     result = bench.launch()
-    assert (result["launch_state"], result["standing"]) == ("unchanged", "succeeded")
+    assert (result["submission"], result["standing"]) == ("unchanged", "succeeded")
 
 
 def test_a_verdict_by_signal_is_the_end_only_when_slurm_agrees(bench: Bench) -> None:
     bench.launch()
     bench.ends(False, ended_by="signal")
     bench.leaves("REQUEUED")
-    assert bench.launch()["launch_state"] == "adopted"
+    assert bench.launch()["submission"] == "adopted"
     bench.leaves("TIMEOUT")
     assert bench.launch()["generation"] == 2
 
@@ -149,7 +149,7 @@ def test_a_job_requeued_after_its_verdict_is_adopted(bench: Bench) -> None:
     bench.launch()
     bench.ends(False)
     bench.leaves("PENDING")
-    assert bench.launch()["launch_state"] == "adopted"
+    assert bench.launch()["submission"] == "adopted"
 
 
 def test_a_job_that_is_just_clearing_up_after_its_verdict_is_over(bench: Bench) -> None:
@@ -164,12 +164,12 @@ def test_a_new_attempt_makes_an_old_failure_void_and_no_old_proof(bench: Bench) 
     bench.ends(False, attempt=0)
     Run(Path(bench.run().path), "101").started(1)
     bench.leaves("RUNNING")
-    assert bench.launch()["launch_state"] == "adopted"
+    assert bench.launch()["submission"] == "adopted"
     # A node that Slurm has lost sight of proves the attempt before, while the next one runs elsewhere or has ended.
     bench.ends(True, attempt=0)
-    assert bench.launch()["launch_state"] == "unchanged"
+    assert bench.launch()["submission"] == "unchanged"
     bench.leaves("COMPLETED")
-    assert bench.launch()["launch_state"] == "unchanged"
+    assert bench.launch()["submission"] == "unchanged"
 
 
 def test_the_claim_decides_which_job_is_followed(bench: Bench) -> None:
@@ -194,7 +194,7 @@ def test_generations_are_numbers_and_not_words(bench: Bench) -> None:
 def test_of_two_submitters_one_makes_the_generation_and_the_other_adopts(bench: Bench) -> None:
     bench.cluster.before["sinfo"] = lambda: bench.launch(submitter="elsewhere:1") and None
     result = bench.launch()
-    assert (result["launch_state"], result["generation"], result["job_id"]) == ("adopted", 1, "101")
+    assert (result["submission"], result["generation"], result["job_id"]) == ("adopted", 1, "101")
     assert len(bench.cluster.jobs) == 1
     assert [path.name for path in bench.runs.iterdir()] == ["1"]
 
@@ -229,7 +229,7 @@ def test_an_end_that_only_silent_accounting_could_tell_is_not_guessed(bench: Ben
 def test_what_is_missing_is_named_and_nothing_is_written_or_asked(bench: Bench) -> None:
     refs = [*bench.request.refs, Ref("code", "e", str(bench.store / "nowhere"))]
     result = bench.launch(refs=refs)
-    assert (result["launch_state"], result["changed"], result["generation"]) == ("missing", False, 1)
+    assert (result["submission"], result["changed"], result["generation"]) == ("missing", False, 1)
     assert result["missing"] == [refs[1].record()]
     assert bench.cluster.asked == []
     assert not bench.runs.exists()
@@ -248,12 +248,12 @@ def test_a_store_of_others_will_do_where_only_the_runtime_is_missing(
         with pytest.raises(RankzeroError, match="store_root: "):
             bench.launch(**given)
     else:
-        assert bench.launch(**given)["launch_state"] == "missing"
+        assert bench.launch(**given)["submission"] == "missing"
 
 
 def test_no_environment_is_built_for_a_job_that_is_refused_then(bench: Bench) -> None:
     refs = [*bench.request.refs, Ref("environment", "e", str(bench.store / "nowhere"))]
-    assert bench.launch(refs=refs)["launch_state"] == "missing"
+    assert bench.launch(refs=refs)["submission"] == "missing"
     assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol"]
     with pytest.raises(RankzeroError, match=r"resources.nodes: 9 asked"):
         bench.launch(refs=refs, limits=ResourceNeeds(nodes=9, time_minutes=60.0))
@@ -274,7 +274,7 @@ def test_a_container_that_the_cluster_cannot_run_is_refused_before_anything_is_w
     assert not bench.runs.exists()
     assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol", "srun"]
     bench.cluster.help = "  --container-image=PATH\n"
-    assert bench.launch(container=ContainerNeeds(**wanted))["launch_state"] == "submitted"
+    assert bench.launch(container=ContainerNeeds(**wanted))["submission"] == "submitted"
 
 
 @pytest.mark.parametrize("prepared", ["nothing", "active", "succeeded", "failed", "intent", "lost", "missing"])
@@ -297,7 +297,7 @@ def test_check_mode_writes_nothing_at_all(bench: Bench, prepared: str) -> None:
     begun = bench.time
     result = bench.launch(check_mode=True, refs=refs)
     expected = {"active": "adopted", "lost": "adopted", "succeeded": "unchanged"}.get(prepared, "planned")
-    assert result["launch_state"] == expected
+    assert result["submission"] == expected
     assert result["changed"] is (expected == "planned")
     assert result["generation"] == (2 if prepared == "failed" else 1)
     assert bool(result["missing"]) is (prepared == "missing")

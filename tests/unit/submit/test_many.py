@@ -110,7 +110,7 @@ def test_what_failed_is_looked_up_by_one_query(folder: Folder) -> None:
     assert folder.commands()["sinfo"] == 1
     # What is active is adopted, and nothing is submitted twice.
     batch = folder.made(launches)
-    assert {answer.job and answer.job.launch_state for answer in batch.answers.values()} == {"adopted"}
+    assert {answer.job and answer.job.submission for answer in batch.answers.values()} == {"adopted"}
     assert folder.commands()["sbatch"] == 0
 
 

@@ -27,14 +27,14 @@ def sent(result: SubmissionResult) -> dict[str, Any]:
 
 def test_the_action_reads_what_the_launcher_returned(bench: Bench) -> None:
     results = [bench.launcher(check_mode=True).launch(), bench.launcher().launch(), bench.launcher().launch()]
-    assert [result.launch_state for result in results] == ["planned", "submitted", "adopted"]
+    assert [result.submission for result in results] == ["planned", "submitted", "adopted"]
     for result in results:
         read = read_result(sent(result))
         assert isinstance(read, LaunchResult) and sent(read) == sent(result)
     assert results[1].active_ids() == ["101"] and not results[1].hopeless
     cancelled = bench.launcher().cancel()
     assert sorted(sent(cancelled)) == sorted(
-        ["name", "key", "generation", "run_dir", "changed", "launch_state", "missing", "job_id", "slurm_commands"]
+        ["name", "key", "generation", "run_dir", "changed", "submission", "missing", "job_id", "slurm_commands"]
     )
     read = read_result(sent(cancelled))
     assert isinstance(read, LaunchResult) and read.job_id == "101" and read.active_ids() == []

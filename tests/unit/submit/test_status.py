@@ -157,8 +157,8 @@ def acting(tell: Callable[[Case], str]) -> Callable[[Case], str]:
 @acting
 def submit(case: Case) -> str:
     result = case.bench.launch(check_mode=True, relaunch="never")
-    does = {"planned": L, "adopted": A, "unchanged": result["standing"]}[result["launch_state"]]
-    return str(does) if does == L or result["standing"] == does else f"{result['launch_state']}, {result['standing']}"
+    does = {"planned": L, "adopted": A, "unchanged": result["standing"]}[result["submission"]]
+    return str(does) if does == L or result["standing"] == does else f"{result['submission']}, {result['standing']}"
 
 
 def sweep_launcher(case: Case) -> SweepLauncher:

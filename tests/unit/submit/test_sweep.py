@@ -40,7 +40,7 @@ def grid(tmp_path: Path) -> Grid:
 def test_a_fresh_sweep_is_one_sbatch_with_a_parameter_file_that_nobody_may_write(grid: Grid) -> None:
     result = grid.launch()
     assert grid.cluster.commands.count("sbatch") == 1
-    assert (result["launch_state"], result["changed"], result["counts"]) == ("submitted", True, {"submitted": 3})
+    assert (result["submission"], result["changed"], result["counts"]) == ("submitted", True, {"submitted": 3})
     assert [row["job_id"] for row in result["elements"]] == ["101_0", "101_1", "101_2"]
     assert result["arrays"] == [{"job_id": "101", "run_dir": grid.array().path, "tasks": "0-2", "elements": 3}]
     parameters = Path(grid.array().file("elements"))
@@ -204,7 +204,7 @@ def test_an_ordinary_launch_of_an_elements_values_finds_the_element_even_by_its_
     submit_and_die(grid)
     grid.bench.request = replace(grid.bench.request, key="01" * 32, runs_dir=str(grid.runs / ("01" * 8)))
     found = grid.bench.launch()
-    assert (found["launch_state"], found["job_id"]) == ("adopted", "101_1")
+    assert (found["submission"], found["job_id"]) == ("adopted", "101_1")
     assert grid.bench.launcher().cancel().result()["changed"]
     assert [job["state"] for job in grid.cluster.jobs.values()] == ["PENDING", "CANCELLED", "PENDING"]
 

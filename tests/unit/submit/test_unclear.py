@@ -33,7 +33,7 @@ def test_a_job_whose_id_was_never_recorded_is_found_by_its_name(bench: Bench, st
     bench.intent("elsewhere:1")
     job_id = bench.cluster.add(bench.name(), state)
     result = bench.launch()
-    assert (result["launch_state"], result["job_id"]) == ("adopted", job_id)
+    assert (result["submission"], result["job_id"]) == ("adopted", job_id)
     assert bench.events() == ["intent", "adopted"]
     assert "sbatch" not in bench.cluster.commands
 
@@ -42,14 +42,14 @@ def test_a_lost_job_that_has_ended_is_an_end_and_not_lost(bench: Bench) -> None:
     bench.intent("elsewhere:1")
     bench.cluster.add(bench.name(), "CANCELLED", squeue=False)
     result = bench.launch()
-    assert (result["generation"], result["launch_state"]) == (2, "submitted")
+    assert (result["generation"], result["submission"]) == (2, "submitted")
 
 
 def test_a_job_of_the_same_launch_under_another_state_root_is_another_job(bench: Bench) -> None:
     bench.intent(f"{socket.gethostname()}:{dead_pid()}")
     bench.cluster.add(bench.name(), "RUNNING", work_dir=f"/elsewhere/runs/job/{bench.runs.name}/1")
     result = bench.launch()
-    assert (result["launch_state"], result["job_id"]) == ("submitted", "102")
+    assert (result["submission"], result["job_id"]) == ("submitted", "102")
 
 
 def test_the_run_directory_by_another_path_is_the_same(bench: Bench, tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_the_run_directory_by_another_path_is_the_same(bench: Bench, tmp_path: P
 def test_a_lost_submission_is_repeated_under_the_same_generation(bench: Bench) -> None:
     bench.intent(f"{socket.gethostname()}:{dead_pid()}")
     result = bench.launch()
-    assert (result["generation"], result["launch_state"], result["job_id"]) == (1, "submitted", "101")
+    assert (result["generation"], result["submission"], result["job_id"]) == (1, "submitted", "101")
     assert bench.cluster.jobs["101"]["name"] == bench.name(1)
     # A third submitter must see that this one was at work just now.
     assert bench.events() == ["intent", "intent", "submitted"]
@@ -84,7 +84,7 @@ def test_a_repeated_submission_needs_what_any_submission_needs(bench: Bench) -> 
     bench.intent("elsewhere:1", age=600)
     bench.store.rmdir()
     result = bench.launch()
-    assert (result["launch_state"], result["generation"]) == ("missing", 1)
+    assert (result["submission"], result["generation"]) == ("missing", 1)
     assert "sbatch" not in bench.cluster.commands
 
 
@@ -98,13 +98,13 @@ def test_another_submitter_that_may_be_at_work_is_waited_for(bench: Bench) -> No
     # Its job shows up in the journal while we wait, between two looks at the queue.
     bench.cluster.before["sacct"] = recorded
     result = bench.launch()
-    assert (result["launch_state"], result["job_id"]) == ("adopted", "102")
+    assert (result["submission"], result["job_id"]) == ("adopted", "102")
 
 
 def test_another_submitter_that_never_says_is_given_up(bench: Bench) -> None:
     bench.intent("elsewhere:1")
     result = bench.launch()
-    assert (result["launch_state"], result["generation"]) == ("submitted", 1)
+    assert (result["submission"], result["generation"]) == ("submitted", 1)
     # Not before it had the time that sbatch itself has.
     assert bench.time - NOW > 60
 
@@ -143,7 +143,7 @@ def test_a_refusal_is_journalled_and_raised(bench: Bench) -> None:
     assert bench.events() == ["intent", "rejected"]
     assert not os.path.exists(bench.run().file("secrets.env"))
     kept = bench.launch(relaunch="never")
-    assert (kept["launch_state"], kept["standing"]) == ("unchanged", "failed")
+    assert (kept["submission"], kept["standing"]) == ("unchanged", "failed")
     assert kept["message"] == "Slurm refused it: sbatch: error: invalid partition specified: nope"
     bench.cluster.sbatch = bench.cluster.submit
     assert bench.launch()["generation"] == 2
@@ -159,7 +159,7 @@ def test_an_unclear_answer_of_sbatch_is_looked_up(bench: Bench, answer: tuple[An
 
     bench.cluster.sbatch = enqueues
     result = bench.launch()
-    assert (result["launch_state"], result["job_id"]) == ("submitted", "101")
+    assert (result["submission"], result["job_id"]) == ("submitted", "101")
     assert bench.events() == ["intent", "submitted"]
 
 
@@ -211,7 +211,7 @@ def test_a_job_id_that_cannot_be_written_down_is_told(bench: Bench, monkeypatch:
         bench.launch()
     assert caught.value.partial["job_id"] == "101"
     monkeypatch.undo()
-    assert bench.launch()["launch_state"] == "adopted"
+    assert bench.launch()["submission"] == "adopted"
 
 
 # --- what is not this launch's, or is so without its folder
@@ -224,7 +224,7 @@ def test_a_job_that_has_got_the_number_meanwhile_is_not_this_launchs(bench: Benc
     kept = bench.launch(relaunch="never")
     assert (kept["standing"], kept["message"]) == ("failed", "the job is gone from Slurm and left no verdict")
     anew = bench.launch()
-    assert (anew["launch_state"], anew["generation"], anew["job_id"]) == ("submitted", 2, "102")
+    assert (anew["submission"], anew["generation"], anew["job_id"]) == ("submitted", 2, "102")
 
 
 @pytest.mark.parametrize(
@@ -235,14 +235,14 @@ def test_a_script_that_was_submitted_by_hand_is_known_by_its_name_or_its_folder(
 ) -> None:
     bench.launch()
     bench.cluster.jobs["101"].update(state="RUNNING", **shown)
-    assert bench.launch()["launch_state"] == "adopted"
+    assert bench.launch()["submission"] == "adopted"
 
 
 def test_a_job_that_waits_is_the_launch_also_when_its_run_directory_was_removed(bench: Bench) -> None:
     bench.launch()
     shutil.rmtree(bench.run().path)
     result = bench.launch()
-    assert (result["launch_state"], result["job_id"], result["generation"]) == ("adopted", "101", 1)
+    assert (result["submission"], result["job_id"], result["generation"]) == ("adopted", "101", 1)
     assert bench.events() == ["intent", "adopted"]
     assert bench.cluster.commands.count("sbatch") == 1
 
@@ -257,7 +257,7 @@ def test_beside_a_job_whose_run_directory_was_removed_nothing_is_submitted(bench
         bench.launch()
     assert not os.path.isdir(bench.run().path) and bench.cluster.commands.count("sbatch") == 1
     bench.cluster.jobs["101"].update(state="CANCELLED")
-    assert bench.launch()["launch_state"] == "submitted"
+    assert bench.launch()["submission"] == "submitted"
 
 
 def test_a_folder_that_another_submitter_puts_in_place_meanwhile_is_no_fault(
@@ -266,7 +266,7 @@ def test_a_folder_that_another_submitter_puts_in_place_meanwhile_is_no_fault(
     """It is in the listing, and gone when one looks at its age."""
     real = os.listdir
     monkeypatch.setattr(os, "listdir", lambda path=".": real(path) + ([".new-gone"] if "runs" in str(path) else []))
-    assert bench.launch()["launch_state"] == "submitted"
+    assert bench.launch()["submission"] == "submitted"
 
 
 def test_a_journal_that_is_not_seen_yet_is_not_a_dead_submitter(bench: Bench) -> None:
@@ -298,7 +298,7 @@ def test_a_journal_that_is_not_seen_yet_is_not_a_dead_submitter(bench: Bench) ->
 
     bench.cluster.before["squeue"] = appears
     result = bench.launch()
-    assert (result["launch_state"], result["job_id"]) == ("adopted", "101")
+    assert (result["submission"], result["job_id"]) == ("adopted", "101")
     assert "sbatch" not in bench.cluster.commands
 
 
@@ -332,5 +332,5 @@ def test_a_verdict_that_is_not_seen_yet_is_waited_for(bench: Bench) -> None:
 
     launcher.sleep = sleep
     result = launcher.launch().result()
-    assert (result["launch_state"], result["standing"]) == ("unchanged", "succeeded")
+    assert (result["submission"], result["standing"]) == ("unchanged", "succeeded")
     assert bench.cluster.commands.count("sbatch") == 1

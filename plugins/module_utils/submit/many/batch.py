@@ -199,7 +199,7 @@ def _answer(name: str, made: SubmissionResult, check_mode: bool) -> Answer:
         arrays = [array.job_id for array in made.arrays]
         sweep = SweepMade(dict(made.counts), made.sweep_dir, arrays, active)
         return Answer(name, missing=missing, sweep=sweep, diff=[dict(made.diff)] if check_mode else [])
-    job = LaunchMade(made.generation, made.job_id, made.run_dir, made.launch_state)
+    job = LaunchMade(made.generation, made.job_id, made.run_dir, made.submission)
     answer = Answer(name, missing=missing, job=job)
     if check_mode:
         answer.diff = [dict(each) for each in made.diff if each["before"] != each["after"]]

@@ -68,7 +68,7 @@ class LaunchMade:
     generation: int | None
     job_id: str | None
     run_dir: str | None
-    launch_state: str
+    submission: str
 
 
 @dataclass(frozen=True)
