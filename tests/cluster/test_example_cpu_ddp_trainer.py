@@ -78,8 +78,9 @@ def test_three_nodes_without_a_network(example: Example) -> None:
     table = grep("-h", "proj=ok", str(run_dir / "preflight" / "0" / "table"))
     summary = str(run_dir / "logs" / "0" / f"preflight.{job_id}.txt")
     assert grep("-h", "proj=ok pkgs=ok", summary) == [f"{host} proj=ok pkgs=ok" for host in result["hosts"]]
-    probes = grep("-h", "^NODE .* OK -> PY 3", summary)
-    assert len(probes) == 3 and all("tfm 4.41.2 datasets 2.19.0 numpy 1.26.4" in line for line in probes)
+    probes = grep("-h", "^NODE .* OK -> PY 3", *logs)
+    assert len(probes) == 3 and all("tfm 4.41.2 numpy 1.26.4 datasets 2.19.0 root /" in line for line in probes)
+    assert len(grep("-h", "^torchrun: nnodes=3 nproc_per_node=2 node_rank=[0-2] rdzv=", *logs)) == 3
     assert len(table) == 3 and all(version in line for line in table for version in ("torch=2.", *PINNED))
 
 

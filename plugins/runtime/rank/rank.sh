@@ -108,6 +108,18 @@ fi
 printf '[rankzero] RANK=%s LOCAL_RANK=%s WORLD_SIZE=%s NODE_RANK=%s host=%s attempt=%s master=%s:%s interface=%s\n' \
     "$RANK" "$LOCAL_RANK" "$WORLD_SIZE" "$NODE_RANK" "$rankzero_host" "$RANKZERO_ATTEMPT" "$MASTER_ADDR" "$MASTER_PORT" \
     "${rankzero_chosen:-unset}"
+# What the launchers of a course print on each node, for the programs that read such logs (preflight/handout.py).
+if [ "${RANKZERO_LOG_STYLE:-rank}${LOCAL_RANK}" = slurm0 ]; then
+    rankzero_root=$(command -v python3) rankzero_seen=$RANKZERO_RUN_DIR/preflight/$RANKZERO_ATTEMPT/versions
+    [ ! -r "$rankzero_seen" ] || while read -r rankzero_line; do
+        [[ $rankzero_line = "NODE ${SLURMD_NODENAME:-} "* ]] || continue
+        printf '%s root %s\n' "$rankzero_line" "${rankzero_root%/bin/*}"
+        break
+    done < "$rankzero_seen"
+    [ "$RANKZERO_LAUNCHER" = srun ] || printf '%s: nnodes=%s nproc_per_node=%s node_rank=%s rdzv=%s:%s\n' "$RANKZERO_LAUNCHER" \
+        "$RANKZERO_NODES" "$LOCAL_WORLD_SIZE" "$NODE_RANK" "$RANKZERO_MASTER_ADDR" "$RANKZERO_MASTER_PORT"
+    unset rankzero_root rankzero_seen rankzero_line
+fi
 # The sampler of this node, where there is a Python. It is no child of the rank ($$), because a program that waits for all
 # its children would wait for it. Signals that end the ranks leave it alone: the time until they have saved themselves
 # counts. It has a low priority, where there is a `nice`: the ranks start at the same moment and go first.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import sys
@@ -67,8 +68,20 @@ def test_srun_ranks_find_the_names_that_torch_expects(site: Site) -> None:
 
 def test_torchrun_starts_one_task_a_node_in_the_environment(site: Site) -> None:
     site.environment()
-    job = site.job({"resources": {"nodes": 2}, "launcher": {"kind": "torchrun", "ranks_per_node": 3}}, environment=True)
-    assert job.finish() == 0, job.log() + (job.run / "logs/0/step.log").read_text(encoding="utf-8")
+    spec = {
+        "resources": {"nodes": 2},
+        "launcher": {"kind": "torchrun", "ranks_per_node": 3},
+        "logs": {"style": "slurm"},
+    }
+    job = site.job(spec, environment=True)
+    assert job.finish(SLURMD_NODENAME="localhost") == 0, job.log() + (job.run / "logs/0/step.log").read_text(
+        encoding="utf-8"
+    )
+    # The lines by which the programs of a course know the nodes, and how the ranks met: in each node's first log.
+    logs = "".join(path.read_text(encoding="utf-8") for path in (job.run / "logs" / "0").glob("*.out"))
+    banner = r"^torchrun: nnodes=2 nproc_per_node=3 node_rank=(\d) rdzv=\S+:\d+$"
+    assert sorted(re.findall(banner, logs, re.MULTILINE)) == ["0", "1"]
+    assert len(re.findall(r"^NODE localhost OK -> PY 3\S+ root /\S+$", logs, re.MULTILINE)) == 2
     # The job states no seed: one is drawn, for all ranks.
     seed = job.started()["seed"]
     assert f"seed {seed}, drawn for this launch" in job.log()
@@ -293,6 +306,7 @@ def test_logs_named_as_slurm_does_and_the_rank_that_is_followed(site: Site) -> N
     logs = job.run / "logs" / "0"
     names = {f"ddp.42.node03.{rank}.out" for rank in range(3)}
     assert {path.name for path in logs.iterdir()} == {*names, "step.log", ".live", "preflight.42.txt"}
+    assert all(" proj=" in line for line in (logs / "preflight.42.txt").read_text(encoding="utf-8").splitlines())
     # Appended, never truncated: the second run of the same attempt goes on where the first one ended.
     assert (logs / "ddp.42.node03.1.out").read_text(encoding="utf-8").count("\nI am 1\n") == 2
     assert os.readlink(logs / ".live") == "ddp.42.node03.2.out"

@@ -110,22 +110,17 @@ def test_separate_rails_are_nobodys_fault(tmp_path: Path) -> None:
 
 def test_the_table_as_the_launchers_of_a_course_print_it() -> None:
     table = [
-        "n1 proj=ok env=ok cpus=4 python=3.11.2 torch=2.3.1 transformers=4.41.2 numpy=1.26.4 free=9G",
+        "n1 proj=ok env=ok cpus=4 python=3.11.2 torch=2.3.1 transformers=4.41.2 datasets=2.19.0 numpy=1.26.4 free=9G",
         "n2 proj=staged env=missing cpus=4",
         "n3 no report within 60 s",
         "unfit n2: environment: ModuleNotFoundError: No module named 'torch'",
         "unfit n3: no report within 9 s",
     ]
     with runtime_parts("preflight.handout") as handout:
-        lines = handout.lines(table, ["n1", "n2", "n3"], {"python", "torch", "transformers", "numpy"})
-    assert lines == [
-        "n1 proj=ok pkgs=ok",
-        "n2 proj=staged pkgs=missing",
-        "n3 proj=missing pkgs=missing",
-        "NODE n1 OK -> PY 3.11.2 torch 2.3.1 tfm 4.41.2 numpy 1.26.4",
-        "NODE n2 FAIL ->",
-        "NODE n3 FAIL ->",
-    ]
+        seen = handout.seen(table, ["n1", "n2", "n3"])
+        probed = handout.probed(table, ["n1", "n2", "n3"], {"python", "torch", "transformers", "numpy", "datasets"})
+    assert seen == ["n1 proj=ok pkgs=ok", "n2 proj=staged pkgs=missing", "n3 proj=missing pkgs=missing"]
+    assert probed == ["NODE n1 OK -> PY 3.11.2 torch 2.3.1 tfm 4.41.2 numpy 1.26.4 datasets 2.19.0"]
 
 
 def test_bad_and_silent_nodes_are_named(tmp_path: Path) -> None:
