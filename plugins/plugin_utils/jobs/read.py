@@ -10,7 +10,7 @@ templated, tags and merge keys are refused. `null`, `~` and an empty value delet
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -203,13 +203,15 @@ def read_job(
         merged.data.update(script=script.text)
         problems += script.problems
     problems += with_arguments(merged, arguments)
-    spec = validated(merged, problems, settings)
 
     def located(path: str, dotted: str) -> str:
         # Paths in a job file and defaults are relative to that file; all others to the working directory.
         origin = merged.origins.get(dotted)
         start = base if origin is None or origin == layer.name or origin.startswith(layer.name + ":") else cwd
         return os.path.normpath(os.path.join(start, os.path.expanduser(path)))
+
+    _in_work_tree(merged, lambda path: located(path, "code.src"))
+    spec = validated(merged, problems, settings)
 
     def build_path(name: str) -> str | None:
         path = getattr(spec.container.build, name, None)
@@ -231,6 +233,20 @@ def read_job(
         script=script.path if script else None,
         roots=roots,
     )
+
+
+def _in_work_tree(merged: Merged, located: Callable[[str], str]) -> None:
+    """Make a relative environment.path absolute: it is below the code's folder, as that is on the cluster.
+
+    `located`: the absolute path of a value of code.src. Mistakes in the types of values are found later.
+    """
+    code, environment = (merged.data.get(section) for section in ("code", "environment"))
+    path = environment.get("path") if isinstance(environment, dict) else None
+    if not isinstance(path, str) or not path or path.startswith(("/", "~")):
+        return
+    given = code if isinstance(code, dict) else {}
+    start = str(given.get("in_place") or located(str(given.get("src") or ".")))
+    merged.data.update(environment={**environment, "path": os.path.normpath(os.path.join(start, path))})
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.site_environment import Adopted, adopted, look
 
 
@@ -73,3 +75,33 @@ def test_what_cannot_be_used(place: Path) -> None:
     assert "bin/python does not start on the cluster" in problem(place)
     with pytest.raises(SpecError, match="cannot be read on the cluster: Permission denied"):
         adopted("/x", "Permission denied", None)
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "place"),
+    [
+        (".venv", {"src": ".."}, "{top}/.venv"),
+        ("./envs/../.venv", {}, "{top}/jobs/.venv"),
+        ("../shared", {"src": "/code/gpt"}, "/code/shared"),
+        ("/envs/torch", {"src": ".."}, "/envs/torch"),
+    ],
+)
+def test_a_venv_of_the_work_tree(tmp_path: Path, path: str, code: dict[str, str], place: str) -> None:
+    """Wherever its path is written, it starts at the code."""
+    (tmp_path / "jobs").mkdir()
+    job = {"name": "x", "command": ["x"], "code": code, "environment": {"mode": "path", "path": "/other"}}
+    (tmp_path / "jobs" / "x.yml").write_text(json.dumps(job), encoding="utf-8")
+    read = read_job("jobs/x.yml", None, None, {"environment": {"path": path}}, str(tmp_path))
+    assert read.spec.environment.path == place.format(top=tmp_path)
+    assert read.merged.data["environment"] == {"mode": "path", "path": read.spec.environment.path}
+
+
+def test_a_venv_of_a_folder_in_place_and_what_is_no_path(tmp_path: Path) -> None:
+    job = {"name": "x", "script": "#!/bin/sh\n", "code": {"in_place": "/home/me/gpt"}}
+    read = read_job({**job, "environment": {"mode": "path", "path": ".venv"}}, None, None, None, str(tmp_path))
+    assert read.spec.environment.path == "/home/me/gpt/.venv"
+    for path in ("~/envs/torch", "a:b", ["x"]):
+        with pytest.raises(SpecError) as caught:
+            read_job({**job, "environment": {"mode": "path", "path": path}}, None, None, None, str(tmp_path))
+        (problem,) = caught.value.problems
+        assert "environment.path: must be" in problem

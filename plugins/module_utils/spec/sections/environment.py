@@ -34,9 +34,10 @@ class Environment:
         example="venv",
     )
     path: str | None = option(
-        t.text(r"/[^\0\n:%\\]*", "an absolute path on the cluster"),
-        "With `mode: path`: the environment's folder on shared storage, with bin/python. The list of installed "
-        "packages is part of the launch key too: a changed environment makes a new launch.",
+        t.text(r"[^\0\n:%\\~][^\0\n:%\\]*", "a path on the cluster: absolute, or relative to code.src"),
+        "With `mode: path`: the environment's folder on shared storage, with bin/python. A relative path, such as "
+        "`.venv`, starts at `code.src` (or `code.in_place`): the environment is used where it is, and not copied. The "
+        "list of installed packages is part of the launch key too: a changed environment makes a new launch.",
         example="/shared/envs/torch",
     )
     project: str = option(t.text(r"[^\0]+", "a path"), "Folder with pyproject.toml.", ".", key=False, example=".")
