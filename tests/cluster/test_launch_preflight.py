@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import LabCluster
-from tests.cluster.launching import Site
+from tests.cluster.launching import Site, rank_logs
 
 NODES = ["node02", "node03", "node04"]
 SHOW = 'echo "using $GLOO_SOCKET_IFNAME and $NCCL_SOCKET_IFNAME"'
@@ -120,3 +120,17 @@ def test_torchrun_without_torch_ends_before_any_rank_starts(site: Site) -> None:
     assert not outcome["success"]
     assert re.search(r"environment: /\S+ has no Python package torch, which launcher.kind torchrun", outcome["message"])
     assert not list((run / "logs" / "0").glob("rank-*"))
+
+
+def test_one_process_of_a_node_has_all_its_gpus(site: Site) -> None:
+    """launcher.gpus node: what Ray, vLLM and JAX with one process a node need."""
+    show = 'echo "rank $RANK of $WORLD_SIZE has $CUDA_VISIBLE_DEVICES, $SLURM_GPUS_PER_NODE a node"'
+    resources = {"nodes": 2, "gpus_per_node": 8, "cpus_per_rank": 4, "time": "00:10:00"}
+    launch = site.launch(site.job(show, resources=resources, launcher={"gpus": "node"}))
+    outcome, run = site.outcome(launch), site.run_dir(launch)
+    assert outcome["success"], outcome
+    gpus = ",".join(map(str, range(8)))
+    for rank, text in enumerate(rank_logs(run).values()):
+        assert f"\nrank {rank} of 2 has {gpus}, 8 a node\n" in text
+    (bound,) = re.findall(r"^bound .*", (run / "preflight" / "0" / "table").read_text(), re.MULTILINE)
+    assert re.fullmatch(r"bound node\S+ 0:cpus=\S+,gpus=0-7", bound)

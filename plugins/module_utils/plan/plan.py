@@ -37,6 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_formats import OwnFormat
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPUS_OF_NODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.base import Kind
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.mlflow import MLFLOW, MLFLOW_RUN
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.registry import chosen
@@ -285,6 +286,8 @@ def summary(plan: Plan) -> list[str]:
     if inside:
         where = f"inside job {inside}" + (f", so not asked of Slurm: {', '.join(aside)}" if aside else "")
     by = f"x {_count(shape.ranks_per_node, 'rank')} = {_count(shape.world_size, 'rank')} by {shape.starter.shown}"
+    if ask.gpus_per_node and plan.spec.launcher.gpus == GPUS_OF_NODE:
+        by += ", each with all GPUs of its node"
     if plan.spec.script is not None:
         by = "with the script on the first"
     lines = [

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import SCRIPT, Launchers, Starter, starter
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPU_OF_RANK, GPUS_OF_NODE
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,20 @@ class Topology:
 
 
 def ranks_per_node(spec: LaunchSpec) -> int:
-    """Return `launcher.ranks_per_node`. Default: one per GPU, else one per node."""
-    return spec.launcher.ranks_per_node or spec.resources.gpus_per_node or 1
+    """Return `launcher.ranks_per_node`. Default: one per GPU that belongs to a rank, else one per node."""
+    own = spec.resources.gpus_per_node if spec.launcher.gpus == GPU_OF_RANK else 0
+    return spec.launcher.ranks_per_node or own or 1
+
+
+def workers_per_node(spec: LaunchSpec) -> int:
+    """Return what `parallelism` divides, of each node: its ranks, or its GPUs where a rank uses all of them."""
+    shared = spec.resources.gpus_per_node if spec.launcher.gpus == GPUS_OF_NODE else 0
+    return shared or ranks_per_node(spec)
+
+
+def workers(spec: LaunchSpec) -> int:
+    """Return what `parallelism` divides, of all nodes. A script counts as one."""
+    return 1 if spec.script is not None else spec.resources.nodes * workers_per_node(spec)
 
 
 def world_size(spec: LaunchSpec) -> int:

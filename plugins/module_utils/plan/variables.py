@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import world_size
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import Setting, fabric, names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
@@ -159,7 +160,7 @@ RECORDED = "512"
 def recorder_variables(spec: LaunchSpec) -> list[Variable]:
     """Return the variables that switch on torch's flight recorder, for launches of several ranks."""
     gpus = spec.resources.gpus_per_node
-    if spec.resources.nodes * (spec.launcher.ranks_per_node or gpus or 1) < 2:
+    if world_size(spec) < 2:
         return []
     reason = f"the last {RECORDED} collectives of a rank are kept: a hang shows which rank is behind in which one"
     variables = [Variable("TORCH_FR_BUFFER_SIZE", RECORDED, reason, "hangs")]

@@ -16,11 +16,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 
 
-def spec(nodes: int = 1, gpus: int = 8, gpu_type: str = "h100", **wanted: Any) -> LaunchSpec:
+def spec(
+    nodes: int = 1, gpus: int = 8, gpu_type: str = "h100", launcher: dict[str, Any] | None = None, **wanted: Any
+) -> LaunchSpec:
     data = {
         "name": "job",
         "command": ["train.py"],
         "resources": {"nodes": nodes, "gpus_per_node": gpus, "gpu_type": gpu_type},
+        "launcher": launcher or {},
         "parallelism": wanted,
     }
     return validated(merge([Layer("job", data)]))
@@ -87,6 +90,14 @@ def test_the_warning_says_the_numbers_and_what_would_fit() -> None:
     (warning,) = parallelism.warnings(spec(nodes=1, expert=4, purpose="load", **WORKED))
     assert "64 a GPU, 115.2 GB of bf16 weights" in warning
     assert "parallelism.expert: 8 or more would fit" in warning
+
+
+def test_the_gpus_of_a_rank_that_has_all_of_its_node_are_what_is_divided() -> None:
+    given: dict[str, Any] = {"launcher": {"gpus": "node"}, "nodes": 2}
+    fitting = spec(**given, tensor=8, pipeline=2)
+    assert dict(parallelism.exports(fitting))["RANKZERO_DP"] == "1" and parallelism.group_nodes(fitting) == 1
+    (problem,) = mistakes(**given, tensor=3)
+    assert "does not divide the 16 GPUs" in problem
 
 
 def test_a_larger_gpu_holds_more() -> None:

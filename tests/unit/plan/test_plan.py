@@ -58,6 +58,15 @@ def step(**data: Any) -> dict[str, str | bool]:
             *(8, 1, 96, 16),
         ),
         ({"resources": {"nodes": 4}, "launcher": {"kind": "torchrun", "ranks_per_node": 2}}, 2, 1, 2, 8),
+        # A process that uses all GPUs of its node.
+        (
+            {"resources": {"nodes": 2, "gpus_per_node": 8, "cpus_per_rank": 96}, "launcher": {"gpus": "node"}},
+            1,
+            1,
+            96,
+            2,
+        ),
+        ({"resources": {"gpus_per_node": 8}, "launcher": {"gpus": "node", "ranks_per_node": 2}}, 2, 2, 1, 2),
     ],
 )
 def test_topology(data: dict[str, Any], ranks: int, tasks: int, cpus_per_task: int, world: int) -> None:

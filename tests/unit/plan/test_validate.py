@@ -53,7 +53,8 @@ def problems(**data: Any) -> list[str]:
             {"resources": {"gpus_per_node": 8}, "launcher": {"ranks_per_node": 4}},
             (
                 "launcher.ranks_per_node: 4 ranks on nodes with 8 GPUs: local ranks would map to wrong GPUs; set it to "
-                "8 or auto, or resources.gpus_per_node to 4"
+                "8 or auto, or resources.gpus_per_node to 4; or, if each rank uses all GPUs of its node, "
+                "launcher.gpus to node"
             ),
         ),
         ({"resources": {"gpus_per_node": 8}, "launcher": {"ranks_per_node": 8}}, None),
@@ -63,7 +64,8 @@ def problems(**data: Any) -> list[str]:
             {"resources": {"gpus_per_node": 8}, "launcher": {"kind": "torchrun", "ranks_per_node": 1}},
             (
                 "launcher.ranks_per_node: 1 ranks on nodes with 8 GPUs: local ranks would map to wrong GPUs; set it to "
-                "8 or auto, or resources.gpus_per_node to 1"
+                "8 or auto, or resources.gpus_per_node to 1; or, if each rank uses all GPUs of its node, "
+                "launcher.gpus to node"
             ),
         ),
         (
@@ -259,6 +261,22 @@ def test_devices_a_task_are_refused_where_they_are_gpus() -> None:
     (problem,) = problems(launcher={"srun": {"tres-per-task": "cpu=2,gres/gpu=1"}})
     assert "binds one GPU to each task" in problem
     assert problems(launcher={"srun": {"tres-per-task": "license/solver=1"}}) == []
+
+
+@pytest.mark.parametrize("launcher", [{}, {"ranks_per_node": 1}, {"ranks_per_node": 3}, {"kind": "torchrun"}])
+def test_ranks_may_use_all_gpus_of_their_node_where_that_is_said(launcher: dict[str, Any]) -> None:
+    """launcher.gpus: there may be any number of ranks then, and nothing may bind a GPU to one of them."""
+    given = {"resources": {"nodes": 2, "gpus_per_node": 8}, "launcher": {"gpus": "node", **launcher}}
+    assert problems(**given) == []
+    for option in (
+        {"gpus-per-task": "1", "gpu-bind": "none"},
+        {"gpu-bind": "single:1"},
+        {"tres-per-task": "gres/gpu=1"},
+    ):
+        launcher = {**given["launcher"], "srun": option}
+        (problem,) = problems(resources=given["resources"], launcher=launcher)
+        assert problem.startswith(f"launcher.srun.{next(iter(option))}: ") and "launcher.gpus node" in problem
+    assert problems(resources=given["resources"], launcher={**given["launcher"], "srun": {"gpu-bind": "none"}}) == []
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import ranks_per_node, world_size
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import workers, workers_per_node
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.parallelism import Parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPU_OF_RANK
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
 
 BF16_BYTES = 2
@@ -44,7 +45,7 @@ def model_parallel_size(parallelism: Parallelism) -> int:
 
 def data_parallel_size(spec: LaunchSpec) -> int | None:
     """Return DP = world size / (TP x PP x CP), or None if that is not an integer."""
-    world, model = world_size(spec), model_parallel_size(spec.parallelism)
+    world, model = workers(spec), model_parallel_size(spec.parallelism)
     return world // model if world % model == 0 else None
 
 
@@ -71,7 +72,7 @@ def group_size(parallelism: Parallelism) -> tuple[str, int]:
 
 def group_nodes(spec: LaunchSpec) -> int:
     """Return how many nodes such a group takes."""
-    return -(-group_size(spec.parallelism)[1] // ranks_per_node(spec))
+    return -(-group_size(spec.parallelism)[1] // workers_per_node(spec))
 
 
 def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
@@ -94,6 +95,10 @@ def exports(spec: LaunchSpec) -> list[tuple[str, str]]:
     return [(f"RANKZERO_{name}", str(size)) for name, size in sizes if size is not None]
 
 
+def _what(spec: LaunchSpec) -> str:
+    return "ranks" if spec.launcher.gpus == GPU_OF_RANK else "GPUs"
+
+
 def _next_multiples(count: int, part: int) -> str:
     """Which numbers next to `count` a part divides."""
     below, above = count // part * part, (count // part + 1) * part
@@ -112,10 +117,9 @@ def _segment(spec: LaunchSpec) -> Iterator[Finding]:
         yield ["resources.segment", "resources.nodes", "resources.spares"], sentence
     if group > 1 and segment % group:
         name, size = group_size(spec.parallelism)
-        ranks = ranks_per_node(spec)
         sentence = (
-            f"resources.segment: {segment} cuts groups of parallelism.{name}: {size} ranks at {ranks} a node are"
-            f" {group} nodes; use a multiple of {group}"
+            f"resources.segment: {segment} cuts groups of parallelism.{name}: {size} {_what(spec)} at"
+            f" {workers_per_node(spec)} a node are {group} nodes; use a multiple of {group}"
         )
         yield ["resources.segment", f"parallelism.{name}", "launcher.ranks_per_node"], sentence
 
@@ -159,20 +163,20 @@ class Sizes(Aspect):
 
     def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield sizes that do not divide evenly."""
-        wanted, world = spec.parallelism, world_size(spec)
+        wanted, world = spec.parallelism, workers(spec)
         model, data = model_parallel_size(wanted), data_parallel_size(spec)
         sizes = ["parallelism.tensor", "parallelism.pipeline", "parallelism.context"]
         stage = world // wanted.pipeline
         if data is None:
             sentence = (
                 f"parallelism: tensor {wanted.tensor} x pipeline {wanted.pipeline} x context {wanted.context} = {model}"
-                f" does not divide the {world} ranks; {_next_multiples(world, model)}"
+                f" does not divide the {world} {_what(spec)}; {_next_multiples(world, model)}"
             )
             yield [*sizes, "resources.nodes", "launcher.ranks_per_node"], sentence
         # Experts are distributed over the ranks of one pipeline stage.
         elif stage % wanted.expert:
             sentence = (
-                f"parallelism.expert: {wanted.expert} does not divide the {stage} ranks of a pipeline stage"
+                f"parallelism.expert: {wanted.expert} does not divide the {stage} {_what(spec)} of a pipeline stage"
                 f" (world size {world} / pipeline {wanted.pipeline})"
             )
             yield ["parallelism.expert", *sizes], sentence

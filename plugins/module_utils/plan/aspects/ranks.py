@@ -12,6 +12,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import knowing, starter, starters
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPU_OF_RANK, GPUS_OF_NODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Invalid, Option
 
 # Options of srun that bind tasks. The preflight uses them too, so that it is placed like the ranks.
@@ -59,12 +60,13 @@ class Ranks(Aspect):
         if spec.script is not None:
             return
         gpus, ranks = spec.resources.gpus_per_node, ranks_per_node(spec)
-        if gpus and ranks != gpus:
+        if gpus and ranks != gpus and spec.launcher.gpus == GPU_OF_RANK:
             yield (
                 ["launcher.ranks_per_node", "resources.gpus_per_node"],
                 (
                     f"launcher.ranks_per_node: {ranks} ranks on nodes with {gpus} GPUs: local ranks would map to wrong "
-                    f"GPUs; set it to {gpus} or auto, or resources.gpus_per_node to {ranks}"
+                    f"GPUs; set it to {gpus} or auto, or resources.gpus_per_node to {ranks}; or, if each rank uses "
+                    f"all GPUs of its node, launcher.gpus to {GPUS_OF_NODE}"
                 ),
             )
         try:

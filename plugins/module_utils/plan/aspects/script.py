@@ -25,6 +25,7 @@ DEFAULT_OUTPUT = "slurm-%j.out"
 # Fields that have no meaning for a script, which starts its own programs -> what to do instead.
 _OF_RANKS = {
     "launcher.kind": "the script starts its own programs",
+    "launcher.gpus": "the script starts its own programs",
     "launcher.rendezvous": "the script starts its own programs",
     "launcher.port": "the script chooses its own port",
     "launcher.srun": "write the options in the script's own srun lines",

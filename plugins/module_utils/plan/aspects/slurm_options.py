@@ -14,6 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script i
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch.reader import abbreviated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPUS_OF_NODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
     BINDS_GPUS,
     DECLARED,
@@ -33,6 +34,9 @@ class FurtherOptions(Aspect):
     def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
         """Yield options that a job may not pass."""
         unbound = spec.launcher.srun.get("gpu-bind") == "none" or spec.script is not None
+        if spec.launcher.gpus == GPUS_OF_NODE:
+            yield from _binding_one(spec)
+            unbound = True
         owned = OWNED_SBATCH if spec.script is None else NOT_PASSED_ON
         yield from _of("resources.sbatch", spec.resources.sbatch, owned, SBATCH, unbound)
         yield from _of("launcher.srun", spec.launcher.srun, OWNED_SRUN, SRUN, unbound)
@@ -53,6 +57,16 @@ class FurtherOptions(Aspect):
     def step(self, context: Context) -> Iterator[Option]:
         """Yield the options under `launcher.srun`."""
         yield from _given(context.spec.launcher.srun)
+
+
+def _binding_one(spec: LaunchSpec) -> Iterator[Finding]:
+    """Yield options that bind a GPU to a rank that uses all of them, whatever else is said about it."""
+    for where, options in (("resources.sbatch", spec.resources.sbatch), ("launcher.srun", spec.launcher.srun)):
+        for name, value in options.items():
+            bind = name == "gpu-bind" and value not in ("none", False)
+            if bind or name in BINDS_GPUS or (name in TRES and "gpu" in str(value)):
+                why = f"binds GPUs to tasks, and with launcher.gpus {GPUS_OF_NODE} each rank uses all GPUs of its node"
+                yield [f"{where}.{name}", "launcher.gpus"], f"{where}.{name}: {why}; remove one of them"
 
 
 def _given(options: Mapping[str, str | bool]) -> Iterator[Option]:

@@ -17,6 +17,8 @@ SLURM_NAME = r"[A-Za-z0-9_.,:@/+=&|*!()\[\] -]+"
 OPTION_NAME = r"[a-z][a-z0-9-]*"
 # name, name:count, name:type or name:type:count, as --gres takes it (sbatch(1)).
 GRES = r"[A-Za-z][A-Za-z0-9_-]*(:[A-Za-z][A-Za-z0-9_.-]*)?(:[1-9][0-9]*[KMGTP]?)?"
+# The values of launcher.gpus.
+GPU_OF_RANK, GPUS_OF_NODE = GPUS_OF = ("rank", "node")
 
 _slurm_name = t.text(SLURM_NAME, "a name as Slurm knows it", lines=False)
 
@@ -221,11 +223,20 @@ class Launcher:
     )
     ranks_per_node: int | None = option(
         t.auto_or(t.integer(1)),
-        "Ranks on each node. `auto` means one per GPU, or one if no GPUs are requested.",
+        "Ranks on each node. `auto` means one per GPU, or one if no GPUs are requested or `gpus` is `node`.",
         short="ranks_per_node",
         example=2,
         sbatch=Sbatch("ntasks-per-node", size=True, inside="step"),
         instead_of=("ntasks", "tasks-per-node"),
+    )
+    gpus: str = option(
+        t.choice(*GPUS_OF),
+        "Who uses the GPUs of a node. `rank`: each rank has one, that of its LOCAL_RANK, so there are as many ranks as "
+        "GPUs. `node`: a rank uses all of them, as Ray, vLLM, JAX with one process a node and launchers of programs "
+        "do; there may be any number of ranks, and no option may bind a GPU to one. In both cases every rank sees all "
+        "GPUs of its node.",
+        GPU_OF_RANK,
+        example=GPUS_OF_NODE,
     )
     rendezvous: str = option(
         t.choice("static", "c10d"),
