@@ -291,7 +291,7 @@ def test_the_enroot_site_proves_its_map_of_gpus_in_batch_and_in_debug_mode(made:
 def test_sbatch_takes_the_script_of_each(lab: LabCluster, name: str) -> None:
     """The header for the reader's cluster, but for what this lab does not have: names, GPU types, CPUs, pyxis."""
     text = (GOLDEN / f"{name}.sbatch").read_text(encoding="utf-8")
-    text = text.replace("gpu:h100:", "gpu:").replace("--mem=256G", "--mem=32G")
+    text = text.replace("--gpus-per-node=h100:", "--gpus-per-node=").replace("--mem=256G", "--mem=32G")
     text = re.sub(r"^#SBATCH --(partition|account|chdir|(no-)?container-[a-z-]+)\b.*\n", "", text, flags=re.MULTILINE)
     text = re.sub(r"--cpus-per-task=\d+", "--cpus-per-task=2", text)
     done = lab.head(["sbatch", "--test-only"], input=text, check=False)

@@ -126,11 +126,14 @@ def test_one_process_of_a_node_has_all_its_gpus(site: Site) -> None:
     """launcher.gpus node: what Ray, vLLM and JAX with one process a node need."""
     show = 'echo "rank $RANK of $WORLD_SIZE has $CUDA_VISIBLE_DEVICES, $SLURM_GPUS_PER_NODE a node"'
     resources = {"nodes": 2, "gpus_per_node": 8, "cpus_per_rank": 4, "time": "00:10:00"}
-    launch = site.launch(site.job(show, resources=resources, launcher={"gpus": "node"}))
+    setup = {"commands": ['echo "before the ranks: $SLURM_GPUS_PER_NODE GPUs a node"']}
+    launch = site.launch(site.job(show, resources=resources, launcher={"gpus": "node"}, setup=setup))
     outcome, run = site.outcome(launch), site.run_dir(launch)
     assert outcome["success"], outcome
     gpus = ",".join(map(str, range(8)))
     for rank, text in enumerate(rank_logs(run).values()):
         assert f"\nrank {rank} of 2 has {gpus}, 8 a node\n" in text
+    (log,) = (run / "logs").glob("job.*.log")
+    assert "\nbefore the ranks: 8 GPUs a node\n" in log.read_text()
     (bound,) = re.findall(r"^bound .*", (run / "preflight" / "0" / "table").read_text(), re.MULTILINE)
     assert re.fullmatch(r"bound node\S+ 0:cpus=\S+,gpus=0-7", bound)

@@ -42,6 +42,9 @@ def request(job: Job, script: Script) -> list[str] | None:
         if parts is not None:
             words, entries, script.received = parts
             job.env = parsed(entries)
+            if not job.is_script:
+                # Each srun of ours would take it for an option. rank.sh sets it for the ranks.
+                job.env.pop("SLURM_GPUS_PER_NODE", None)
             surroundings(script.process)
             return words
         step.act_on_signals(job)

@@ -38,7 +38,7 @@ for rankzero_told in RANK LOCAL_RANK NODE_RANK WORLD_SIZE LOCAL_WORLD_SIZE MASTE
 done
 unset rankzero_names rankzero_told rankzero_from rankzero_before
 
-# Slurm sets it for --gpus-per-node only. Set here and not in the script, where each srun would take it for an option.
+# As Slurm sets it for --gpus-per-node. Set here: the sruns of the job would take it for an option.
 [ "${RANKZERO_GPUS_PER_NODE:-0}" = 0 ] || export SLURM_GPUS_PER_NODE="${SLURM_GPUS_PER_NODE:-$RANKZERO_GPUS_PER_NODE}"
 
 rankzero_log=$(printf 'rank-%04d.log' "$RANK")

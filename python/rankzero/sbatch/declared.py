@@ -11,6 +11,7 @@ OPTIONS: dict[str, tuple[str, str]] = {
     "nodes": ("nodes", "text"),
     "no-kill": ("spares", "text"),
     "time": ("time", "text"),
+    "gpus-per-node": ("gpus_per_node", "text"),
     "gres": ("gres", "list"),
     "cpus-per-task": ("cpus_per_rank", "text"),
     "mem": ("memory", "text"),

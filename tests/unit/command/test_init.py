@@ -85,23 +85,23 @@ HEADER: dict[str, list[str]] = {
     "megatron_bridge": [
         "account=ml",
         "partition=gpu",
-        "gres=gpu:h100:8",
+        "gpus-per-node=h100:8",
         "mem=0",
         "exclusive",
         "time=04:00:00",
         "requeue",
     ],
-    "megatron_lm": ["account=ml", "partition=gpu", "gres=gpu:h100:8", "mem=0", "exclusive", "time=08:00:00"],
+    "megatron_lm": ["account=ml", "partition=gpu", "gpus-per-node=h100:8", "mem=0", "exclusive", "time=08:00:00"],
     "kempnerforge": [
         "account=lab_dev",
         "partition=gpu_h100",
-        "gres=gpu:h100:4",
+        "gpus-per-node=h100:4",
         "mem=256G",
         "time=2-00:00:00",
         "requeue",
     ],
     "cpu_ddp_lab": ["mem=4G", "time=00:20:00", "exclude=node07"],
-    "enroot_site": ["account=ml", "gres=gpu:h100:8", "mem=0", "container-image=/project/images/site-pytorch.sqsh"],
+    "enroot_site": ["account=ml", "gpus-per-node=h100:8", "mem=0", "container-image=/project/images/site-pytorch.sqsh"],
 }
 
 

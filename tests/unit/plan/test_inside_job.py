@@ -87,12 +87,16 @@ def test_the_steps_ask_for_what_a_job_of_its_own_would_have_given_them() -> None
 
 
 def test_generic_resources_are_asked_for_beside_gpus() -> None:
-    """One --gres: sbatch, salloc and srun take the last one given, so both have to stand in it (sbatch(1))."""
+    """A job has --gpus-per-node, for which Slurm sets a variable. A step has one --gres with both: srun takes the last
+    one given (srun(1)).
+    """
     wanted = {"gpus_per_node": 4, "gpu_type": "h100", "gres": ["lscratch:500", "nic:cx7:2"]}
     whole = "gpu:h100:4,lscratch:500,nic:cx7:2"
     queued = planned(resources=wanted)
-    assert [value for name, value in queued.header if name == "gres"] == [whole]
-    assert not [name for name, _value in queued.step if name == "gres"], "a step has all that its job was given"
+    asked = [option for option in queued.header if option[0] in ("gres", "gpus-per-node")]
+    assert asked == [("gpus-per-node", "h100:4"), ("gres", "lscratch:500,nic:cx7:2")]
+    given = [name for name, _value in queued.step if name in ("gres", "gpus-per-node")]
+    assert not given, "a step has all that its job was given"
     inside = planned(launcher={"inside_job": "1234"}, resources=wanted)
     assert ("gres", whole) in inside.step and ("gres", whole) in inside.probe
     assert ("gres", "lscratch:5") in planned(resources={"gres": ["lscratch:5"]}).header

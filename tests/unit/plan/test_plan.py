@@ -107,6 +107,7 @@ def test_the_order_of_a_full_header() -> None:
         "nodes": 2,
         "gpus_per_node": 8,
         "gpu_type": "h100",
+        "gres": ["lscratch:500"],
         "memory": 0,
         "partition": "batch",
         "account": "ml",
@@ -121,13 +122,14 @@ def test_the_order_of_a_full_header() -> None:
     made = planned(resources=resources)
     names = " ".join(name for name, _value in made.header)
     assert names == (
-        "job-name nodes ntasks-per-node cpus-per-task time gres mem partition account qos constraint reservation "
-        "exclude exclusive dependency comment output open-mode chdir export mail-type requeue signal"
+        "job-name nodes ntasks-per-node cpus-per-task time gpus-per-node gres mem partition account qos constraint "
+        "reservation exclude exclusive dependency comment output open-mode chdir export mail-type requeue signal"
     )
     found = dict(made.header)
-    assert (found["gres"], found["mem"], found["exclude"]) == ("gpu:h100:8", "0", "node01,node[03-05]")
+    assert (found["gpus-per-node"], found["gres"]) == ("h100:8", "lscratch:500")
+    assert (found["mem"], found["exclude"]) == ("0", "node01,node[03-05]")
     assert (found["exclusive"], found["requeue"]) == (True, True)
-    assert header(resources={"gpus_per_node": 4})["gres"] == "gpu:4"
+    assert header(resources={"gpus_per_node": 4})["gpus-per-node"] == "4"
 
 
 @pytest.mark.parametrize(

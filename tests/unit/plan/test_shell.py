@@ -47,7 +47,7 @@ def test_salloc_asks_for_what_the_job_would_get() -> None:
     assert words[0] == "salloc"
     assert options(words) == {
         "job-name": "job.shell", "nodes": "2", "ntasks-per-node": "4", "cpus-per-task": "8", "time": "02:00:00",
-        "gres": "gpu:h100:4", "mem": "64G", "partition": "batch", "account": "ml", "qos": "high",
+        "gpus-per-node": "h100:4", "mem": "64G", "partition": "batch", "account": "ml", "qos": "high",
         "constraint": "ib&nvme", "reservation": "course", "exclude": "node07", "exclusive": True,
         "dependency": "afterok:1", "comment": "a b",
     }  # fmt: skip

@@ -114,7 +114,9 @@ def test_inside_a_running_job_it_is_left_aside_or_asked_of_the_step_or_refused(r
     made = planned(**given)
     aside = [line.split()[0] for line in inside_job.ignored(made.spec)]
     assert (row.path in aside) == (what == inside_job.IGNORED)
-    changed = dict(made.step).get(row.sbatch.name) != dict(planned(**inside({})).step).get(row.sbatch.name)
+    # A step's --gres has both.
+    option = "gres" if row.sbatch.name == "gpus-per-node" else row.sbatch.name
+    changed = dict(made.step).get(option) != dict(planned(**inside({})).step).get(option)
     assert changed == (what == inside_job.STEP)
 
 

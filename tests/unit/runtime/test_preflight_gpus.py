@@ -162,7 +162,7 @@ def test_a_job_by_policy_ends_or_goes_on(tmp_path: Path, health: str, code: int)
     table = (job.run / "preflight" / "0" / "table").read_text(encoding="utf-8")
     assert "gpus=2 health=bad" in table
     if health == "warn":
-        # As Slurm sets it for --gpus-per-node, which the job does not use.
+        # As Slurm sets it for --gpus-per-node; here there is no Slurm.
         assert {job.seen(rank)["env"]["SLURM_GPUS_PER_NODE"] for rank in range(2)} == {"2"}
     if health == "fail":
         assert "preflight: localhost: GPU 1: 30211 MiB in use before the job starts" in job.outcome()["message"]

@@ -117,8 +117,11 @@ def step(spec: LaunchSpec) -> Options:
         options.append(("overlap", True))
     for row in PLAIN:
         name, value = row.sbatch.name, row.line(spec)
+        if name == "gpus-per-node":
+            # --gres names them as well, and what else of these resources the step gets.
+            continue
         if name == "gres":
-            value = value or NO_GRES
+            value = generic_resources(spec.resources) or NO_GRES
         if row.sbatch.inside == STEP and value and name not in own:
             options.append((name, value))
     return tuple(options)

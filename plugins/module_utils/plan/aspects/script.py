@@ -103,7 +103,7 @@ def header(context: Context) -> Iterator[Option]:
     for row in DECLARED:
         if row.path not in context.given or row.sbatch.either:
             continue
-        if row.sbatch.name == "gres":
+        if row.sbatch.name in ("gpus-per-node", "gres"):
             continue
         value = row.line(spec) if row in PLAIN else row.given(spec)
         if value:

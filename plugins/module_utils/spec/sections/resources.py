@@ -29,7 +29,7 @@ def gpus(ask: Resources) -> str:
 
 
 def generic_resources(ask: Resources) -> str | None:
-    """Return each node's generic resources, as --gres takes them; None if there are none."""
+    """Return each node's generic resources with its GPUs, as --gres takes them; None if there are none."""
     return ",".join([*([f"gpu:{gpus(ask)}"] if ask.gpus_per_node else []), *ask.gres]) or None
 
 
@@ -88,7 +88,8 @@ class Resources:
         0,
         short="gpus_per_node",
         example=8,
-        instead_of=("gpus", "gpus-per-node", "gpus-per-socket"),
+        sbatch=Sbatch("gpus-per-node", value=gpus, inside="step"),
+        instead_of=("gpus", "gpus-per-socket"),
     )
     gpu_type: str | None = option(
         t.text(r"[A-Za-z0-9_.-]+", "a GRES type such as h100"),
@@ -102,7 +103,7 @@ class Resources:
         (),
         key=False,
         example=["lscratch:500"],
-        sbatch=Sbatch("gres", value=generic_resources, inside="step"),
+        sbatch=Sbatch("gres", value=lambda ask: ",".join(ask.gres), inside="step"),
     )
     cpus_per_rank: int = option(
         t.integer(1),
