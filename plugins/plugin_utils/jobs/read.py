@@ -246,7 +246,7 @@ def _in_work_tree(merged: Merged, located: Callable[[str], str]) -> None:
         return
     given = code if isinstance(code, dict) else {}
     start = str(given.get("in_place") or located(str(given.get("src") or ".")))
-    merged.data.update(environment={**environment, "path": os.path.normpath(os.path.join(start, path))})
+    merged.data.update(environment={**(environment or {}), "path": os.path.normpath(os.path.join(start, path))})
 
 
 @dataclass(frozen=True)

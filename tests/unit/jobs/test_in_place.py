@@ -48,6 +48,6 @@ def test_it_is_no_exact_commit(tmp_path: Path) -> None:
 
 def test_its_outputs_lie_in_the_folder(tmp_path: Path) -> None:
     run = Run.below(tmp_path).launch({"script": SCRIPT, "code": {"in_place": "/home/me/gpt"}})
-    assert work_of(RunDirectory(str(run.path))) == "/home/me/gpt"
+    assert work_of(RunDirectory(str(run.path))).path == "/home/me/gpt"
     other = Run.below(tmp_path, "other").launch()
-    assert work_of(RunDirectory(str(other.path))) == str(other.path / "work")
+    assert work_of(RunDirectory(str(other.path))).path == str(other.path / "work")
