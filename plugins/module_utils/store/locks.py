@@ -23,6 +23,7 @@ from contextlib import contextmanager
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import nobody_reads
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import user_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import folders_as_above, lives, place, trouble
 
@@ -93,15 +94,22 @@ def _own_file(path: str) -> str:
     own = f"{path}.{place()}-{os.getpid()}-{threading.get_ident()}-{time.time_ns()}"
     name = os.path.basename(own)
     owner = {"host": socket.gethostname(), "place": place(), "pid": os.getpid(), "time": time.time(), "own": name}
+    folder = os.path.dirname(path)
     try:
-        folders_as_above(os.path.dirname(path))
+        folders_as_above(folder)
+        status = os.lstat(folder)
+        if stat.S_ISLNK(status.st_mode) and status.st_uid not in (0, os.geteuid()):
+            raise RankzeroError(
+                f"{folder} is a link of {user_name(status.st_uid)}, which could lead anywhere. Find out where it came "
+                "from, and remove it."
+            )
         descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
         with open(descriptor, "w", encoding="utf-8") as stream:
             json.dump(owner, stream)
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
-        raise trouble(error, os.path.dirname(path)) from error
+        raise trouble(error, folder) from error
     return own
 
 

@@ -145,3 +145,18 @@ def test_a_process_whose_caller_is_gone_waits_no_longer(tmp_path: Path) -> None:
         waiting.stdout.close()
         assert waiting.wait(60) == 1
         assert len(os.listdir(tmp_path)) == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a link in another user's name")
+def test_a_folder_of_locks_that_a_stranger_leads_elsewhere_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir()
+    (tmp_path / "store").mkdir()
+    folder = tmp_path / "store" / "locks"
+    folder.symlink_to(tmp_path / "private")
+    # One's own link is a choice: the folder may lie on another disk.
+    with hold(str(folder / "one.lock"), 0):
+        assert (tmp_path / "private" / "one.lock").exists()
+    os.lchown(folder, 65534, 65534)
+    with pytest.raises(RankzeroError, match="locks is a link of user nobody"), hold(str(folder / "one.lock"), 0):
+        pass
+    assert list((tmp_path / "private").iterdir()) == []
