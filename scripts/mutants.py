@@ -31,6 +31,7 @@ MORE_TESTS = {
     "plan": ("tests/golden",),
     "spec": ("tests/unit/jobs", "tests/unit/plan"),
     "slurm": ("tests/unit/submit",),
+    "submit": ("tests/unit/run",),
     "run": ("tests/unit/submit", "tests/unit/prune", "tests/unit/watch"),
 }
 #: All tests that `make unit` runs.

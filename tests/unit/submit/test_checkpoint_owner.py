@@ -62,6 +62,19 @@ def test_once_the_first_has_ended_the_second_goes_and_its_word_is_removed(two: T
     assert len(before) == len(two.left()) == 1 and before != two.left()
 
 
+def test_a_look_at_what_would_be_done_and_the_jobs_own_word_leave_the_folder_alone(two: Two) -> None:
+    two.launch(two.first)
+    two.first.ends(success=True)
+    two.first.leaves("COMPLETED")
+    (word,) = two.left()
+    two.launch(two.second, check_mode=True)
+    assert two.left() == [word]
+    # What the job has written when it took the folder is the job's to remove.
+    os.rename(two.folder / ".rankzero" / word, two.folder / ".rankzero" / "owner.3")
+    assert two.launch(two.second)["submission"] == "submitted"
+    assert "owner.3" in two.left()
+
+
 def test_a_new_generation_of_the_same_launch_is_no_stranger(two: Two) -> None:
     two.launch(two.first)
     two.first.ends(success=False)

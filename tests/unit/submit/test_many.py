@@ -114,6 +114,15 @@ def test_what_failed_is_looked_up_by_one_query(folder: Folder) -> None:
     assert folder.commands()["sbatch"] == 0
 
 
+def test_a_look_tells_which_generation_is_there_or_none(folder: Folder) -> None:
+    there, new = folder.launch("there"), folder.launch("new")
+    folder.made([there])
+    batch = folder.batch()
+    batch.look_up([there, new])
+    assert batch.look(there) and batch.look(new)
+    assert (batch.known["there"].generation, batch.known["new"].generation) == ("1", "1")
+
+
 def test_a_launch_waits_for_the_jobs_of_those_it_follows(folder: Folder) -> None:
     known = {"there": Before(token("there"), "4", ["77"])}
     folder.made([folder.launch("data"), folder.launch("train", "data", "there")], **known)
