@@ -56,8 +56,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
-_TOOLS = ("micromamba", "mamba", "conda")
-_USUAL = (
+TOOLS = ("micromamba", "mamba", "conda")
+USUAL = (
     "~/.local/bin",
     "~/micromamba/bin",
     "~/miniforge3/bin",
@@ -186,14 +186,14 @@ def ensure_conda(
 def find_tool(environ: Mapping[str, str]) -> str:
     """The program that makes conda environments on this host. Raises RankzeroError if there is none."""
     named = [environ[name] for name in ("MAMBA_EXE", "CONDA_EXE") if environ.get(name)]
-    folders = os.pathsep.join([environ.get("PATH", ""), *(os.path.expanduser(folder) for folder in _USUAL)])
-    installed = [shutil.which(name, path=folders) for name in _TOOLS]
+    folders = os.pathsep.join([environ.get("PATH", ""), *(os.path.expanduser(folder) for folder in USUAL)])
+    installed = [shutil.which(name, path=folders) for name in TOOLS]
     for path in [*named, *filter(None, installed)]:
         if os.access(path, os.X_OK):
             return path
     raise RankzeroError(
-        f"environment.mode: conda needs {', '.join(_TOOLS[:-1])} or {_TOOLS[-1]} on the host that builds, and none is "
-        f"in PATH, MAMBA_EXE, CONDA_EXE or {', '.join(_USUAL)}. Install one there, give a conda-pack archive as "
+        f"environment.mode: conda needs {', '.join(TOOLS[:-1])} or {TOOLS[-1]} on the host that builds, and none is "
+        f"in PATH, MAMBA_EXE, CONDA_EXE or {', '.join(USUAL)}. Install one there, give a conda-pack archive as "
         "environment.file, or name an environment that the site has (environment.mode path)."
     )
 

@@ -35,7 +35,13 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import described
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.site_environment import Adopted, adopted, look
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.site_environment import (
+    Adopted,
+    adopted,
+    conda_list,
+    conda_place,
+    look,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
@@ -59,6 +65,7 @@ class LaunchAction(Action):
         self._kept = plain(self._templar.template(given)) if given else None
         self._snapshots = Snapshots()
         self._logs_dest: str | None = None
+        self._conda: dict[str, str] = {}
         return result
 
     def given(self, *allowed: str) -> Parameters:
@@ -99,6 +106,7 @@ class LaunchAction(Action):
         """Plan and render. Only the roots need a query to the cluster. `facts`: additional values for launch.json.
         `elements` and `after`: as in prepare.
         """
+        job = self.located(job)
         if self._logs_dest:
             Place.of(self._logs_dest, job.spec.name).refuse_unwritable()
         state_root, store_root, *caches = self.roots(job)
@@ -241,6 +249,16 @@ class LaunchAction(Action):
         self._transfer_data(path, lines)
         self._fixup_perms2([self._connection._shell.tmpdir, path])
         return path
+
+    def located(self, job: Job) -> Job:
+        """The same job with the path of a conda environment that it names. Raises SpecError."""
+        name = job.spec.environment.conda
+        if name is None:
+            return job
+        if name not in self._conda:
+            done = self._low_level_execute_command(conda_list(), sudoable=True)
+            self._conda[name] = conda_place(name, str(done["stdout"]), job.spec.environment.path)
+        return job.at_environment(self._conda[name])
 
     def _adopted(self, job: Job) -> Adopted | None:
         """The site's existing environment, if the job names one."""

@@ -32,6 +32,8 @@ class LaunchManyAction(LaunchAction):
     ) -> PreparedSweep:
         """The launches of a job with a section `sweep`."""
 
+        job = self.located(job)
+
         def prepared(sweep_job: Job, elements: Sequence[LaunchSpec]) -> Prepared:
             return self.prepared(sweep_job, relaunch, facts, elements=elements, after=after)
 

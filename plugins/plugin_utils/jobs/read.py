@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -153,6 +153,13 @@ class Job:
     context: str | None = None
     script: str | None = None
     roots: Roots = ANYWHERE
+
+    def at_environment(self, path: str) -> Job:
+        """The same job with the place of its environment, which was found on the cluster."""
+        given = self.merged.data.get("environment") or {}
+        merged = replace(self.merged, data={**self.merged.data, "environment": {**given, "path": path}})
+        spec = replace(self.spec, environment=replace(self.spec.environment, path=path))
+        return replace(self, spec=spec, merged=merged)
 
     @property
     def excluded(self) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An existing environment of the site (environment.mode path): whether it exists, what it is, whether it has changed.
+"""An existing environment of the site (environment.mode path): whether it exists, what it is, whether it has changed;
+and where the conda environment is that is given by its name.
 
 It is inspected once through the connection, before anything is rendered, because the installed packages are part of the
 launch key. The caller runs the command; nothing here does.
@@ -11,9 +12,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents import json_document
 
 # This reads conda's history of installed packages, the marker of a venv, and the names of installed distributions,
 # which contain their versions. It does not read the files themselves, which would take minutes on a network file
@@ -30,6 +34,24 @@ digest=$({{ cat "$env/conda-meta/history" "$env/pyvenv.cfg" 2>/dev/null
   done
 }} | sha256sum | cut -d' ' -f1)
 printf 'rankzero:%s:%s:%s\\n' "$kind" "$version" "$digest"
+"""
+
+
+# All programs are asked: each lists the environments of its own root. Without one, as where a module brings it, conda's
+# own record of what it has made is read.
+_LIST = """asked=:
+for tool in "$MAMBA_EXE" "$CONDA_EXE" {tools}; do
+  case $tool in '~'/*) tool=$HOME/${{tool#'~'/}} ;; esac
+  tool=$(command -v "$tool" 2>/dev/null) || continue
+  case $asked in *:"$tool":*) continue ;; esac
+  asked=$asked$tool:
+  echo "rankzero:program:$tool"
+  timeout 60 "$tool" env list --json </dev/null 2>/dev/null
+done
+echo
+echo rankzero:record:
+cat "$HOME/.conda/environments.txt" 2>/dev/null
+echo rankzero:end:
 """
 
 
@@ -76,3 +98,64 @@ def adopted(path: str, output: str, wanted_python: str | None) -> Adopted:
     if problem:
         raise SpecError([f"environment.path: {problem}"])
     return Adopted(path, *parts)
+
+
+def conda_list() -> str:
+    """The shell command that lists the conda environments of the user."""
+    from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import TOOLS, USUAL
+
+    tools = [*TOOLS, *(f"{folder}/{tool}" for folder in USUAL for tool in TOOLS)]
+    return _LIST.format(tools=" ".join(map(shlex.quote, tools))).rstrip()
+
+
+def conda_place(name: str, output: str, given: str | None) -> str:
+    """The path of the environment with this name, from the command's output. `given`: the path in the job, or None.
+
+    Raises SpecError, with the names that exist.
+    """
+    listed, programs = _listed(output)
+    named = {path: _name(path, programs) for path in listed}
+    places = [path for path in listed if named[path] == name]
+    problem = ""
+    if len(places) > 1:
+        problem = f"{name} is the name of several: {', '.join(places)}; give one of them as environment.path"
+    elif not places and not any(named.values()):
+        asked = f"{', '.join(programs)} lists none" if programs else "there is no conda, mamba or micromamba"
+        problem = (
+            f"{name} cannot be looked up on the login node: {asked}, and ~/.conda/environments.txt has none; give the "
+            "folder of the environment as environment.path"
+        )
+    elif not places:
+        names = sorted({value for value in named.values() if value})
+        problem = (
+            f"{name} is not a conda environment on the login node{suggestion(name, names)}; there: {', '.join(names)}"
+        )
+    elif given not in (None, places[0]):
+        problem = f"{name} is {places[0]}, and environment.path is {given}; leave environment.path out"
+    if problem:
+        raise SpecError([f"environment.conda: {problem}"])
+    return places[0]
+
+
+def _listed(output: str) -> tuple[list[str], list[str]]:
+    """(the paths of all environments, the programs that were asked)."""
+    programs, paths = [], []
+    for kind, rest in re.findall(r"(?ms)^rankzero:(program|record):(.*?)(?=^rankzero:)", output):
+        first, _line, text = rest.partition("\n")
+        if kind == "record":
+            paths += text.split("\n")
+            continue
+        programs.append(first.strip())
+        begin, end = text.find("{"), text.rfind("}")
+        answer = json_document(text[begin : end + 1], f"environment.conda: {first.strip()}")
+        envs = answer.get("envs") if isinstance(answer, dict) else None
+        paths += [path for path in envs if isinstance(path, str)] if isinstance(envs, list) else []
+    return sorted({path.strip().rstrip("/") for path in paths if path.strip().startswith("/")}), programs
+
+
+def _name(path: str, programs: Sequence[str]) -> str:
+    """The name of an environment: that of its folder in a folder `envs`; `base` for that of a program; else empty."""
+    folder, name = path.rsplit("/", 1)
+    if folder.endswith("/envs"):
+        return name
+    return "base" if any(program.startswith(f"{path}/") for program in programs) else ""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,13 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.site_environment import Adopted, adopted, look
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.site_environment import (
+    Adopted,
+    adopted,
+    conda_list,
+    conda_place,
+    look,
+)
 
 
 def looked(path: Path, wanted: str | None = None) -> Adopted:
@@ -105,3 +112,71 @@ def test_a_venv_of_a_folder_in_place_and_what_is_no_path(tmp_path: Path) -> None
             read_job({**job, "environment": {"mode": "path", "path": path}}, None, None, None, str(tmp_path))
         (problem,) = caught.value.problems
         assert "environment.path: must be" in problem
+
+
+@pytest.fixture
+def conda(tmp_path: Path) -> dict[str, str]:
+    """A login node with two programs that answer as conda does, each with environments of its own."""
+    home = tmp_path / "home"
+    programs = {home / "miniforge3" / "bin" / "conda": ["", "/envs/torch", "/envs/jax"],
+                tmp_path / "opt" / "micromamba": ["/envs/tf"]}  # fmt: skip
+    for program, environments in programs.items():
+        program.parent.mkdir(parents=True)
+        root = program.parent.parent
+        answer = json.dumps({"envs": [f"{root}{environment}" for environment in environments]}, indent=2)
+        script = f"#!/bin/sh\n[ \"$*\" = 'env list --json' ] || exit 9\ncat <<'END'\n{answer}\nEND\n"
+        program.write_text(script, encoding="utf-8")
+        program.chmod(0o755)
+    (home / ".conda").mkdir()
+    (home / ".conda" / "environments.txt").write_text(f"{home}/miniforge3\n/proj/envs/shared\n/proj/plain\n")
+    return {"HOME": str(home), "PATH": "/usr/bin:/bin", "MAMBA_EXE": str(tmp_path / "opt" / "micromamba")}
+
+
+def listed(environ: dict[str, str]) -> str:
+    command = ["/bin/sh", "-c", conda_list()]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_conda_environment_by_its_name(conda: dict[str, str], tmp_path: Path) -> None:
+    output = listed(conda)
+    home = conda["HOME"]
+    assert conda_place("torch", output, None) == f"{home}/miniforge3/envs/torch"
+    assert conda_place("base", output, None) == f"{home}/miniforge3"
+    assert conda_place("tf", output, f"{tmp_path}/envs/tf") == f"{tmp_path}/envs/tf"
+    assert conda_place("shared", output, None) == "/proj/envs/shared"
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "said"),
+    [
+        ("troch", None, r"troch is not a conda .*; did you mean torch\?; there: base, jax, shared, tf, torch$"),
+        ("tf", "/other/tf", r"tf is /\S+/envs/tf, and environment\.path is /other/tf; leave"),
+        ("plain", None, r"plain is not a conda environment"),
+    ],
+)  # fmt: skip
+def test_a_name_that_does_not_fit(name: str, given: str | None, said: str, conda: dict[str, str]) -> None:
+    with pytest.raises(SpecError) as caught:
+        conda_place(name, listed(conda), given)
+    (text,) = caught.value.problems
+    assert re.search(f"^environment.conda: {said}", text), text
+
+
+def test_a_name_that_two_have(conda: dict[str, str]) -> None:
+    with (Path(conda["HOME"]) / ".conda" / "environments.txt").open("a") as stream:
+        stream.write("/proj/envs/torch\n")
+    with pytest.raises(SpecError, match=r"several: \S+/torch, \S+/torch; give one of them as environment\.path"):
+        conda_place("torch", listed(conda), None)
+
+
+def test_a_login_node_without_conda(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"there is no conda, mamba or micromamba.*environment\.path"):
+        conda_place("torch", listed({"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}), None)
+
+
+def test_the_job_has_the_path(tmp_path: Path) -> None:
+    """Also its record, from which it can be launched again."""
+    job = {"name": "x", "command": ["x"], "environment": {"mode": "path", "conda": "torch"}}
+    read = read_job(job, None, None, None, str(tmp_path)).at_environment("/envs/torch")
+    assert read.spec.environment.path == "/envs/torch"
+    again = read_job(read.merged.data, None, None, None, str(tmp_path))
+    assert again.spec == read.spec

@@ -127,6 +127,7 @@ OTHER: dict[str, Any] = {
     "environment.extras": ["cpu"],
     "environment.platform": "x86_64-manylinux_2_28",
     "environment.file": "environment.yml",
+    "environment.conda": "torch",
     "environment.requirements": "requirements.txt",
     "environment.python": "3.11",
     "environment.torch": "cpu",

@@ -82,13 +82,21 @@ def problems(**data: Any) -> list[str]:
         ),
         (
             {"environment": {"mode": "path"}},
-            "environment.path: is required with environment.mode path: the folder of a venv or conda environment",
+            (
+                "environment.path: is required with environment.mode path: the folder of a venv or conda environment "
+                "(or environment.conda, its name)"
+            ),
         ),
         (
             {"environment": {"mode": "venv", "path": "/x"}},
             "environment.path: has no effect with environment.mode venv; set the mode to path",
         ),
         ({"environment": {"mode": "path", "path": "/x"}}, None),
+        ({"environment": {"mode": "path", "conda": "torch"}}, None),
+        (
+            {"environment": {"mode": "conda", "conda": "torch", "file": "environment.yml"}},
+            "environment.conda: has no effect with environment.mode conda; set the mode to path",
+        ),
         ({"environment": {"mode": "cache", "platform": "x86_64-manylinux_2_28", "python": "3.11"}}, None),
         (
             {"environment": {"mode": "wheelhouse", "platform": "x86_64-manylinux_2_28"}},

@@ -44,13 +44,21 @@ class Environment(Aspect):
                 )
         yield from _threads(spec)
         wanted = spec.environment
-        if (wanted.mode == "path") != (wanted.path is not None):
-            sentence = (
-                "environment.path: is required with environment.mode path: the folder of a venv or conda environment"
-                if wanted.mode == "path"
-                else f"environment.path: has no effect with environment.mode {wanted.mode}; set the mode to path"
+        places = {"path": wanted.path, "conda": wanted.conda}
+        if wanted.mode == "path" and not any(places.values()):
+            yield (
+                ["environment.path", "environment.mode"],
+                (
+                    "environment.path: is required with environment.mode path: the folder of a venv or conda "
+                    "environment (or environment.conda, its name)"
+                ),
             )
-            yield ["environment.path", "environment.mode"], sentence
+        for name, place in places.items() if wanted.mode != "path" else ():
+            if place is not None:
+                yield (
+                    [f"environment.{name}", "environment.mode"],
+                    f"environment.{name}: has no effect with environment.mode {wanted.mode}; set the mode to path",
+                )
         yield from _packages(spec)
         for name in sorted(set(spec.env) & set(spec.secrets)):
             yield [f"env.{name}", f"secrets.{name}"], f"env.{name}: is also a secret; keep it under secrets only"

@@ -40,6 +40,13 @@ class Environment:
         "list of installed packages is part of the launch key too: a changed environment makes a new launch.",
         example="/shared/envs/torch",
     )
+    conda: str | None = option(
+        t.text(r"[^\0\n /:#~]+", "the name of a conda environment"),
+        "With `mode: path`: the name of a conda environment, as `conda env list` shows it on the login node, instead "
+        "of `path`. The plan has the path.",
+        key=False,
+        example="torch",
+    )
     project: str = option(t.text(r"[^\0]+", "a path"), "Folder with pyproject.toml.", ".", key=False, example=".")
     file: str | None = option(
         t.text(r"[^\0]+", "a path"),
