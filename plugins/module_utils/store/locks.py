@@ -199,7 +199,7 @@ def _read(path: str) -> bytes:
 def _document(content: bytes) -> dict[str, object]:
     try:
         document = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):  # a stranger's brackets
         return {}
     return document if isinstance(document, dict) else {}
 

@@ -147,6 +147,13 @@ def test_a_process_whose_caller_is_gone_waits_no_longer(tmp_path: Path) -> None:
         assert len(os.listdir(tmp_path)) == 2
 
 
+def test_a_lock_of_brackets_is_a_lock_that_nobody_signed(tmp_path: Path) -> None:
+    path = tmp_path / "one.lock"
+    path.write_bytes(b"[" * 60_000)
+    with pytest.raises(Busy, match="a process that did not sign"), hold(str(path), 0):
+        pass
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a link in another user's name")
 def test_a_folder_of_locks_that_a_stranger_leads_elsewhere_is_refused(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir()
