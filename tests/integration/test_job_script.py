@@ -184,3 +184,22 @@ def test_wrong_values_and_internal_options_are_named(tmp_path: Path, job: dict[s
         if line["outcome"] != "failed" or message not in line["result"]["msg"]
     ]
     assert not unnamed, bullet_list(unnamed)
+
+
+def test_a_conda_environment_is_looked_up_on_the_host(
+    tmp_path: Path, job: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Conda itself is a stand-in that lists what is there."""
+    place = tmp_path / "conda" / "envs" / "torch"
+    for folder in (place / "bin", place / "conda-meta", tmp_path / "conda" / "bin"):
+        folder.mkdir(parents=True)
+    (place / "bin" / "python").symlink_to(sys.executable)
+    conda = tmp_path / "conda" / "bin" / "conda"
+    conda.write_text(f"#!/bin/sh\necho '{json.dumps({'envs': [str(place)]})}'\n", encoding="utf-8")
+    conda.chmod(0o755)
+    monkeypatch.setenv("CONDA_EXE", str(conda))
+    named = [{"job": {**job, "environment": {"mode": "path", "conda": name}}} for name in ("torch", "jax")]
+    _code, lines, _output = run_all(tmp_path, [(MODULE, arguments) for arguments in named])
+    by_name, unknown = (line["result"] for line in lines)
+    assert f"rankzero_adopt {place}\n" in by_name["script"]
+    assert "environment.conda: jax is not a conda environment on the login node; there: torch" in unknown["msg"]
