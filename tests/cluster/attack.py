@@ -38,7 +38,7 @@ import pytest
 
 from tests.cluster.launching import Played, Site
 
-PROJECT, PROJECT_GID = "project", 60020
+PROJECT, PROJECT_GID = "project", 260020
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class User:
         return "/root" if self.uid == 0 else f"/shared/home/{self.name}"
 
 
-ROOT, VICTIM, ATTACKER = User("root", 0), User("victim", 60011), User("attacker", 60012)
+ROOT, VICTIM, ATTACKER = User("root", 0), User("victim", 260011), User("attacker", 260012)
 PEOPLE = (VICTIM, ATTACKER)
 
 
@@ -113,7 +113,7 @@ class AttackLab:
 
     def __init__(self, lab: Any, folder: Path, name: str) -> None:
         self.lab = lab
-        self.site = Site(lab, folder, name)
+        self.site = Site(lab, folder, name, root=True)
         self.token = self.site.token
         self._folders = 0
 

@@ -213,8 +213,9 @@ def open_place() -> Iterator[Path]:
 
 @pytest.fixture
 def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    """A user who launches on the session's lab. Files whose tests need another lab have a fixture of this name."""
-    made = Site(lab, tmp_path, request.node.name)
+    """An ordinary user who launches on the session's lab. Files that need another lab have a fixture of this name."""
+    root = request.node.get_closest_marker("needs_root") is not None
+    made = Site(lab, tmp_path, request.node.name, root)
     yield made
     made.close()
 

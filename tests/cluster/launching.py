@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the tests of the launch share: a user's folder, real runs of ansible-playbook on the lab, what came of them.
 
+The user is the lab's ordinary one, uid 260001: what only root can do is found by a test that says why it needs root.
 Every test has job names of its own (Slurm remembers jobs of a lab that is kept between runs) and a state_root of its
 own. The store is one for all: code and runtime are shipped once.
 """
@@ -13,8 +14,10 @@ import json
 import os
 import re
 import secrets
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -25,6 +28,7 @@ from typing import Any
 import pytest
 
 from tests import recording, warm_playbooks
+from tests.cluster.lab_user import LabUser
 from tests.repository import BIN
 
 PLAYBOOK = "rankzero.slurm.train"
@@ -123,14 +127,17 @@ class Play:
 class Site:
     """A user with a folder of his own (`folder`: job files, code) who launches on the lab."""
 
-    def __init__(self, lab: Any, folder: Path, name: str) -> None:
+    def __init__(self, lab: Any, folder: Path, name: str, root: bool = False) -> None:
         self.lab = lab
+        self.user = LabUser(lab, root)
         self.folder = folder
         self.token = secrets.token_hex(3)
         self.slug = re.sub(r"[^a-z0-9]+", "-", name.lower().removeprefix("test_")).strip("-")[:40]
-        self.state_root = f"{lab.shared_inside}/launch/{self.slug}-{self.token}"
-        self.cluster = {"state_root": self.state_root, "store_root": f"{lab.shared_inside}/launch/store"}
+        place = self.user.place("launch")
+        self.state_root = f"{place}/{self.slug}-{self.token}"
+        self.cluster = {"state_root": self.state_root, "store_root": f"{place}/store"}
         self.plays: list[Play] = []
+        self._of_head: list[str] = []
         (folder / "code").mkdir()
         (folder / "code" / "README").write_text("The code of the tests: programs are given on the command line.\n")
 
@@ -154,6 +161,20 @@ class Site:
         # JSON is YAML.
         target.write_text(json.dumps(job, indent=1, ensure_ascii=False), encoding="utf-8")
         return path
+
+    def own(self, inside: str) -> Path:
+        """A folder of the user's on the lab, made where it is missing, as this machine sees it."""
+        place = self.host_path(inside)
+        if not place.exists():
+            place.mkdir(parents=True)
+            self.user.give(place)
+        return place
+
+    def on_the_head(self) -> str:
+        """A folder of the user's that the head sees and no node does."""
+        self._of_head.append(tempfile.mkdtemp(prefix="rankzero-head-", dir="/tmp"))
+        self.user.give(Path(self._of_head[-1]))
+        return self._of_head[-1]
 
     # Runs of ansible-playbook.
 
@@ -181,7 +202,8 @@ class Site:
         extra = {name: value for name, value in extra.items() if value is not None}
         given = self.folder / f".extra-{number}.json"
         given.write_text(json.dumps(extra), encoding="utf-8")
-        argv = [str(BIN / "ansible-playbook"), "-i", str(inventory or self.lab.inventory), playbook, "-e", f"@{given}"]
+        where = ["-i", str(inventory or self.lab.inventory), *self.user.inventory(self.folder)]
+        argv = [str(BIN / "ansible-playbook"), *where, playbook, "-e", f"@{given}"]
         if job is not None:
             argv += ["-e", f"job={job if isinstance(job, str) else self.write(job, f'job-{number}.yml')}"]
         record = self.folder / f".record-{number}"
@@ -225,7 +247,9 @@ class Site:
 
     def shell(self, name: str, text: str) -> str:
         """A shell for Ansible that stands before the lab's: `text` ends in a call of $LAB_SHELL with "$@"."""
-        return self.program(f"{name}.sh", f"LAB_SHELL={self.lab.shell}\n{text}")
+        place = self.host_path(f"{self.state_root}.shells")
+        place.mkdir(exist_ok=True)
+        return self.program(f"{name}.sh", f"LAB_SHELL={self.lab.shell}\n{text}", place)
 
     def fake(self, command: str, text: str) -> str:
         """A shell for Ansible under which `command` is the shell script `text`, before the real one in PATH."""
@@ -246,13 +270,19 @@ class Site:
         return self.program("nobody.sh", f'exec {head} {become} env HOME={inside} USER=nobody /bin/sh "$@"')
 
     def as_ordinary_user(self) -> dict[str, Any]:
-        """Options of a launch by nobody, who has a store of his own and reads root's first."""
+        """Options of a launch by nobody, who has a store of his own and reads this user's first."""
         return {
             "ansible_shell_executable": self.ordinary_user(),
-            "launch_cluster": {"stores": [{"path": self.cluster["store_root"], "owners": ["root"]}]},
-            # He cannot read what root, who is Ansible's local connection, writes for him: modules go by standard input.
+            "ansible_become": False,
+            "launch_cluster": {"stores": [{"path": self.cluster["store_root"], "owners": [self.user.name]}]},
+            # He cannot read what Ansible's local connection writes for him: modules go by standard input.
             "env": {"ANSIBLE_PIPELINING": "1"},
         }
+
+    def head(self, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run a command on the head as him; options of LabCluster.head."""
+        done: subprocess.CompletedProcess[str] = self.lab.head([*self.user.become(), *argv], **options)
+        return done
 
     # What came of it.
 
@@ -309,6 +339,8 @@ class Site:
                 self.lab.head(["scancel", *how, *left], check=False)
             while self.left() and time.monotonic() < deadline:
                 time.sleep(0.2)
+        for folder in self._of_head:
+            shutil.rmtree(folder)
 
     def left(self) -> list[str]:
         """The jobs that hold nodes still, or may yet."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
 from tests.cluster.launching import RESULT, Site
 
 PROFILE = "/etc/profile.d/rankzero-test.sh"
@@ -27,6 +28,8 @@ def the_profile_is_not_read(site: Site) -> None:
     for rank in range(2):
         lines = (site.run_dir(launch) / "work" / f"env.{rank}").read_text(encoding="utf-8").splitlines()
         env = dict(line.partition("=")[::2] for line in lines)
-        assert {env[name] for name in ("USER", "LOGNAME")} == {"root"} and env["HOME"] == "/root"
+        assert {env[name] for name in ("USER", "LOGNAME")} == {site.user.name} and env["HOME"] == profile.home(
+            site.lab.lab
+        )
         assert env["SHELL"].startswith("/") and env["PATH"].startswith("/usr/local/bin:/usr/bin:/bin:")
         assert not {"OF_THE_PROFILE", "LC_ALL", "LANG", "SLURM_GET_USER_ENV"} & env.keys()

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
 import select
+import shlex
 import struct
 import termios
 import time
@@ -20,6 +22,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import LabCluster
+from tests.cluster.lab_user import LabUser
 from tests.cluster.launching import CLOSING, JOB_SECONDS, RESULT, UNTIL_GO, Site, log_of, rank_logs, read_json
 
 #: Cancels the launch of a job file.
@@ -38,9 +41,15 @@ WAIT = """
 """
 
 
-def allocate(lab: LabCluster, nodes: int, become: Sequence[str] = ()) -> str:
-    """An allocation as salloc gives it to a person; the id of its job."""
-    given = [*become, "salloc", "--no-shell", f"--nodes={nodes}", f"--ntasks={nodes}"]
+def allocate(lab: LabCluster, nodes: int, become: Sequence[str] | None = None) -> str:
+    """An allocation as salloc gives it to a person, the tests' user or another; the id of its job."""
+    given = [
+        *(LabUser(lab).become() if become is None else become),
+        "salloc",
+        "--no-shell",
+        f"--nodes={nodes}",
+        f"--ntasks={nodes}",
+    ]
     done = lab.head([*given, "--cpus-per-task=4", "--gres=gpu:2", "--time=00:20:00"])
     granted = re.search(r"Granted job allocation (\d+)", done.stderr)
     assert granted, done.stderr
@@ -198,7 +207,7 @@ def test_where_nothing_can_be_started_is_said_before_anything_is(site: Site, all
     lab.head(["scancel", ended])
     site.ended(ended)
     others = allocate(lab, 1, ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"])
-    waits = lab.head(["sbatch", "--parsable", "--hold", "--wrap=true"]).stdout.strip()
+    waits = site.head(["sbatch", "--parsable", "--hold", "--wrap=true"]).stdout.strip()
     wanted = {
         "unknown": ("999999", 1, "Slurm does not know it"),
         "ended": (ended, 1, "it has ended (CANCELLED"),
@@ -318,12 +327,18 @@ def test_a_shell_by_hand_and_one_that_the_playbook_opens(site: Site, allocation:
         terminal.type("exit 0")
         return own_job
 
-    head = Terminal([str(site.lab.dir / "bin" / "head"), "/bin/bash", "-c", typed], site.folder)
+    head = Terminal([str(site.lab.dir / "bin" / "head"), *site.user.become(), "/bin/bash", "-c", typed], site.folder)
     used(head, allocation)
     assert head.close() == 0
 
     variables = site.folder / ".extra-0.json"
-    playbook = [*site.plays[0].argv[:4], "-e", f"@{variables}", "-e", f"job={site.write(job)}", "-e", "run=true"]
+    begin = site.plays[0].argv[: site.plays[0].argv.index("-e")]
+    # It opens none with become: its own connection is the user's.
+    direct = f'exec {site.lab.dir / "bin" / "head"} {shlex.join(site.user.become())} /bin/sh "$@"'
+    shell = site.shell("user", direct)
+    connection = {"ansible_become": False, "ansible_pipelining": True, "ansible_shell_executable": shell}
+    begin += ["-e", json.dumps(connection)]
+    playbook = [*begin, "-e", f"@{variables}", "-e", f"job={site.write(job)}", "-e", "run=true"]
     own = Terminal(playbook, site.folder)
     job_id = used(own, None)
     said = own.expect("PLAY RECAP")

@@ -33,6 +33,7 @@ class Person:
             "ansible_shell_executable": str(site.lab.shell),
             "ansible_python_interpreter": "/usr/bin/python3",
             "launch_cluster": site.cluster,
+            **site.user.variables(),
         }
         (site.folder / "inventory").mkdir()
         content = {"slurm_login": {"hosts": {"login": own}}}

@@ -21,6 +21,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster
 from tests.cluster.conftest import LabCluster, instance_name, lab_of
 from tests.cluster.launching import Site
 
+pytestmark = pytest.mark.needs_root("the teacher administers Slurm's accounts, and reads the files of the students")
+
 PROGRAM = """
 import json, os, pathlib, socket, time
 rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

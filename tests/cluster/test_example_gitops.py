@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ import yaml
 
 from tests.cluster.conftest import LabCluster
 from tests.cluster.examples import ALL_LINES
+from tests.cluster.lab_user import LabUser
 from tests.cluster.launching import JOB_SECONDS
 from tests.repository import BIN, ROOT
 
@@ -38,6 +40,11 @@ class Clone:
     def __init__(self, folder: Path, lab: LabCluster) -> None:
         self.folder, self.lab = folder / "repository", lab
         shutil.copytree(EXAMPLE, self.folder, ignore=shutil.ignore_patterns("runs", "__pycache__"))
+        # The place of the example's inventory, where its user has to exist.
+        user = LabUser(lab)
+        user.place("rankzero")
+        (self.folder / "inventory" / "host_vars").mkdir()
+        (self.folder / "inventory" / "host_vars" / "lab.yml").write_text(json.dumps(user.variables()))
         self.git("init", "--quiet", "--initial-branch=main")
         self.commit()
 

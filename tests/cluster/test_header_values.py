@@ -18,6 +18,7 @@ from tests.plans import plan
 
 if TYPE_CHECKING:
     from tests.cluster.conftest import LabCluster
+from tests.cluster.lab_user import LabUser
 
 COMMENTS = [
     "plain",
@@ -61,7 +62,7 @@ def submitted(lab: LabCluster, number: int, comment: str, state_root: str) -> di
         store_root="/shared/store",
     )
     script = with_generation(render_script(made), made.token, 1)
-    job_id = lab.head(["sbatch", "--parsable"], input=script).stdout.strip()
+    job_id = lab.head([*LabUser(lab).become(), "sbatch", "--parsable"], input=script).stdout.strip()
     try:
         shown = lab.head(["scontrol", "show", "job", job_id]).stdout
         # One line a field here; the values may hold anything but a newline.

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
 from tests.cluster.conftest import LabCluster, booted, instance_name, lab_of
 from tests.cluster.launching import Played, Site, log_of, rank_logs
 
@@ -37,7 +38,7 @@ ACCOUNTS = [
     "user nobody Account=physics QOS=normal MaxWallDurationPerJob=00:30:00",
     "user nobody Account=busy QOS=normal MaxSubmitJobs=1",
     "user nobody Account=small QOS=normal MaxTRESMinsPerJob=node=30",
-    "user root Account=physics",
+    f"user {profile.USER} Account=physics",
 ]
 
 
@@ -140,6 +141,7 @@ def test_what_would_never_run_is_refused_with_every_reason_and_its_numbers(site:
     hosts = {
         host: {
             "ansible_shell_executable": shell,
+            "ansible_become": False,
             "launch_cluster": {
                 "state_root": f"{home}/state",
                 "store_root": f"{home}/store",
@@ -172,7 +174,7 @@ def test_check_mode_tells_slurms_own_word_and_why_each_variable_is_set(site: Sit
     done = site.play(job, "--check", env={"RANKZERO_TEST_TOKEN": "not-to-be-seen"})
     launch = done.launch()
     facts = launch["checks"]["facts"]
-    assert "partition batch, account root, QOS normal" in facts
+    assert "partition batch, account physics, QOS normal" in facts
     assert any(fact.startswith("Slurm would start it at ") and "sbatch --test-only" in fact for fact in facts), facts
     assert launch["checks"]["unknown"] == []
     rows = {row["name"]: row for row in launch["variables"]}
@@ -229,7 +231,7 @@ def test_generic_resources_beside_gpus_are_given_to_a_job_and_found_inside_an_al
     shown = rank_logs(site.run_dir(done))["rank-0000.log"]
     assert re.search(r"JOB_GRES=gpu:2,lscratch:200\b", shown), shown
     held = ["--nodes=1", "--cpus-per-task=2", "--gres=gpu:2,lscratch:300", "--mem=800M", "--time=00:10:00"]
-    given = site.lab.head(["salloc", "--no-shell", "--partition=scavenge", *held]).stderr
+    given = site.head(["salloc", "--no-shell", "--partition=scavenge", *held]).stderr
     inside = re.search(r"job allocation (\d+)", given)
     assert inside, given
     attached = {**job, "name": "inside", "launcher": {"inside_job": inside[1]}}
@@ -251,7 +253,7 @@ def test_accounting_that_does_not_answer_is_said_and_stops_nobody(site: Site) ->
     done = site.play_many(hosts, launch_cluster=None)
     launch = done.launch("silent")
     assert launch["submission"] == "submitted"
-    assert "not checked before the submission: accounts of root: sacctmgr" in said(done)
+    assert f"not checked before the submission: accounts of {site.user.name}: sacctmgr" in said(done)
     assert "limits of each QOS: sacctmgr" in said(done)
     assert site.outcome(launch)["success"]
 
@@ -301,7 +303,7 @@ def test_the_role_nccl_looks_at_the_cluster_and_explains_its_fabric(site: Site) 
     assert done.rc == 0, done.output
     assert "NCCL_NET IB the cluster sets it (launch_cluster.fabrics.site; workaround for NCCL 2.19, until" in said(done)
     (info,) = done.results("rankzero.slurm.cluster_info")
-    assert (info["mine"]["default_account"], info["mine"]["enforced"]) == ("root", ["associations", "limits", "qos"])
+    assert (info["mine"]["default_account"], info["mine"]["enforced"]) == ("physics", ["associations", "limits", "qos"])
     scavenge = next(one for one in info["partitions"] if one["name"] == "scavenge")
     assert (scavenge["preempt_mode"], scavenge["grace_time"], info["settings"]["job_requeue"]) == ("CANCEL", 20, 0)
     by_role, by_task = done.results("rankzero.slurm.fabric_info")

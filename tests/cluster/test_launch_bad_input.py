@@ -205,7 +205,8 @@ def mounted(site: Site, name: str, options: str, folder: str) -> str:
     """The lab's head with another file system on one folder, which only this shell sees."""
     head = site.lab.dir / "bin" / "head"
     inner = f'mount -t tmpfs -o {options} rankzero-test {folder} || exit 99; exec /bin/sh "$@"'
-    return site.shell(name, f"exec {head} unshare --mount /bin/sh -c '{inner}' sh \"$@\"")
+    inside = '[ "$(id -u)" = 0 ] || exec /bin/sh "$@"'  # Ansible becomes the user there, and calls the shell again
+    return site.shell(name, f"{inside}\nexec {head} unshare --mount /bin/sh -c '{inner}' sh \"$@\"")
 
 
 #: The answer of a Python to the question for its version.
@@ -214,14 +215,14 @@ SAYS_3_8 = "import sys; sys.version_info = type('v', (tuple,), {'major': 3, 'min
 
 def old_python(site: Site) -> str:
     """A Python that says that it is 3.8, which Ansible still takes."""
-    place = site.folder / "old"
+    place = site.host_path(f"{site.state_root}.old")
     place.mkdir()
     (place / "sitecustomize.py").write_text(f"{SAYS_3_8}\n", encoding="utf-8")
     # Without its environment and site packages, it says so, too.
     text = f"""if [ "$1 $2 $3" = "-I -S -c" ]; then exec /usr/bin/python3 -I -S -c "{SAYS_3_8}
 $4"; fi
 PYTHONPATH={place} exec /usr/bin/python3 "$@\""""
-    return site.program("python3.8", text)
+    return site.program("python3.8", text, place)
 
 
 #: Python 3.6 can answer a question, and cannot read Ansible's own part of a module.
@@ -230,8 +231,8 @@ OLDER = """case "$1" in -c) echo 3.6.8 ;; *) echo "SyntaxError: invalid syntax" 
 
 def only_older_python(site: Site) -> str:
     """The lab's head where the first Python that Ansible finds by itself is such a one, and python3, too."""
-    place = site.folder / "found"
-    place.mkdir()
+    place = site.host_path(f"{site.state_root}.pythons") / "found"
+    place.mkdir(parents=True)
     for name in ("python3", *(f"python3.{minor}" for minor in range(9, 20))):
         site.program(name, OLDER, place)
     path = f'PATH="{place}:$PATH" exec /bin/sh "$@"'
@@ -263,18 +264,20 @@ def surrounded(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
     before = jobs_of(lab)
     roots = {host: f"{site.state_root}.{host}" for host in SURROUNDINGS}
     for root in roots.values():
-        site.host_path(root).mkdir()
+        site.own(root)
     hosts: dict[str, dict[str, Any]] = {
         host: {"launch_job": site.job("true", name=host), "launch_cluster": {**site.cluster, "state_root": roots[host]}}
         for host in SURROUNDINGS
     }
-    hosts["no-slurm"]["ansible_shell_executable"] = without_slurm(site)
-    here = {name: str(site.host_path(root)) for name, root in hosts["no-slurm"]["launch_cluster"].items()}
-    hosts["no-slurm"]["launch_cluster"] = here
-    hosts["read-only"]["ansible_shell_executable"] = mounted(site, "read-only", "ro,mode=755", roots["read-only"])
-    hosts["no-space"]["ansible_shell_executable"] = mounted(site, "no-space", "size=8k,mode=755", roots["no-space"])
+    # This machine, which has no user of the lab.
+    hosts["no-slurm"].update(ansible_shell_executable=without_slurm(site), ansible_become=False)
+    hosts["no-slurm"]["launch_cluster"] = {name: str(site.folder / name) for name in ("state_root", "store_root")}
+    his = f"mode=755,uid={site.user.uid}"
+    for host, options in (("read-only", f"ro,{his}"), ("no-space", f"size=8k,{his}")):
+        hosts[host]["ansible_shell_executable"] = mounted(site, host, options, roots[host])
     ordinary = site.as_ordinary_user()
-    hosts["not-mine"]["ansible_shell_executable"] = ordinary["ansible_shell_executable"]
+    another = {name: ordinary[name] for name in ("ansible_shell_executable", "ansible_become")}
+    hosts["not-mine"].update(another)
     for host, closed in (("unwritable-state", "state_root"), ("unwritable-store", "store_root")):
         # The folder is his own, and he may not write it: it counts by its mode.
         own = {"state_root": roots[host], "store_root": f"{roots[host]}.store"}
@@ -282,14 +285,16 @@ def surrounded(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
             site.host_path(path).mkdir(exist_ok=True)
             os.chown(site.host_path(path), 65534, 65534)
             site.host_path(path).chmod(0o555 if name == closed else 0o755)
-        hosts[host]["ansible_shell_executable"] = ordinary["ansible_shell_executable"]
+        hosts[host].update(another)
         # Only a launch for which something has to be made writes the store.
         hosts[host]["launch_cluster"] = {**own, **(ordinary["launch_cluster"] if closed == "state_root" else {})}
     hosts["unreadable-secret"]["launch_job"]["secrets"] = {"A": {"from_file": "/nowhere/none"}}
     hosts["old-python"]["ansible_python_interpreter"] = old_python(site)
-    hosts["older-python"]["ansible_python_interpreter"] = site.program("python3.6", OLDER)
-    hosts["discovered-python"]["ansible_python_interpreter"] = "auto_silent"
     hosts["discovered-python"]["ansible_shell_executable"] = only_older_python(site)
+    hosts["older-python"]["ansible_python_interpreter"] = site.program(
+        "python3.6", OLDER, site.host_path(f"{site.state_root}.pythons")
+    )
+    hosts["discovered-python"]["ansible_python_interpreter"] = "auto_silent"
     # The modules travel through standard input: the ordinary user can read no file that root has put there.
     played = site.play_many(hosts, "--forks=6", launch_cluster=None, env={"ANSIBLE_PIPELINING": "1"})
     left = [path for root in roots.values() for path in site.host_path(root).rglob("*") if not path.is_dir()]

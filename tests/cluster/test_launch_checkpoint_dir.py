@@ -23,7 +23,7 @@ def test_two_launches_and_a_script_submitted_by_hand_want_one_folder(site: Site)
     assert [*site.jobs()] == [job_id]
 
     # Nobody asks for a script that is submitted by hand: the job itself finds the owner alive, and runs no rank.
-    by_hand = site.lab.head(["sbatch", "--parsable", "--dependency=", f"{first['run_dir']}/job.sbatch"]).stdout.strip()
+    by_hand = site.head(["sbatch", "--parsable", "--dependency=", f"{first['run_dir']}/job.sbatch"]).stdout.strip()
     assert site.ended(by_hand) == "FAILED"
     second = run.parent / "2"
     outcome = read_json(second / "outcome.json")

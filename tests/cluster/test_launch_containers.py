@@ -24,6 +24,7 @@ def contained(site: Site, **container: Any) -> dict[str, Any]:
     apptainer(folder)
     values = ["PATH=/usr/bin:/bin", "INSIDE=torch", "RANK=77", "WORLD_SIZE=77", "OMP_NUM_THREADS=99"]
     (folder / "torch.sif").write_text("\n".join(["SIF_MAGIC", *values, ""]))
+    site.user.give(folder)
     return {
         "setup": {"commands": [f"export PATH={inside}:$PATH"]},
         "container": {"runtime": "apptainer", "image": f"{inside}/torch.sif", **container},
@@ -32,7 +33,7 @@ def contained(site: Site, **container: Any) -> dict[str, Any]:
 
 def test_ranks_run_in_the_image_and_prove_their_result(site: Site) -> None:
     data = f"{site.state_root}.data"
-    site.host_path(data).mkdir(parents=True)
+    site.own(data)
     job = site.job(
         f"{SHOW}; [ $RANK != 0 ] || echo '{{\"loss\": 1.5}}' > result.json",
         resources={"nodes": 2, "cpus_per_rank": 2, "time": "00:10:00"},

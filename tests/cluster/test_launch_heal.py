@@ -46,7 +46,7 @@ def test_the_ranks_go_on_on_a_spare_node_and_where_none_is_left_in_the_queue_aga
     """
     if site.lab.way != "realistic":
         pytest.skip("a node dies as a whole only where it has namespaces of its own")
-    site.cluster = {**site.cluster, "store_root": str(site.folder / "store"), "store_shared": False}
+    site.cluster = {**site.cluster, "store_root": f"{site.on_the_head()}/store", "store_shared": False}
     (site.folder / "code" / "told").write_text("by the code")
     job = site.job(
         ["python3", "-c", GOES_ON],

@@ -61,7 +61,7 @@ def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
         pytest.skip("in a lab of the simple way all nodes are this machine: tests/unit/runtime/test_oci.py is the same")
     if lab.node(lab.nodes[0], ["sh", "-c", "command -v crun"], check=False).returncode:
         pytest.skip(f"the nodes' root of Slurm {lab.lab.slurm} has no crun")
-    made = Site(lab, tmp_path, request.node.name)
+    made = Site(lab, tmp_path, request.node.name, root=True)
     yield made
     made.close()
 
@@ -108,8 +108,7 @@ def ranks_look_about(site: Site, container: dict[str, Any], fit: str, uid: int =
     """
     options = parts.pop("launch", {})
     data = f"{site.state_root}.data"
-    site.host_path(data).mkdir(parents=True)
-    (site.host_path(data) / "x").touch()
+    (site.own(data) / "x").touch()
     job = site.job(
         ["python3", "-c", LOOK],
         resources={"nodes": 2, "cpus_per_rank": 2, "time": "00:10:00"},
@@ -188,7 +187,7 @@ def test_a_cancelled_job_and_one_that_fails_leave_nothing_on_their_nodes(site: S
 
 def test_an_image_that_is_none_is_refused_and_one_that_a_node_lacks_is_named(site: Site, image: str) -> None:
     empty = f"{site.state_root}.empty"
-    site.host_path(empty).mkdir(parents=True)
+    site.own(empty)
     job = site.job("true", container={"runtime": "oci", "image": empty, "mounts": [f"{empty}/none:/none"]})
     message = site.play(job).refused()
     assert f"container.image: {empty} has neither bin nor usr" in message

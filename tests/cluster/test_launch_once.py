@@ -171,7 +171,7 @@ def test_a_duplicate_of_a_submission_ends_unrun(site: Site) -> None:
     run = site.run_dir(launch)
     site.wait_for(run / "started.json")
     script = f"{launch['run_dir']}/job.sbatch"
-    duplicate = site.lab.head(["sbatch", "--parsable", script, "--submission", "again"]).stdout.strip()
+    duplicate = site.head(["sbatch", "--parsable", script, "--submission", "again"]).stdout.strip()
     # singleton: it does not even start while the first one is there.
     assert site.jobs("")[duplicate] == "PENDING"
     site.go(launch)
@@ -198,7 +198,7 @@ def test_a_duplicate_that_starts_first_becomes_the_launch(site: Site) -> None:
     (run / "again.sbatch").write_text(
         "".join(line for line in text.splitlines(True) if "--hold" not in line and "--dependency" not in line)
     )
-    other = site.lab.head(
+    other = site.head(
         ["sbatch", "--parsable", script.replace("job.sbatch", "again.sbatch"), "--submission", "again"]
     ).stdout.strip()
     site.wait_for(run / "started.json")
@@ -222,7 +222,7 @@ def test_a_script_submitted_by_hand_is_a_generation_of_its_own(site: Site) -> No
     site.ended(launch["job_id"])
     kept = (first / "outcome.json").read_bytes()
 
-    by_hand = site.lab.head(["sbatch", "--parsable", f"{launch['run_dir']}/job.sbatch"]).stdout.strip()
+    by_hand = site.head(["sbatch", "--parsable", f"{launch['run_dir']}/job.sbatch"]).stdout.strip()
     second = first.parent / "2"
     site.wait_for(second / "work")
     (second / "work" / "go").touch()

@@ -102,7 +102,7 @@ def test_without_the_preflight_the_ranks_start_at_once(site: Site) -> None:
 
 def test_a_state_root_that_the_nodes_do_not_see_is_named(site: Site) -> None:
     """Slurm cannot open the job's log, so no line of the job's script runs."""
-    site.host_path(site.state_root).mkdir(parents=True)
+    site.own(site.state_root)
     with contextlib.ExitStack() as mend:
         for node in site.lab.nodes:
             mend.callback(site.lab.faults.unhide, node, site.state_root)

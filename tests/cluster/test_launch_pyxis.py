@@ -32,10 +32,13 @@ PLUGIN = next(
     ),
     None,
 )
-pytestmark = pytest.mark.skipif(
-    PLUGIN is None or shutil.which("enroot") is None or os.getuid() != 0,
-    reason="needs root, the plugin spank_pyxis.so and enroot; no distribution of the tests has a package of them",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        PLUGIN is None or shutil.which("enroot") is None or os.getuid() != 0,
+        reason="needs root, the plugin spank_pyxis.so and enroot; no distribution of the tests has a package of them",
+    ),
+    pytest.mark.needs_root("not tried as the ordinary user yet"),
+]
 #: With it, enroot's hook for PyTorch sets the ranks' places to its own (trap 5).
 IN_THE_IMAGE = {**VALUES, "PYTORCH_VERSION": "2.7.0"}
 

@@ -260,6 +260,7 @@ def test_each_message_is_sent_once_by_the_wait_the_job_or_a_timer(site: Site, re
     address = site.host_path(f"{site.state_root}.url")
     address.touch(mode=0o600)
     address.write_text(f"{url}/both/s3cr3t\n", encoding="utf-8")
+    site.user.give(address)
     everything = ["started", "first_step", "failed", "proven"]
     both = {"url_file": f"{site.state_root}.url", "events": everything, "from_job": True}
     waits = {"url_env": "RANKZERO_NOTIFY_TEST", "events": everything}

@@ -24,6 +24,7 @@ from tests import warm_playbooks
 from tests.cluster.launching import JOB_SECONDS, UNTIL_GO, Site, rank_logs
 
 #: What surrounds the random part: text that any careless quoting would break on.
+pytestmark = pytest.mark.needs_root("not tried as the ordinary user yet")
 AROUND = ('it\'s "$HOME" `id` \\ #', "\nsecond line=é ")
 #: A rank proves what it was given without saying it.
 PROVE = 'for name in A B C; do printenv "$name" | head -c -1 | sha256sum; done'
@@ -205,7 +206,7 @@ def test_kept_remote_files_hold_no_secret(site: Site) -> None:
     """What Ansible leaves on the host when it is told to keep it, or was killed before it could clean up."""
     value = Secret.new()
     site.cluster["store_root"] = f"{site.state_root}.store"  # empty: the module is asked several times
-    remote = site.folder / "remote"
+    remote = Path(site.on_the_head())
     settings = {"MY_TOKEN": value.value, "ANSIBLE_KEEP_REMOTE_FILES": "1", "ANSIBLE_REMOTE_TMP": str(remote)}
     job = site.job(PROVE, secrets={"A": {"from_env": "MY_TOKEN"}})
     launch = site.launch(job, env=settings)

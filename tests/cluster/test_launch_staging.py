@@ -41,7 +41,7 @@ sys.exit(int(sys.argv[1]))
 def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     if lab.way != "realistic":
         pytest.skip("nodes of the simple way share the host's folders: none can lack what another one has")
-    made = Site(lab, tmp_path, request.node.name)
+    made = Site(lab, tmp_path, request.node.name, root=True)
     code = tmp_path / "code"
     (code / "data").mkdir()
     (code / "data" / "text").write_text("read", encoding="utf-8")
@@ -65,7 +65,7 @@ def job(site: Site, program: Any, **more: Any) -> dict[str, Any]:
 def made_store(site: Site) -> str:
     """The store's path. What does not exist cannot be hidden."""
     store = site.cluster["store_root"]
-    site.host_path(store).mkdir(parents=True, exist_ok=True)
+    site.own(store)
     return store
 
 
@@ -128,7 +128,7 @@ def test_the_first_node_gets_its_copy_from_another_one_and_a_failing_program_lea
 
 def test_a_store_that_no_node_sees_is_packed_once_and_a_cancelled_job_leaves_nothing(site: Site) -> None:
     # The head has the files of this machine, the nodes do not.
-    site.cluster = {**site.cluster, "store_root": str(site.folder / "store"), "store_shared": False}
+    site.cluster = {**site.cluster, "store_root": f"{site.on_the_head()}/store", "store_shared": False}
     launch = site.launch(job(site, f"cat data/text; {UNTIL_GO}; {RESULT}"))
     run = site.run_dir(launch)
     read = lambda: sum("read" in text for text in rank_logs(run).values()) == len(NODES)  # noqa: E731
@@ -144,8 +144,8 @@ def test_a_store_that_no_node_sees_is_packed_once_and_a_cancelled_job_leaves_not
 
 def test_a_damaged_copy_is_named_and_no_rank_starts(site: Site) -> None:
     store = made_store(site)
-    evil = site.host_path(site.state_root) / "evil"
-    evil.mkdir(parents=True, exist_ok=True)
+    site.own(site.state_root)
+    evil = site.own(f"{site.state_root}/evil")
     site.program(
         "sbcast",
         'shift; printf x | dd of="$2" bs=1 seek=700 conv=notrunc 2> /dev/null; exec /usr/bin/sbcast --force "$@"',

@@ -79,7 +79,7 @@ def test_the_installed_collection_launches_from_a_folder_of_ones_own(site: Site,
 def test_an_ordinary_user_launches_into_his_home_from_a_store_of_others(site: Site) -> None:
     if site.lab.way != "realistic":
         pytest.skip("in a lab of the simple way every other test is run by an ordinary user")
-    site.outcome(site.launch(site.job("true", name="store")))  # root fills the store, which he may only read
+    site.outcome(site.launch(site.job("true", name="store")))  # another fills the store, which he may only read
     job = site.job("id -u; ls -l")
     options = site.as_ordinary_user()
     launch = site.launch(job, **options)
@@ -100,6 +100,7 @@ def test_a_manifest_of_an_earlier_run_is_a_job_file(site: Site) -> None:
     assert (second["key"], second["submission"], second["job_id"]) == (first["key"], "unchanged", first["job_id"])
 
 
+@pytest.mark.needs_root("not tried as the ordinary user yet")
 def test_the_example_trains_under_both_launchers(site: Site) -> None:
     """The real thing: torch's DDP over Gloo on two nodes with two ranks each, in an environment built for it.
 

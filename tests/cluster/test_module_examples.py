@@ -172,7 +172,7 @@ class Project:
 @pytest.fixture(scope="module")
 def project(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     folder = tmp_path_factory.mktemp("project")
-    site = Site(lab, folder, "examples")
+    site = Site(lab, folder, "examples", root=True)
     for path, text in PROJECT.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")

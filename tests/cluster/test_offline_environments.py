@@ -77,7 +77,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
 def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest, index: Index) -> Iterator[Site]:
     if lab.way != "realistic":
         pytest.skip("nodes of the simple way have the host's network and folders")
-    made = Site(lab, tmp_path, request.node.name)
+    made = Site(lab, tmp_path, request.node.name, root=True)
     made.cluster["store_root"] = f"{made.state_root}/store"  # its own: what it holds is what is tested
     code = tmp_path / "code"
     (code / "prog.py").write_text(PROGRAM, encoding="utf-8")
@@ -201,7 +201,7 @@ def runtime_of(site: Site, runtime: str) -> str:
             pytest.skip("crun is not installed")
         return ""
     place = f"{site.state_root}.apptainer"
-    site.host_path(place).mkdir(parents=True)
+    site.own(place)
     try:
         return apptainer.install(site.host_path(place), place)
     except Unavailable as reason:

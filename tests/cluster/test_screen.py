@@ -16,10 +16,13 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from typing import Any
 
+import pytest
+
 from tests.cluster.launching import PLAYBOOK, RESULT, UNTIL_GO, Site
 from tests.repository import BIN
 from tests.terminals import Terminal, clean, kept
 
+pytestmark = pytest.mark.needs_root("not tried as the ordinary user yet")
 CALLBACK = {"ANSIBLE_STDOUT_CALLBACK": "rankzero.slurm.screen"}
 STEPS = 'for i in $(seq 1 8); do echo "step $i/8 loss $((9 - i)).25 (10 tokens/s)"; sleep 0.5; done'
 FAILS = """echo 'Traceback (most recent call last):'

@@ -93,7 +93,7 @@ def user_site(site_lab: LabCluster, tmp_path: Path, request: pytest.FixtureReque
 def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     if lab.way != "realistic":
         pytest.skip("nodes of the simple way share the host's folders: none can lack what another one has")
-    made = Site(lab, tmp_path, request.node.name)
+    made = Site(lab, tmp_path, request.node.name, root=True)
     yield prepared(made)
     made.close()
 
@@ -166,7 +166,7 @@ def test_a_file_that_is_damaged_on_one_node_is_read_twice_and_the_node_left_out(
 
 def test_a_node_that_does_not_see_the_store_gets_the_file_and_a_killed_mount_is_cleared(site: Site) -> None:
     store, nodes = site.cluster["store_root"], ["node02", "node03"]
-    site.host_path(store).mkdir(parents=True, exist_ok=True)
+    site.own(store)
     site.lab.faults.hide("node03", store)
     try:
         launch = site.launch(job(site, f"python prog.py; {UNTIL_GO}", nodes, environment={"local_copy": "always"}))

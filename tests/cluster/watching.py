@@ -21,7 +21,9 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
 from tests import recording, warm_playbooks, writers
+from tests.cluster.lab_user import LabUser
 from tests.repository import BIN
 
 SECONDS = 120
@@ -112,9 +114,11 @@ class Task:
 class Bench:
     def __init__(self, lab: Any, folder: Path) -> None:
         self.lab = lab
+        self.user = LabUser(lab)
         self.folder = folder
         self.token = secrets.token_hex(4)
-        self.state_root = f"{lab.shared_inside}/bench-{self.token}/state"
+        self.place = self.user.place(f"bench-{self.token}")
+        self.state_root = f"{self.place}/state"
         self.tasks: list[Task] = []
         self.runs: list[Run] = []
 
@@ -124,7 +128,7 @@ class Bench:
         return Path(self.lab.shared) / inside[len(self.lab.shared_inside) + 1 :]
 
     def submit(
-        self, body: str, *sbatch: str, journal: tuple[str, ...] = ("intent", "submitted"), generation: int = 1
+        self, body: str, *more: str, journal: tuple[str, ...] = ("intent", "submitted"), generation: int = 1
     ) -> Run:
         """Submit a job whose script runs `body`; its run directory and journal lie there as module job leaves them."""
         name = f"bench-{len(self.runs)}-{self.token}"
@@ -135,10 +139,13 @@ class Bench:
         (here / "job.sbatch").write_text(script, encoding="utf-8")
         begun = time.time()
         options = [f"--job-name={name}.{KEY}.{generation}", f"--chdir={path}", "--time=10", "--open-mode=append"]
-        options += [f"--output={path}/logs/job.%j.log", *sbatch]
-        job_id = self.lab.head(["sbatch", "--parsable", *options, f"{path}/job.sbatch"]).stdout.strip().split(";")[0]
+        options += [f"--output={path}/logs/job.%j.log", *more]
+        self.user.give(self.here(self.place))
+        sbatch = [*self.user.become(), "sbatch", "--parsable", *options, f"{path}/job.sbatch"]
+        job_id = self.lab.head(sbatch).stdout.strip().split(";")[0]
         events: list[dict[str, Any]] = [{"event": "intent", "time": begun}, {"event": "submitted", "job_id": job_id}]
         writers.Run(here).journal(*(event for event in events if event["event"] in journal))
+        self.user.give(here)
         run = Run(name, KEY, generation, path, here, job_id)
         self.runs.append(run)
         return run
@@ -169,7 +176,7 @@ class Bench:
     # Hosts that differ from the lab's head, as shells for Ansible.
 
     def _shell(self, name: str, text: str) -> str:
-        path = self.folder / f"{name}.sh"
+        path = self.here(self.place) / f"{name}.sh"
         path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         path.chmod(0o755)
         return str(path)
@@ -205,7 +212,7 @@ class Bench:
         """A host without any Slurm command: this machine has them, so they are hidden in a namespace of their own."""
         hidden = "for f in /usr/bin/s[aicqdbrt]*; do case ${f##*/} in scontrol|squeue|sinfo|sacct|sbatch|scancel|srun) "
         hidden += 'mount --bind /dev/null "$f";; esac; done; exec /bin/sh "$@"'
-        own = '[ "$(id -u)" = 0 ] || own=-r'
+        own = f'[ "$(id -u)" != {profile.UID} ] || exec /bin/sh "$@"; [ "$(id -u)" = 0 ] || own=-r'
         return self._shell("bare", f"{own}; exec unshare $own -m /bin/sh -c '{hidden}' sh \"$@\"")
 
     # Tasks.
@@ -230,6 +237,7 @@ class Bench:
             "ansible_connection": "local",
             "ansible_shell_executable": through or str(self.lab.shell),
             "ansible_python_interpreter": "/usr/bin/python3",
+            **self.user.variables(),
             **(host or {}),
         }
         tasks = [{f"rankzero.slurm.{module}": options, "ignore_errors": True}]
