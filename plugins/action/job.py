@@ -12,6 +12,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.explain import table
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
@@ -47,7 +48,7 @@ class ActionModule(LaunchAction):
             completed["variables"] = prepared.variables
             artifact = prepared.plan.spec.artifact
             completed["proof"] = {"path": artifact.path, "require": artifact.require} if artifact else None
-            if completed.get("standing") == "active" and state == "present":
+            if completed.get("standing") in ACTIVE and state == "present":
                 completed["commands"] = commands_of(str(completed["run_dir"]), task_vars)
         if explained and state == "present" and not completed.get("failed"):
             completed["explain"] = table(prepared.variables)

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, SUCCEEDED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, last_words, verdict
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, last_words, standing_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import hints, report
 
@@ -39,16 +40,16 @@ class ActionModule(Action):
         else:
             for line in lines:
                 display.display(f"{host}: {line}", color="green" if result.get("success") else None)
-        outcome = verdict(result)
+        standing = standing_of(result)
         # Ansible's own callback prints a failed result as JSON, so it does not contain the card that was just shown.
-        report_result = {"changed": False, "verdict": outcome, "ledger": result["ledger"]}
-        if outcome == "succeeded":
+        report_result = {"changed": False, "standing": standing, "ledger": result["ledger"]}
+        if standing == SUCCEEDED:
             lost = logs.get("connection_lost") or logs.get("unreachable")
             # A lost connection says nothing about the launch; any other reason for missing logs is an error.
             if logs.get("msg") and not logs.get("dest") and not lost:
                 return {**report_result, "failed": True, "msg": f"{launch.get('name')}: its logs: {logs['msg']}"}
             return {**report_result, "card": lines}
-        if outcome == "failed":
+        if standing == FAILED:
             message = f"{launch.get('name')} failed: {result.get('message') or result.get('msg') or 'see the card'}"
             return {**report_result, "failed": True, "msg": message}
         message = (

@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import STALL_FACTOR, STALL_SECONDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import NOTIFY_SPEC, WAIT_SPEC
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNKNOWN, shown
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import Waits
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Request
@@ -71,7 +72,7 @@ class ActionModule(Action):
         except ConnectionLost as error:
             # Before the first answer, nothing is known about the job, which is not affected.
             message = f"the connection to {self._host} was lost, and {error}. No job is affected; run the same command"
-            return {"failed": True, "completed": False, "msg": f"{message} again."}
+            return {"failed": True, "standing": UNKNOWN, "completed": False, "msg": f"{message} again."}
 
     def _wait(self, pattern: re.Pattern[str] | None) -> dict[str, Any]:
         began = time.monotonic()
@@ -350,7 +351,7 @@ def _together(result: Record, records: list[Record]) -> Record:
     good = sum(bool(record["success"]) for record in records)
     over = sum(bool(record["completed"]) for record in records)
     bad = [record for record in records if record["completed"] and not record["success"]]
-    message = f"{good} of {len(records)} proven, {len(bad)} failed, {len(records) - over} not over"
+    message = f"{good} of {len(records)} succeeded, {len(bad)} failed, {len(records) - over} not over"
     shown = "; ".join(f"{record['name']} (job {record['job_id']}): {record['message']}" for record in bad[:5])
     more = f"; and {len(bad) - 5} more" if len(bad) > 5 else ""
     return {
@@ -365,7 +366,7 @@ def _together(result: Record, records: list[Record]) -> Record:
 def _ending(last: Record, watch: Watch) -> str:
     if last["completed"]:
         took = "" if last["wall_time"] is None else f" after {last['wall_time']:.0f} s"
-        return f"{last['state']}{took}: {last['message']}"
+        return f"{shown(last['standing'], last['slurm_state'])}{took}: {last['message']}"
     if watch.done and watch.hopeless is None:
         sentences = {"started": "started", "artifact": "the artifact is valid", "pattern": "the line is there"}
         return f"{sentences[watch.until]}; not waiting for its end"

@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, Policies, Wanted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import (
     Answer,
     BatchLaunch,
@@ -353,7 +354,7 @@ def _standing(lines: Sequence[_Line]) -> dict[str, str]:
     for line in lines:
         step, text = line.step, f"{line.step.name} {line.step.key}"
         if line.is_sweep:
-            active = (step.counts or {}).get("active", 0)
+            active = sum((step.counts or {}).get(standing, 0) for standing in ACTIVE)
             to_come = 0 if step.action == "cancel" else active + len(step.submits)
             before += [f"{text} {active} elements\n"] if active else []
             after += [f"{text} {to_come} elements\n"] if to_come else []

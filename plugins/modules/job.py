@@ -115,12 +115,12 @@ generation:
   type: int
 submission:
   description:
-    - V(submitted), V(adopted) (its job is active), V(unchanged) (it has ended and is not launched again), V(missing)
-      (nothing was submitted, see O(missing=report)), V(planned) (check mode), V(absent).
+    - What this call did. V(submitted), V(adopted) (its job is active), V(unchanged) (it has ended and is not launched
+      again), V(missing) (nothing was submitted, see O(missing=report)), V(planned) (check mode), V(absent).
   returned: always
   type: str
 standing:
-  description: State of the generation, V(active), V(succeeded) or V(failed).
+  description: What has become of the generation, in the words of M(rankzero.slurm.job_info).
   returned: when it is known
   type: str
 job_id:

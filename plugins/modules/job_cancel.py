@@ -69,7 +69,7 @@ cancelled:
       description: The run directory on the cluster.
       type: str
     standing:
-      description: State before, V(active), V(succeeded), V(failed) or V(unknown).
+      description: What had become of it before, in the words of M(rankzero.slurm.job_info).
       type: str
 unchanged:
   description: The selected launches that have ended or are about to end after a cancellation, each as in RV(cancelled).

@@ -79,11 +79,15 @@ launches:
     job_id:
       description: The Slurm job that owns the launch; null if none was recorded.
       type: str
-    state:
+    standing:
       description:
-        - Slurm's state of the newest attempt.
-        - V(REJECTED) if Slurm refused the submission, V(UNSUBMITTED) if only the intent to submit is recorded,
-          V(UNKNOWN) if neither Slurm nor the run directory has a state.
+        - What has become of the launch. V(waiting) (its job is in the queue), V(running), V(succeeded) (its result is
+          proven), V(failed) (it ended without a proven result, was cancelled or was refused by Slurm), V(unsubmitted)
+          (there is no job), V(unknown) (only Slurm can tell, and it does not answer), or V(untrusted) (another user
+          could have written its run directory).
+      type: str
+    slurm_state:
+      description: What Slurm calls the job of the newest attempt; null if Slurm knows no job.
       type: str
     active:
       description: Whether the job is pending, running or may be requeued.
@@ -127,8 +131,9 @@ launches:
       type: int
     attempts:
       description:
-        - Every attempt, oldest first, with C(attempt) (its number), C(job_id), C(state), C(started_at), C(finished_at),
-          C(nodes), C(node_list) (as Slurm writes it), C(exit_code) and C(reason) (how it ended, in words).
+        - Every attempt, oldest first, with C(attempt) (its number), C(job_id), C(slurm_state), C(started_at),
+          C(finished_at), C(nodes), C(node_list) (as Slurm writes it), C(exit_code) and C(reason) (how it ended, in
+          words).
         - The attempts of one launch may belong to one job, requeued or restarted on a spare node, or to successive
           jobs. Values missing from the run directory come from accounting, and are null without accounting.
       type: list

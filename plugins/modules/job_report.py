@@ -58,8 +58,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-verdict:
-  description: V(succeeded), V(failed) or V(not finished).
+standing:
+  description: What has become of the launch, in the words of M(rankzero.slurm.job_info).
   returned: always
   type: str
 ledger:

@@ -103,13 +103,13 @@ sweep_dir:
   type: str
 submission:
   description:
-    - The state of the elements that comes first in this list. V(missing) (nothing was submitted, see O(missing)),
-      V(planned) (check mode), V(submitted), V(cancelled), V(adopted) (active), V(unchanged) (ended and not launched
-      again), V(absent).
+    - What this call did, for the element that comes first in this list. V(missing) (nothing was submitted, see
+      O(missing)), V(planned) (check mode), V(submitted), V(cancelled), V(adopted) (active), V(unchanged) (ended and not
+      launched again), V(absent).
   returned: always
   type: str
 counts:
-  description: Number of elements by state.
+  description: Number of elements by what this call did.
   returned: always
   type: dict
   sample: {submitted: 2, unchanged: 4}
@@ -129,13 +129,13 @@ elements:
       description: Its values by name.
       type: dict
     submission:
-      description: One of the states of RV(submission).
+      description: What this call did about the element, in the words of RV(submission).
       type: str
     why:
       description: Why it is submitted, in words, or its result.
       type: str
     standing:
-      description: V(active), V(succeeded), V(failed) or V(unknown); null if it never ran.
+      description: What has become of it, in the words of M(rankzero.slurm.job_info).
       type: str
     job_id:
       description: The Slurm job as ARRAY_TASK.

@@ -148,9 +148,9 @@ elements:
       description: Its values by name.
       type: dict
     standing:
-      description: V(succeeded), V(failed), V(active), V(unknown) (its submission was lost) or V(missing).
+      description: What has become of it, in the words of M(rankzero.slurm.job_info).
       type: str
-    state:
+    slurm_state:
       description: Slurm's state; null if Slurm was not queried, or does not know the job.
       type: str
     metric:

@@ -147,11 +147,16 @@ success:
   description: Whether the newest attempt's outcome reports success, or with O(run_dirs) that of every launch.
   returned: success
   type: bool
-state:
+standing:
+  description: What has become of the launch, in the words of M(rankzero.slurm.job_info).
+  returned: success
+  type: str
+  sample: succeeded
+slurm_state:
   description:
-    - Slurm's state of the newest attempt. If Slurm takes more than three seconds to close a job that has written its
-      outcome, this is still V(RUNNING) or V(COMPLETING); RV(completed) and RV(success) do not depend on it.
-    - V(REJECTED), V(UNSUBMITTED) and V(UNKNOWN) as M(rankzero.slurm.job_info) returns them.
+    - What Slurm calls the job of the newest attempt; null if Slurm knows no job. If Slurm takes more than three seconds
+      to close a job that has written its outcome, this is still V(RUNNING) or V(COMPLETING); RV(standing) does not
+      depend on it.
   returned: success
   type: str
   sample: COMPLETED

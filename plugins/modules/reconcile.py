@@ -16,7 +16,7 @@ description:
   - The plan has a line for each spec and for each launch whose spec no longer exists. V(launch), V(adopt) (its job is
     active), V(unchanged) (it has succeeded), V(failed) (it has failed and is not launched again), V(wait) (not yet),
     V(cancel) and V(keep) (the job is left running).
-  - A sweep is one line of the plan, with a count of its elements by state. Missing elements are submitted, and
+  - A sweep is one line of the plan, with a count of its elements by standing. Missing elements are submitted, and
     depending on O(relaunch) failed ones.
   - A spec with C(after) is launched with its predecessors, which must be in the folder, and starts when they have
     succeeded. If a predecessor has failed and is not launched again, the line is V(wait).
@@ -149,7 +149,7 @@ steps:
       description: Its run directory on the cluster; for a sweep the folder with C(sweep.json).
       type: str
     counts:
-      description: For a sweep the number of elements by state, before anything was done; null for a job.
+      description: For a sweep the number of elements by standing, before anything was done; null for a job.
       type: dict
       sample: {succeeded: 3, active: 1, failed: 1, missing: 1}
     elements:

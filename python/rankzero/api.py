@@ -29,7 +29,7 @@ class Attempt:
 
     attempt: int
     job_id: str | None
-    state: str
+    slurm_state: str | None
     started_at: float | None
     finished_at: float | None
     nodes: list[str]
@@ -39,9 +39,14 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Status:
-    """The status of a launch. `state`: Slurm's job state; `result`: the values of the valid artifact."""
+    """The status of a launch.
 
-    state: str
+    `standing`: what has become of it; `slurm_state`: what Slurm calls its job; `result`: the values of the valid
+    artifact.
+    """
+
+    standing: str
+    slurm_state: str | None
     active: bool
     completed: bool
     success: bool

@@ -15,8 +15,8 @@ VERSION = 1
 #: The keys that identify every launch.
 IDENTITY = ("name", "key", "generation", "job_id", "run_dir")
 STATUS = (
-    *("state", "active", "completed", "success", "exit_code", "reason", "message", "nodes", "attempt", "attempts"),
-    *("started_at", "finished_at", "wall_time"),
+    *("standing", "slurm_state", "active", "completed", "success", "exit_code", "reason", "message", "nodes"),
+    *("attempt", "attempts", "started_at", "finished_at", "wall_time"),
 )
 PLAN = ("submission", "plan", "missing", "script", "world_size")
 PULL = ("dest", "bytes", "files", "artifact")

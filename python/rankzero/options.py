@@ -20,7 +20,7 @@ VERBS: dict[str, str] = {
     "init": "write a job file and an inventory, from nothing or from an sbatch script",
     "plan": "show what would be submitted, and why",
     "run": "submit a job exactly once, wait for its result, fetch the logs",
-    "ls": "list launches with their states",
+    "ls": "list launches and how they stand",
     "attach": "follow a launch to its end",
     "logs": "fetch the logs of every rank",
     "why": "say why a launch failed, or why it waits",

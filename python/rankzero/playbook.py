@@ -122,10 +122,10 @@ class Played:
             return errors.INTERRUPTED
         if any(record.outcome == "unreachable" for record in self.records):
             return errors.UNREACHABLE
-        verdicts = {str(report.get("verdict")) for report in self.reports()}
-        if "failed" in verdicts:
+        standings = {str(report.get("standing")) for report in self.reports()}
+        if "failed" in standings:
             return errors.FAILED
-        return errors.UNFINISHED if verdicts - {"succeeded"} else errors.REFUSED
+        return errors.UNFINISHED if standings - {"succeeded"} else errors.REFUSED
 
 
 def _words(variables: Mapping[str, Any]) -> list[str]:

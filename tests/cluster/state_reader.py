@@ -29,7 +29,7 @@ SECONDS, BYTES = 10, 1 << 30
 
 def runs(state_root: str) -> Any:
     found = launch_list.job_info(Slurm(), {"state_root": state_root})["launches"]
-    keys = ("name", "generation", "state", "success", "job_id", "message")
+    keys = ("name", "generation", "standing", "success", "job_id", "message")
     return [{**{key: one[key] for key in keys}, "events": len(one["journal"])} for one in found]
 
 

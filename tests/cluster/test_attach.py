@@ -171,7 +171,7 @@ def test_the_launch_is_cancelled_and_the_allocation_is_not(site: Site, allocatio
     lab.wait_until(lambda: "waiting; Ctrl-C" in waiting.output, JOB_SECONDS, "it waits")
     lab.head(["scancel", second["job_id"]], check=False)
     (ended,) = waiting.finish().results("rankzero.slurm.job_wait")
-    assert (ended["completed"], ended["success"], ended["state"]) == (True, False, "CANCELLED")
+    assert (ended["completed"], ended["success"], ended["slurm_state"]) == (True, False, "CANCELLED")
     assert f"step {second['job_id']} ended without writing its outcome: CANCELLED" in ended["message"]
     left = [step for step, name in steps(lab, allocation).items() if name.endswith(".ranks")]
     assert left, "Slurm ends a step and not what its script has started"

@@ -43,7 +43,7 @@ def rows(*expected: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return list(expected)
 
 
-UNTRUSTED = {"state": "UNTRUSTED", "success": False, "job_id": None, "events": 0}
+UNTRUSTED = {"standing": "untrusted", "success": False, "job_id": None, "events": 0}
 #: What a look at the attacker's own state root says: the honest run beside the bad one is reported as usual.
 PLANTS: dict[str, Plant] = {
     "a verdict in a folder of the group": Plant(f"printf %s '{PROVEN}' > $RUN/outcome.json"),

@@ -141,7 +141,7 @@ def test_walk_with_python(person: Person, monkeypatch: pytest.MonkeyPatch) -> No
     assert launch.wait().result["loss"] == 1.5
     site.ended(str(launch.job_id))
     status = launch.status()
-    assert status.success and [attempt.state for attempt in status.attempts] == ["COMPLETED"]
+    assert status.success and [attempt.slurm_state for attempt in status.attempts] == ["COMPLETED"]
     assert [path.name for path in launch.pull(dest=site.folder / "fetched")] == ["result.json"]
     assert any(path.name == "rank-0000.log" for path in launch.logs(site.folder / "fetched"))
     assert any(status.result and "loss 1.5" in line for line in lines)

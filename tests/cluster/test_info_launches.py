@@ -63,12 +63,17 @@ def test_job_info_of_a_life(bench: Bench) -> None:
     run = bench.submit("until [ -e $RUN/go ]; do sleep 0.1; done; success")
     bench.wait_for(run, "started.json")
     (found,) = bench.task("job_info", name=run.name, state_root=bench.state_root)["launches"]
-    assert (found["state"], found["active"], found["completed"], found["success"]) == ("RUNNING", True, False, False)
+    assert (found["slurm_state"], found["active"], found["completed"], found["success"]) == (
+        "RUNNING",
+        True,
+        False,
+        False,
+    )
     assert found["nodes"] == bench.started(run)["nodes"]
     assert (found["job_id"], found["run_dir"], found["generation"]) == (run.job_id, run.path, 1)
     listed = bench.task("job_info", state_root=bench.state_root, newest=True, active=True)
     assert [one["job_id"] for one in listed["launches"]] == [run.job_id]
-    assert run.name in listed["lines"][1] and "RUNNING" in listed["lines"][1]
+    assert run.name in listed["lines"][1] and "running" in listed["lines"][1]
 
     (run.here / "go").touch()
     bench.ended(run)
@@ -76,7 +81,12 @@ def test_job_info_of_a_life(bench: Bench) -> None:
     by_key = bench.task("job_info", name=run.name, key=run.key, generation=1, state_root=bench.state_root)["launches"]
     assert by_id == by_key
     (found,) = by_id
-    assert (found["state"], found["completed"], found["success"], found["exit_code"]) == ("COMPLETED", True, True, 0)
+    assert (found["slurm_state"], found["completed"], found["success"], found["exit_code"]) == (
+        "COMPLETED",
+        True,
+        True,
+        0,
+    )
     assert found["artifact"]["scalars"] == {"loss": 1.5}
     assert found["finished_at"] >= found["started_at"]
 
@@ -88,7 +98,7 @@ def test_job_info_when_the_queue_forgot_the_job(bench: Bench) -> None:
     bench.accounted(run, "FAILED")
     found = bench.task("job_info", run_dir=run.path, through=bench.shell_with_forgetful_queue())
     (launch,) = found["launches"]
-    assert (launch["source"], launch["state"], launch["completed"], launch["success"]) == (
+    assert (launch["source"], launch["slurm_state"], launch["completed"], launch["success"]) == (
         "sacct",
         "FAILED",
         True,
@@ -103,7 +113,7 @@ def test_job_info_of_an_intent_without_an_id(bench: Bench) -> None:
     run = bench.submit("sleep 60", journal=("intent",))
     (found,) = bench.task("job_info", run_dir=run.path)["launches"]
     assert found["job_id"] == run.job_id, "found by its name"
-    assert found["state"] in ("PENDING", "CONFIGURING", "RUNNING")
+    assert found["slurm_state"] in ("PENDING", "CONFIGURING", "RUNNING")
 
 
 def test_job_info_of_what_is_not_there(bench: Bench) -> None:
@@ -120,7 +130,7 @@ def test_a_silent_slurm_changes_no_verdict(bench: Bench, module: str) -> None:
     bench.ended(run)
     found = bench.task(module, run_dir=run.path, through=bench.shell_with_silent_slurm())
     launch = found["launches"][0] if module == "job_info" else found
-    assert (launch["completed"], launch["success"], launch["state"]) == (True, True, "COMPLETED")
+    assert (launch["completed"], launch["success"], launch["slurm_state"]) == (True, True, "COMPLETED")
 
 
 def test_usage_is_what_accounting_says_of_each_account(bench: Bench) -> None:

@@ -122,9 +122,9 @@ def test_the_verdict_is_the_artifacts(host: str, played: tuple[Site, Played]) ->
     (waited,) = play.results("rankzero.slurm.job_wait", host)
     assert (waited["completed"], waited["success"]) == (True, success), waited
     # It waits some seconds for Slurm to close the job; a busy machine takes longer. Slurm's last word is above.
-    assert waited["state"] in (case.state, *CLOSING), waited
+    assert waited["slurm_state"] in (case.state, *CLOSING), waited
     (report,) = play.results("rankzero.slurm.job_report", host)
-    assert report["failed"] is not success and report["verdict"] == ("succeeded" if success else "failed"), report
+    assert report["failed"] is not success and report["standing"] == ("succeeded" if success else "failed"), report
     assert f"job {launch['job_id']}, generation 1: submitted" in play.output
 
 

@@ -144,7 +144,7 @@ def test_two_reconcilers_at_once_launch_everything_once(repository: Repository) 
     ids = [{step["job_id"] for step in result.results(MODULE)[-1]["steps"]} for result in results]
     assert ids[0] == ids[1] == set(site.jobs())
     waited = site.play(None, playbook=PLAYBOOK, **variables, reconcile_wait=True, reconcile_wait_timeout=1)
-    assert waited.rc == 2 and "0 of 3 proven, 0 failed, 3 not over" in waited.output
+    assert waited.rc == 2 and "0 of 3 succeeded, 0 failed, 3 not over" in waited.output
 
 
 #: As argv from the second word on: a file that mends the second element, and the element's value.
@@ -170,7 +170,7 @@ def test_a_sweep_and_what_follows_it_are_reconciled_like_the_others(repository: 
         site.write(job, f"jobs/{job['name'].split('-')[-2]}.yml")
     planned, played = repository.reconcile("--check", "--diff")
     assert actions(planned) == {"eval": ["launch"], "tokens": ["launch"], "train": ["launch"]}
-    assert "0 of 2 elements proven, 2 missing" in played.output and "2 elements" in played.output
+    assert "0 of 2 elements succeeded, 2 unsubmitted" in played.output and "2 elements" in played.output
     assert site.jobs() == {} and site.runs() == []
 
     # Two reconcilers at once: one array of two tasks, and one job each.
@@ -187,9 +187,16 @@ def test_a_sweep_and_what_follows_it_are_reconciled_like_the_others(repository: 
     stuck, played = repository.reconcile()
     assert actions(stuck) == {"eval": ["wait"], "tokens": ["unchanged"], "train": ["failed"]}
     assert (
-        "1 of 2 elements proven, 1 failed; element 1: has failed: the program ended with exit code 4" in played.output
+        "1 of 2 elements succeeded, 1 failed; element 1: has failed: the program ended with exit code 4"
+        in played.output
     )
-    assert stuck["steps"][-1]["counts"] == {"succeeded": 1, "active": 0, "failed": 1, "missing": 0}
+    assert stuck["steps"][-1]["counts"] == {
+        "succeeded": 1,
+        "running": 0,
+        "waiting": 0,
+        "failed": 1,
+        "unsubmitted": 0,
+    }
     mend.touch()
     again, played = repository.reconcile(relaunch="on_failure", reconcile_wait=True)
     assert actions(again) == {"eval": ["launch"], "tokens": ["unchanged"], "train": ["launch"]}

@@ -66,10 +66,10 @@ def test_a_launch_from_one_end_to_the_other(newer: LabCluster, site: Site) -> No
     done = played.results("rankzero.slurm.job_wait")[-1]
     assert (done["job_id"], done["success"], done["attempt"]) == (first["job_id"], True, 1)
     # Slurm may close the job for longer than the module waits for it.
-    assert site.ended(done["job_id"]) == "COMPLETED" and done["state"] in ("COMPLETED", *CLOSING)
+    assert site.ended(done["job_id"]) == "COMPLETED" and done["slurm_state"] in ("COMPLETED", *CLOSING)
     assert done["artifact"]["scalars"] == {"loss": 1.5} and sorted(done["nodes"]) == newer.nodes
     earlier, last = done["attempts"]
-    assert earlier["state"] in ("REQUEUED", None) and last["state"] == done["state"]
+    assert earlier["slurm_state"] in ("REQUEUED", None) and last["slurm_state"] == done["slurm_state"]
     logs = rank_logs(site.run_dir(first), attempt=1)
     for rank, text in enumerate(logs.values()):
         assert f"rank {rank} of 4 on {newer.nodes[rank // 2]}\n" in text

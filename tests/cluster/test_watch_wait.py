@@ -27,7 +27,7 @@ def test_a_success_with_live_lines(bench: Bench) -> None:
     found = task.finish()
     assert f"login: job {run.job_id}: step 6/6 loss 3.25 (10 tokens/s)" in task.output, "the last one is always shown"
     assert (found["completed"], found["success"], found["changed"]) == (True, True, False)
-    assert found["state"] in ("COMPLETED", *CLOSING)
+    assert found["slurm_state"] in ("COMPLETED", *CLOSING)
     assert found["artifact"]["scalars"] == {"loss": 1.5}
     assert len(found["nodes"]) == 2 and found["exit_code"] == 0 and found["attempt"] == 0
     assert found["progress"] == {"step": 6, "total": 6, "loss": 3.25, "tokens_per_second": 10.0}
@@ -41,14 +41,19 @@ def test_a_success_with_live_lines(bench: Bench) -> None:
 def test_a_failure_is_told_and_does_not_fail_the_task(bench: Bench) -> None:
     run = bench.submit('sleep 2; outcome false 3 "the program ended with exit code 3" null; exit 3')
     found = bench.task("job_wait", run_dir=run.path)
-    assert (found["completed"], found["success"], found["state"], found["exit_code"]) == (True, False, "FAILED", 3)
+    assert (found["completed"], found["success"], found["slurm_state"], found["exit_code"]) == (
+        True,
+        False,
+        "FAILED",
+        3,
+    )
     assert found["message"].startswith("the program ended with exit code 3; FAILED")
 
 
 def test_a_completed_job_without_an_outcome_is_a_failure(bench: Bench) -> None:
     run = bench.submit("sleep 1")
     found = bench.task("job_wait", run_dir=run.path, outcome_grace=3)
-    assert (found["completed"], found["success"], found["state"]) == (True, False, "COMPLETED")
+    assert (found["completed"], found["success"], found["slurm_state"]) == (True, False, "COMPLETED")
     assert "ended without writing its outcome" in found["message"]
 
 
@@ -60,14 +65,14 @@ def test_a_late_outcome_is_awaited_and_believed(bench: Bench) -> None:
     task.says("waiting;")
     (run.here / "later").rename(run.here / "outcome.json")
     found = task.finish()
-    assert (found["success"], found["state"]) == (True, "COMPLETED")
+    assert (found["success"], found["slurm_state"]) == (True, "COMPLETED")
 
 
 def test_wait_timeout_leaves_the_job_and_the_shape(bench: Bench) -> None:
     run = bench.submit("until [ -e $RUN/go ]; do sleep 0.1; done; success")
     bench.started(run)
     short = bench.task("job_wait", run_dir=run.path, wait_timeout=2, poll_min=0.1, poll_max=1)
-    assert (short["completed"], short["success"], short["state"]) == (False, False, "RUNNING")
+    assert (short["completed"], short["success"], short["slurm_state"]) == (False, False, "RUNNING")
     assert "the job continues" in short["message"]
     (run.here / "go").touch()
     full = bench.task("job_wait", job_id=run.job_id, state_root=bench.state_root)
@@ -82,7 +87,7 @@ def test_until_started(bench: Bench) -> None:
     task.says("pending: its earliest start time has not come (BeginTime)")
     bench.lab.head(["scontrol", "update", f"JobId={run.job_id}", "StartTime=now"])
     found = task.finish()
-    assert (found["completed"], found["state"]) == (False, "RUNNING")
+    assert (found["completed"], found["slurm_state"]) == (False, "RUNNING")
     assert found["nodes"] == bench.started(run)["nodes"]
 
 
@@ -98,7 +103,7 @@ def test_a_cancelled_job(bench: Bench) -> None:
     task.says("held by its owner (JobHeldUser); release it with: scontrol release")
     bench.lab.head(["scancel", run.job_id])
     found = task.finish()
-    assert (found["completed"], found["success"], found["state"]) == (True, False, "CANCELLED")
+    assert (found["completed"], found["success"], found["slurm_state"]) == (True, False, "CANCELLED")
     assert "it was cancelled" in found["message"]
 
 
@@ -107,7 +112,7 @@ def test_what_can_never_start_is_not_waited_for(bench: Bench) -> None:
     bench.ended(first)
     run = bench.submit("true", f"--dependency=afterok:{first.job_id}")
     found = bench.task("job_wait", run_dir=run.path)
-    assert (found["completed"], found["success"], found["state"]) == (False, False, "PENDING")
+    assert (found["completed"], found["success"], found["slurm_state"]) == (False, False, "PENDING")
     assert found["message"].startswith("it can never start: ") and "DependencyNeverSatisfied" in found["message"]
 
 
@@ -187,7 +192,7 @@ def test_slurmctld_that_goes_away_while_waiting(bench: Bench) -> None:
     found = task.finish()
     assert "Slurm answers again" in task.output
     assert task.output.count("Slurm does not answer") == 1
-    assert (found["completed"], found["success"], found["state"]) == (True, False, "FAILED")
+    assert (found["completed"], found["success"], found["slurm_state"]) == (True, False, "FAILED")
 
 
 def test_unknown_launches_and_options(bench: Bench) -> None:

@@ -39,6 +39,7 @@ VALUES = {"\x1b[2J": "\x1b]0;x", "loss": 0.25}
 PROVEN = {
     "launch": LAUNCH,
     "result": {
+        "standing": "succeeded",
         "completed": True,
         "success": True,
         "wall_time": 29.0,
@@ -47,7 +48,7 @@ PROVEN = {
 }
 FAILED = {
     "launch": LAUNCH,
-    "result": {"completed": True, "success": False, "wall_time": 3.0, "message": "exit code 1"},
+    "result": {"standing": "failed", "completed": True, "success": False, "wall_time": 3.0, "message": "exit code 1"},
 }
 SECONDS = 60
 EXPECTED = [

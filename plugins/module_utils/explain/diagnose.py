@@ -48,7 +48,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report i
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_report
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import choice_made, one_run
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import WAITING
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import Limits
@@ -121,7 +121,7 @@ def diagnose(
 def _of_launch(slurm: Slurm, run: RunDirectory, request: _Request) -> ModuleResult:
     """The diagnosis of a pending, running or ended launch."""
     launch = final_report(slurm, run)
-    if states.is_pending(launch.state) and not launch.completed:
+    if launch.standing == WAITING:
         return _of_pending(run, launch)
     logs_scan = scan.scan(
         newest_logs(run.file("logs"), launch.attempt),

@@ -30,7 +30,19 @@ NAMED = 8
 WIDTH = 110
 
 # The fields of a launch's report that its diagnosis repeats.
-_OF_LAUNCH = ("name", "key", "generation", "job_id", "state", "attempt", "message", "run_dir", "completed", "success")
+_OF_LAUNCH = (
+    "name",
+    "key",
+    "generation",
+    "job_id",
+    "standing",
+    "slurm_state",
+    "attempt",
+    "message",
+    "run_dir",
+    "completed",
+    "success",
+)
 
 
 @dataclass(frozen=True)

@@ -52,8 +52,8 @@ STATES = {
     "DEADLINE": ("time_limit", LIMIT),
     "PREEMPTED": ("preempted_or_cancelled", LIMIT),
     "CANCELLED": ("preempted_or_cancelled", LIMIT),
-    "REJECTED": ("sbatch_rejected", CAUSE),
 }
+_REJECTED = ("sbatch_rejected", CAUSE)
 # Slurm's final state -> what happened and what to do, where it is more exact than its family.
 _ENDED = {
     "CANCELLED": ("the job was cancelled", "The same command launches it again."),
@@ -121,7 +121,7 @@ def of_pending(launch: LaunchReport, code: str) -> Testimony:
     never = "it can never start: " if reason.hopeless else "it will not start by itself: " if reason.stuck else ""
     known = (("meaning", never + reason.meaning), ("remedy", _sentence(reason.remedy or "Wait.")))
     testimony = Testimony(facts={"reason": {"code": reason.code, "stuck": reason.stuck, "hopeless": reason.hopeless}})
-    text = f"job {launch.job_id} is {launch.state}, reason {code.strip('()') or 'None'}"
+    text = f"job {launch.job_id} is {launch.slurm_state}, reason {code.strip('()') or 'None'}"
     testimony.say(Event(PENDING, CAUSE, text, 1, file="squeue", captured=known))
     _drained(testimony, launch)
     return testimony
@@ -137,10 +137,10 @@ def of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, signatures: Se
         known = (("state_root", state_root_of(launch.run_dir)), ("node", node or "the job's first node"))
         testimony.say(Event(STATE_ROOT, DECISIVE, launch.message, 1, file="Slurm", node=node, captured=known))
         return testimony
-    if traceless(run, launch.job_id, launch.state):
+    if traceless(run, launch.job_id, launch.slurm_state):
         known = (("state_root", state_root_of(launch.run_dir)), ("node", launch.nodes[0] if launch.nodes else "a node"))
         what = "the nodes do not share {state_root} with the login node: the job wrote its files elsewhere"
-        testimony.say(Event(STATE_ROOT, DECISIVE, launch.state, 1, file="Slurm", captured=known, what=what))
+        testimony.say(Event(STATE_ROOT, DECISIVE, launch.slurm_state or "", 1, file="Slurm", captured=known, what=what))
         return testimony
     refusal = _refusal(run, launch)
     _slurm_and_job(testimony, launch, run.rejected(), refusal)
@@ -188,9 +188,9 @@ def _refusal(run: RunDirectory, launch: LaunchReport) -> _Refusal:
 
 def _slurm_and_job(testimony: Testimony, launch: LaunchReport, rejected: str | None, refusal: _Refusal) -> None:
     """Slurm's final state, else the batch script's own outcome: no log of a rank contains them."""
-    family, strength = STATES.get(launch.state, ("", 0))
+    family, strength = STATES.get(launch.slurm_state or "", ("", 0))
     if rejected is not None:
-        family, strength = STATES["REJECTED"]
+        family, strength = _REJECTED
     if not family and launch.completed:
         if (launch.outcome or {}).get("ended_by") == "setup":
             family, strength = SETUP, DECISIVE
@@ -199,16 +199,18 @@ def _slurm_and_job(testimony: Testimony, launch: LaunchReport, rejected: str | N
         else:
             family, strength = LAUNCHER, ECHO
     if family:
-        told = refusal if family == SETUP else _Refusal(*_ENDED.get(launch.state, ("", "")))
+        told = refusal if family == SETUP else _Refusal(*_ENDED.get(launch.slurm_state or "", ("", "")))
         testimony.say(Event(family, strength, _end_of(launch), 1, file="Slurm", **vars(told)))
 
 
 def _end_of(launch: LaunchReport) -> str:
     """The final state, and the message unless it only describes the state, which the family does as well."""
-    message = launch.message or ""
-    if message.startswith(states.describe_end(launch.state)):
-        return launch.state
-    return message if f"{launch.state}: " in message else f"{launch.state}: {message}"
+    message, state = launch.message or "", launch.slurm_state
+    if state is None:
+        return message
+    if message.startswith(states.describe_end(state)):
+        return state
+    return message if f"{state}: " in message else f"{state}: {message}"
 
 
 def _preflight(testimony: Testimony, run: RunDirectory, launch: LaunchReport, refusal: _Refusal) -> None:

@@ -22,15 +22,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import user_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_list import job_info
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import states
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import (
+    FAILED,
+    RUNNING,
+    STANDINGS,
+    SUCCEEDED,
+    WAITING,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import PARTS, STEPS, UNKNOWN
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import used_by
 
-# The states of launches, all of which are always written: a series that is missing would look like an outage.
-STATES = ("pending", "running", "proven", "failed", "unknown")
-# What the node-seconds of proven launches went to, and those of launches that failed.
-FAILED = "failed"
+# What the node-seconds of launches that succeeded went to, and those of launches that failed.
 USES = (*PARTS, FAILED)
 # The family of a failure that nobody has diagnosed yet.
 UNDIAGNOSED = "undiagnosed"
@@ -47,12 +50,15 @@ class Gauge:
 
 
 GAUGES = (
-    Gauge("rankzero_launches", "Launches that are pending or running, and those that ended in the last {hours} hours."),
+    Gauge(
+        "rankzero_launches",
+        "Launches by standing. Of those that ended, the ones of the last {hours} hours.",
+    ),
     Gauge("rankzero_nodes_in_use", "Nodes of the running launches."),
     Gauge("rankzero_queue_seconds", "Time in the queue of the launches that started in the last {hours} hours."),
-    Gauge("rankzero_queue_waiting_seconds", "The longest time that a pending launch has been waiting."),
+    Gauge("rankzero_queue_waiting_seconds", "The longest time that a waiting launch has been waiting."),
     Gauge("rankzero_node_seconds", "Node-seconds of the launches that ended in the last {hours} hours, by their use."),
-    Gauge("rankzero_goodput_ratio", "The part of those that are known that steps of proven launches had."),
+    Gauge("rankzero_goodput_ratio", "The part of those that are known that steps of launches that succeeded had."),
     Gauge("rankzero_restarts", "Further attempts of the launches that ended in the last {hours} hours."),
     Gauge("rankzero_failures", "Launches that failed in the last {hours} hours, by the family of the cause."),
     Gauge("rankzero_nodes_excluded", "Nodes that the next launches exclude."),
@@ -91,31 +97,32 @@ def numbers(
     """Count launches. `launches`: as job_info returns them; `excluded`: node -> end of its exclusion; `ended`: by run
     directory, of launches that ended in the window. `window`: seconds; `now`: epoch seconds.
     """
-    result, counts, use = Numbers(), Counter(dict.fromkeys(STATES, 0)), Counter(dict.fromkeys(USES, 0.0))
+    result, counts, use = Numbers(), Counter(dict.fromkeys(STANDINGS, 0)), Counter(dict.fromkeys(USES, 0.0))
     failures: Counter[str] = Counter()
     queued: list[float] = []
     waiting = [0.0]
     nodes = restarts = 0
     for launch in launches:
-        state, submitted, started = state_of(launch), _submitted(launch), _first_start(launch)
+        standing, submitted, started = launch["standing"], _submitted(launch), _first_start(launch)
         if started is not None and submitted is not None and now - started < window:
             queued.append(max(0.0, started - submitted))
-        if state == "pending" and submitted is not None:
+        if standing == WAITING and submitted is not None:
             waiting.append(now - submitted)
-        if state == "running":
+        if standing == RUNNING:
             nodes += len(launch["nodes"])
-        if state in ("proven", "failed"):
+        if standing in (SUCCEEDED, FAILED):
             if now - _ended(launch) >= window:
                 continue
             known = ended.get(str(launch["run_dir"]), Ended())
-            use.update(known.node_seconds if state == "proven" else {FAILED: sum(known.node_seconds.values())})
+            use.update(known.node_seconds if standing == SUCCEEDED else {FAILED: sum(known.node_seconds.values())})
             restarts += int(launch["attempt"])
-        if state == "failed":
+        if standing == FAILED:
             failures[known.family or UNDIAGNOSED] += 1
-        counts[state] += 1
+        counts[standing] += 1
     _write_times(result, queued, max(waiting))
-    for state in STATES:
-        result.add("rankzero_launches", counts[state], state=state)
+    # Also those that nobody has: a series that is missing would look like an outage.
+    for standing in STANDINGS:
+        result.add("rankzero_launches", counts[standing], standing=standing)
     for name in USES:
         result.add("rankzero_node_seconds", use[name], use=name)
     told = sum(use.values()) - use[UNKNOWN]
@@ -140,15 +147,6 @@ def _write_times(result: Numbers, queued: Sequence[float], waiting: float) -> No
         result.add("rankzero_queue_seconds", statistics.median(ordered), statistic="median")
         result.add("rankzero_queue_seconds", ordered[int(0.9 * (len(ordered) - 1))], statistic="p90")
         result.add("rankzero_queue_seconds", ordered[-1], statistic="max")
-
-
-def state_of(launch: Parameters) -> str:
-    """Return one of STATES for a launch from job_info."""
-    if launch["completed"]:
-        return "proven" if launch["success"] else "failed"
-    if launch["active"] and launch["state"] != "UNKNOWN":
-        return "pending" if states.is_pending(str(launch["state"])) else "running"
-    return "unknown"
 
 
 def _submitted(launch: Parameters) -> float | None:
@@ -187,9 +185,9 @@ def _escaped(label: str) -> str:
 
 def ended_in(slurm: Slurm, root: str, launches: Iterable[Parameters], window: float, now: float) -> dict[str, Ended]:
     """Return run directory -> what is known of the launches that ended in the window."""
-    over = [launch for launch in launches if state_of(launch) in ("proven", "failed") and now - _ended(launch) < window]
+    over = [launch for launch in launches if launch["completed"] and now - _ended(launch) < window]
     used, _untrusted = used_by(slurm, root, [RunDirectory(str(launch["run_dir"])) for launch in over])
-    failed = [launch for launch in over if state_of(launch) == "failed"]
+    failed = [launch for launch in over if launch["standing"] == FAILED]
     newest = {str(launch["run_dir"]) for launch in sorted(failed, key=_ended, reverse=True)[:MOST_DIAGNOSES]}
     return {
         path: Ended({part: 3600 * hours for part, hours in use.parts.items()}, _family(path) if path in newest else "")

@@ -41,7 +41,8 @@ FORGOTTEN = 90 * 86400.0
 UNMADE = 3600.0
 # The fields of a launch that a message for programs has.
 FACTS = (
-    "name", "key", "generation", "job_id", "state", "attempt", "started_at", "finished_at", "message", "run_dir",
+    "name", "key", "generation", "job_id", "standing", "slurm_state", "attempt", "started_at", "finished_at", "message",
+    "run_dir",
 )  # fmt: skip
 # Values of an artifact in a message.
 VALUES = 8

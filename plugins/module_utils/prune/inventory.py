@@ -36,7 +36,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import TOP, Wanted, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, LOST, SUCCEEDED
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, SUCCEEDED, UNSUBMITTED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     QUEUE,
     SILENT,
@@ -217,7 +217,7 @@ def runs(slurm: Slurm, known: Queue, launches: Launches) -> list[Run]:
         if record is not None:
             runs.append(_run(read, None, _in_queue(record), facts))
         elif status.over:
-            end = status.state if status.job_id or status.outcome else "refused by Slurm"
+            end = status.standing if status.job_id or status.outcome else "refused by Slurm"
             runs.append(_over(read, end, _last(read, facts), launches.horizon))
         else:
             open_ones.append(directory)
@@ -234,6 +234,7 @@ def _ended(
     record = record or ids.get(job_id or "")
     if record is not None:
         return _run(directory, None, _in_queue(record))
+    end: str
     if ended["outcome"]:
         end = SUCCEEDED if ended["success"] else FAILED
     elif job_id is None:
@@ -241,10 +242,14 @@ def _ended(
     elif is_step(job_id) and job_of(job_id) in ids:
         return _run(directory, None, f"job {job_of(job_id)} around it continues")
     else:
-        end = f"ended ({str(ended['state']).lower()})"
+        end = _ended_as(ended["slurm_state"])
     times = [event["time"] for event in ended["journal"]]
     times += [(ended["outcome"] or {}).get("time"), ended["started_at"], ended["finished_at"]]
     return _over(directory, end, max(float(moment or 0) for moment in times), horizon)
+
+
+def _ended_as(slurm_state: str | None) -> str:
+    return f"ended ({(slurm_state or 'not known to Slurm').lower()})"
 
 
 def _in_queue(record: JobRecord) -> str:
@@ -272,8 +277,8 @@ def _asked(
             if is_step(job_id) and job_of(job_id) in ids and status.outcome is None:
                 yield _run(directory, None, f"job {job_of(job_id)} around it continues")
             else:
-                yield _over(directory, f"ended ({report.state.lower()})", _last(directory), horizon)
-        elif status.state == LOST and not answer.queue_only and _last(directory) < horizon:
+                yield _over(directory, _ended_as(report.slurm_state), _last(directory), horizon)
+        elif status.standing == UNSUBMITTED and not answer.queue_only and _last(directory) < horizon:
             yield _over(directory, "never submitted", _last(directory), horizon)
         else:
             yield _run(directory, None, report.message or "its end is not known")

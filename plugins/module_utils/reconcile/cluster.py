@@ -26,7 +26,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import described
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import Wanted, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY_LENGTH, identity
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, SUCCEEDED
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import (
+    FAILED,
+    RUNNING,
+    SUCCEEDED,
+    UNKNOWN,
+    Standing,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
@@ -63,9 +69,9 @@ def look(
 def _found(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> Found:
     """Return a launch from its run directory and Slurm's answer."""
     who, status = identity(run.path), answer.status(run)
-    launch = Found(who.name, who.key, who.generation, _state(status), run.path)
+    launch = Found(who.name, who.key, who.generation, _standing(status), run.path)
     launch = replace(launch, job_id=status.job_id, message=status.message)
-    if status.state == SUCCEEDED:
+    if status.standing == SUCCEEDED:
         return launch
     begun = run.claim() is not None or status.facts.started is not None
     return replace(launch, message=described(slurm, status, answer).message, begun=begun)
@@ -75,17 +81,17 @@ def _ended(run: RunDirectory, report: JsonObject) -> Found:
     """Return a launch from the index of ended launches. A job that wrote an outcome had begun."""
     who, outcome = identity(run.path), report["outcome"] or {}
     if report["success"]:
-        state, message = SUCCEEDED, str(outcome.get("message") or "")
+        standing, message = SUCCEEDED, str(outcome.get("message") or "")
     else:
-        state, message = FAILED, str(report["message"])
+        standing, message = FAILED, str(report["message"])
     begun = bool(outcome) or run.claim() is not None or run.started() is not None
     job_id = report["job_id"]
-    return Found(who.name, who.key, who.generation, state, run.path, job_id=job_id, message=message, begun=begun)
+    return Found(who.name, who.key, who.generation, standing, run.path, job_id=job_id, message=message, begun=begun)
 
 
-def _state(status: LaunchStatus) -> str:
-    """Return the state for a plan. A job whose end is unknown counts as active, so that it is not launched again."""
-    return ACTIVE if status.may_run else status.standing
+def _standing(status: LaunchStatus) -> Standing:
+    """Return the standing for a plan. A job whose end is unknown counts as running, and is not launched again."""
+    return RUNNING if status.may_run and status.standing == UNKNOWN else status.standing
 
 
 def _since(run: RunDirectory) -> float:

@@ -19,9 +19,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted im
     Found,
     Policies,
     Wanted,
+    counted,
     judged,
     tally,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, UNSUBMITTED
 
 #: The actions of a plan. `wait`: not launched yet, because the spec's earlier launch is still active, or because a
 #: predecessor is missing. `keep`: left alone.
@@ -35,7 +37,7 @@ class Step:
     """One line of the plan.
 
     `file` is empty if the spec is gone; `run_dir` is None if nothing was launched yet. `ours` as in Found, `recorded`
-    as in Wanted. `kind` is job or sweep. For a sweep: `counts`: elements by state; `elements`: the active ones;
+    as in Wanted. `kind` is job or sweep. For a sweep: `counts`: elements by standing; `elements`: the active ones;
     `submits`: the keys of those that a launch submits. `anew`: pending jobs block the launch and may be cancelled for
     it.
     """
@@ -65,7 +67,7 @@ def make_plan(wanted: Iterable[Wanted], launches: Sequence[Found], policies: Pol
     planner = _Planner({spec.name: spec for spec in wanted}, launches, policies)
     steps = [step for name in planner.specs for step in planner.of(name)]
     gone = [
-        launch for launch in launches if launch.name not in planner.specs and launch.ours and launch.state == "active"
+        launch for launch in launches if launch.name not in planner.specs and launch.ours and launch.standing in ACTIVE
     ]
     if policies.removed == "cancel":
         steps += _about_old(gone, "cancel", "its spec is gone (removed: cancel)")
@@ -121,7 +123,7 @@ class _Planner:
         own = self._sweep(spec, before) if spec.elements else self._job(spec, own_launches, before)
         own_keys = {launch.key for launch in own_launches}
         there = self._found[spec.name].values()
-        others = [launch for launch in there if launch.key not in own_keys and launch.state == "active"]
+        others = [launch for launch in there if launch.key not in own_keys and launch.standing in ACTIVE]
         old, strange = [launch for launch in others if launch.ours], [launch for launch in others if not launch.ours]
         if strange and own.action == "launch":
             reason = f"{own.reason}; {_jobs(strange)} of the same name is not of this set and is left alone"
@@ -153,10 +155,7 @@ class _Planner:
         )
         if any(verdict.action == "failed" for verdict in verdicts.values()):
             self._stuck.add(spec.name)
-        counts = dict.fromkeys(("succeeded", "active", "failed", "missing"), 0)
-        for key in spec.elements:
-            state = there[key].state if key in there else "missing"
-            counts["missing" if state == "unknown" else state] += 1
+        counts = counted([there[key].standing if key in there else UNSUBMITTED for key in spec.elements])
         reason = tally(counts)
         # For elements that do not exist, the counts are sufficient.
         keys = [
@@ -165,7 +164,7 @@ class _Planner:
         if keys and action in ("launch", "wait", "failed"):
             number = "" if action == "wait" else f"element {spec.elements.index(keys[0])}: "
             reason = f"{reason}; {number}{verdicts[keys[0]].reason}"
-        active = [there[key] for key in spec.elements if key in there and there[key].state == "active"]
+        active = [there[key] for key in spec.elements if key in there and there[key].standing in ACTIVE]
         return Step(
             action,
             spec.name,
@@ -204,7 +203,7 @@ def _about_old(launches: Sequence[Found], action: str, reason: str) -> list[Step
                 job_id=_arrays(elements),
                 ours=True,
                 kind="sweep",
-                counts={"succeeded": 0, "active": len(elements), "failed": 0, "missing": 0},
+                counts=counted([launch.standing for launch in elements]),
                 elements=_listed(sorted(elements, key=lambda launch: launch.key)),
             )
         )

@@ -10,11 +10,23 @@ waited in vain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import MISSING
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import (
+    ACTIVE,
+    FAILED,
+    RUNNING,
+    SUCCEEDED,
+    UNSUBMITTED,
+    WAITING,
+    Standing,
+)
+
+_OF_ELEMENTS = (SUCCEEDED, RUNNING, WAITING, FAILED, UNSUBMITTED)
 
 # The options of module `reconcile` and of its action.
 ARGUMENTS: dict[str, Any] = {
@@ -51,7 +63,7 @@ class Wanted:
 class Found:
     """The newest generation with one name and key.
 
-    `state`: active, succeeded, failed or unknown (an intent without a known job). `ours`: a reconciliation of this
+    `standing`: never unknown: what may run counts as running. `ours`: a reconciliation of this
     folder created or adopted it, as an element of the sweep `sweep` if that is set. `begun`: its job has begun.
     `since`: its newest submission, in epoch seconds.
     """
@@ -59,7 +71,7 @@ class Found:
     name: str
     key: str
     generation: int
-    state: str
+    standing: Standing
     run_dir: str
     job_id: str | None = None
     message: str = ""
@@ -109,9 +121,9 @@ def judged(own: Found | None, before: Before, policies: Policies) -> Judged:
     """Decide about one launch: launch, adopt, unchanged, failed or wait. Launches of earlier content are not
     considered.
     """
-    if own is not None and own.state == "succeeded":
+    if own is not None and own.standing == SUCCEEDED:
         return Judged("unchanged", f"has succeeded: {own.message}" if own.message else "has succeeded")
-    if own is not None and own.state == "active":
+    if own is not None and own.standing in ACTIVE:
         if own.begun or not before.anew or before.hinders:
             return Judged("adopt", own.message or "it is active")
         return Judged(
@@ -126,7 +138,7 @@ def judged(own: Found | None, before: Before, policies: Policies) -> Judged:
 def _not_there(own: Found | None, before: Before, policies: Policies) -> Judged:
     if own is None:
         return Judged("launch", "no launch of this content is there")
-    if own.state == "unknown":
+    if own.standing == UNSUBMITTED:
         return Judged("launch", "its submission was interrupted; the launch finds the job or repeats it")
     if not own.begun and (before.anew or before.since > own.since):
         # Slurm ended the job before its program ran, so the relaunch policy does not apply.
@@ -140,8 +152,12 @@ def _not_there(own: Found | None, before: Before, policies: Policies) -> Judged:
     )
 
 
+def counted(standings: Iterable[Standing]) -> dict[str, int]:
+    """Return how many elements of a sweep have which standing, also where it is none."""
+    return {**dict.fromkeys(_OF_ELEMENTS, 0), **Counter(standings)}
+
+
 def tally(counts: Mapping[str, int]) -> str:
-    """Return the states of a sweep's elements in words."""
-    words = {"active": "active", "failed": "failed", "missing": "missing"}
-    rest = [f"{counts[state]} {word}" for state, word in words.items() if counts[state]]
-    return ", ".join([f"{counts['succeeded']} of {sum(counts.values())} elements proven", *rest])
+    """Return the standings of a sweep's elements in words."""
+    rest = [f"{count} {standing}" for standing, count in counts.items() if count and standing != SUCCEEDED]
+    return ", ".join([f"{counts[SUCCEEDED]} of {sum(counts.values())} elements succeeded", *rest])

@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
     newest_of_each,
     selection,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import shown
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 
@@ -159,7 +160,7 @@ def _left_out(unproven: Sequence[LaunchReport]) -> list[str]:
     """The launches of the name that have no result, in one line."""
     if not unproven:
         return []
-    named = [f"{_named(launch)} ({launch.state})" for launch in unproven[:MOST_NAMED]]
+    named = [f"{_named(launch)} ({shown(launch.standing, launch.slurm_state)})" for launch in unproven[:MOST_NAMED]]
     named += [f"and {len(unproven) - MOST_NAMED} more"] if len(unproven) > MOST_NAMED else []
     return [printable(f"left out, without a result: {', '.join(named)}")]
 

@@ -68,7 +68,8 @@ def page_data(run: RunDirectory, launch: LaunchReport, slurm: Slurm | None = Non
     clean = redactor_of(run)
     summary: dict[str, Any] = {
         "name": launch.name, "key": launch.key, "generation": launch.generation, "job_id": launch.job_id,
-        "state": launch.state, "success": launch.success, "completed": launch.completed, "message": launch.message,
+        "standing": launch.standing, "slurm_state": launch.slurm_state,
+        "success": launch.success, "completed": launch.completed, "message": launch.message,
         "run_dir": launch.run_dir, "nodes": list(launch.nodes)[:MOST_RANKS], "started_at": launch.started_at,
         "finished_at": launch.finished_at, "wall_time": launch.wall_time,
         "world_size": (run.started() or {}).get("world_size"),
@@ -166,7 +167,7 @@ def _notes(metrics: Metrics) -> list[str]:
 
 
 def _attempt(row: Any) -> ModuleResult:
-    names = ("attempt", "job_id", "state", "started_at", "finished_at", "exit_code", "reason", "node_list")
+    names = ("attempt", "job_id", "slurm_state", "started_at", "finished_at", "exit_code", "reason", "node_list")
     return {name: getattr(row, name) for name in names}
 
 

@@ -83,7 +83,19 @@ def _sweep(slurm: Slurm, options: Parameters) -> ModuleResult:
 
 def _index(slurm: Slurm, options: Parameters) -> ModuleResult:
     info = job_info(slurm, {"state_root": options["state_root"], "limit": options["limit"]})
-    names = ("name", "key", "generation", "job_id", "state", "success", "completed", "message", "run_dir", "started_at")
+    names = (
+        "name",
+        "key",
+        "generation",
+        "job_id",
+        "standing",
+        "slurm_state",
+        "success",
+        "completed",
+        "message",
+        "run_dir",
+        "started_at",
+    )
     more = ("finished_at", "wall_time")
     rows = [
         {**{name: launch[name] for name in (*names, *more)}, "nodes": len(launch["nodes"])}

@@ -22,7 +22,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
     names_of_key,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY_LENGTH, STATE_ARGUMENTS
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, SUCCEEDED, UNDECIDED
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import (
+    FAILED,
+    SUCCEEDED,
+    UNKNOWN,
+    UNSUBMITTED,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
@@ -85,13 +90,13 @@ def results(slurm: Slurm, options: Parameters) -> ModuleResult:
     newest = newest_generations(runs, elements)
     answer = ask_slurm(slurm, newest.values(), Policy(decided=False))
     statuses = {number: answer.status(run) for number, run in newest.items()}
-    silent = answer.silent or next((status.message for status in statuses.values() if status.state == UNDECIDED), "")
+    silent = answer.silent or next((status.message for status in statuses.values() if status.standing == UNKNOWN), "")
     metric, goal = options.get("metric") or record["metric"], options.get("goal") or record["goal"]
     rows = [_row(element, statuses.get(element.number), record["artifact"], metric) for element in elements]
     counts: dict[str, int] = {}
     for row in rows:
         counts[row["standing"]] = counts.get(row["standing"], 0) + 1
-    over = not any(status.state in (ACTIVE, UNDECIDED) for status in statuses.values())
+    over = not any(status.active or status.standing == UNKNOWN for status in statuses.values())
     failed = [row for row in rows if row["standing"] == FAILED]
     return {
         "name": record["name"],
@@ -114,8 +119,8 @@ def _row(element: Element, status: LaunchStatus | None, artifact: str | None, me
         "number": element.number,
         "key": element.key,
         "parameters": dict(element.point),
-        "standing": status.standing if status else "missing",
-        "state": None,
+        "standing": status.standing if status else UNSUBMITTED,
+        "slurm_state": None,
         "metric": None,
         "scalars": {},
         "message": "",
@@ -129,7 +134,7 @@ def _row(element: Element, status: LaunchStatus | None, artifact: str | None, me
         return row
     run, record = status.run, status.record
     row.update(job_id=status.job_id, generation=run.generation, run_dir=run.path, message=status.message)
-    row["state"] = record.state if record else None
+    row["slurm_state"] = record.state if record else None
     outcome = status.outcome if status.over else None
     if outcome:
         row["finished_at"] = outcome.get("time")
@@ -138,7 +143,7 @@ def _row(element: Element, status: LaunchStatus | None, artifact: str | None, me
         row["scalars"] = dict((outcome.get("artifact") or {}).get("scalars") or {})
     elif record is not None:
         row["finished_at"] = record.end
-    if metric and status.state == SUCCEEDED:
+    if metric and status.standing == SUCCEEDED:
         row["metric"] = _metric(run, row["scalars"], artifact, metric)
     return row
 

@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import by_name, own
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNDECIDED
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNKNOWN
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     EVERYTHING,
     QUEUE,
@@ -160,7 +160,7 @@ def ask_slurm(
     lookup = _Lookup(slurm, policy, settled)
     known = [lookup.generation((read or {}).get(run.path) or lookup.facts(run)) for run in runs]
     answer = SlurmAnswer({launch.run.path: launch for launch in known}, settled=settled)
-    wanted = [launch for launch in known if policy.decided or status_of(launch.facts).state == UNDECIDED]
+    wanted = [launch for launch in known if policy.decided or status_of(launch.facts).standing == UNKNOWN]
     for launch in wanted:
         launch.asked = True
     try:

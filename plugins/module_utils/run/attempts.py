@@ -69,7 +69,7 @@ def _attempt(number: int, left: Left, row: JobRecord | None, *, closes: bool) ->
     return Attempt(
         attempt=number,
         job_id=outcome.get("job_id") or started.get("job_id") or (row.array_job_id if row is not None else None),
-        state=state,
+        slurm_state=state,
         started_at=_begun(left) or (row.start if row is not None else None),
         finished_at=outcome.get("time") or ended,
         node_list=row.node_list if row is not None else ",".join(map(str, nodes)) if nodes else None,

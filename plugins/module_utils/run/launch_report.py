@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Outcome
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import Standing
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.drained import Drained
 
 
@@ -19,7 +20,7 @@ class Attempt:
 
     attempt: int
     job_id: str | None = None
-    state: str | None = None
+    slurm_state: str | None = None
     started_at: float | None = None
     finished_at: float | None = None
     node_list: str | None = None
@@ -52,7 +53,7 @@ class Allocation:
 class LaunchReport:
     """What is known about one generation of a launch.
 
-    `state` is Slurm's state, or a state of the collection if Slurm knows no job. `reason_code` is Slurm's reason,
+    `slurm_state` is Slurm's state, None if Slurm knows no job. `reason_code` is Slurm's reason,
     `reason` its meaning, `message` the outcome of the launch in words. Times are epoch seconds, `wall_time` is in
     seconds. `source`: the Slurm command that reported the job. `never_started`: Slurm ended the job before its script
     started, because its first node could not open the job's log. `allocations`: those that the command has told, oldest
@@ -62,11 +63,12 @@ class LaunchReport:
     name: str
     key: str
     generation: int
-    state: str
+    standing: Standing
     message: str
     run_dir: str
     logs_dir: str
     job_id: str | None = None
+    slurm_state: str | None = None
     active: bool = False
     completed: bool = False
     success: bool = False

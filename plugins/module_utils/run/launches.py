@@ -27,7 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
     is_launch,
     state_root_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED, UNDECIDED
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED, UNKNOWN, UNTRUSTED, shown
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     SILENT,
     JobAnswer,
@@ -40,11 +40,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import launch_id
 
-# State of a launch whose run directory another user could have written. Nothing else is reported about it.
-UNTRUSTED = "UNTRUSTED"
-# State of a job without an outcome that Slurm no longer knows, or about which Slurm did not answer.
-UNKNOWN = "UNKNOWN"
-
 
 def report(slurm: Slurm, run: RunDirectory, answer: SlurmAnswer) -> LaunchReport:
     """Return the report on one launch, as job_info and job_wait return it."""
@@ -55,7 +50,7 @@ def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> Launch
     """Return the report on a status, as job_info and job_wait return it. `answer`: the answer behind the status."""
     run, record, outcome, started = status.run, status.record, status.outcome, status.facts.started
     who = identity(run.path)
-    state = _state(status)
+    state = slurm_state(status)
     begun, finished = _times(status)
     nodes = _nodes(slurm, record, started)
     lost = drained.of(slurm, record, verdict=outcome is not None)
@@ -66,7 +61,7 @@ def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> Launch
     newest = Attempt(
         attempt=status.attempt,
         job_id=status.job_id,
-        state=state,
+        slurm_state=state,
         started_at=begun,
         finished_at=finished,
         node_list=record.node_list if record is not None else None,
@@ -78,11 +73,12 @@ def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> Launch
         name=who.name,
         key=who.key,
         generation=who.generation,
+        standing=status.standing,
         job_id=status.job_id,
-        state=state,
+        slurm_state=state,
         active=status.may_run,
         completed=status.over,
-        success=status.state == SUCCEEDED,
+        success=status.standing == SUCCEEDED,
         never_started=never_started,
         exit_code=_exit_code(record, outcome),
         reason=_reason(record, names),
@@ -107,29 +103,26 @@ def described(slurm: Slurm, status: LaunchStatus, answer: SlurmAnswer) -> Launch
 def untrusted(run: RunDirectory, why: str) -> LaunchReport:
     """Return the report on a launch that cannot be trusted. Names that no launch can have are escaped."""
     name, key, generation = run.path.split(os.sep)[-3:]
-    shown = run.path if is_launch(run.path) else escaped(run.path)
+    path = run.path if is_launch(run.path) else escaped(run.path)
     who = Identity(escaped(name), escaped(key), int(generation))
-    return LaunchReport(who.name, who.key, who.generation, UNTRUSTED, why, shown, os.path.join(shown, "logs"))
+    return LaunchReport(who.name, who.key, who.generation, UNTRUSTED, why, path, os.path.join(path, "logs"))
 
 
-def _state(status: LaunchStatus) -> str:
+def slurm_state(status: LaunchStatus) -> str | None:
+    """Return Slurm's state of the job; None if Slurm knows no job and there is no outcome."""
     record = status.record
     # Slurm shows a job as running for a moment after its launch has ended.
     if record is not None and not (status.over and (record.pending or record.state in states.RUNNING)):
         return record.state
-    if status.job_id is None:
-        return "UNSUBMITTED" if status.facts.refusal is None else "REJECTED"
+    if status.job_id is None or status.outcome is None:
+        return None
     # Slurm would have derived its state from the batch script's exit code.
-    return UNKNOWN if status.outcome is None else ("COMPLETED" if status.outcome.get("success") else "FAILED")
+    return "COMPLETED" if status.outcome.get("success") else "FAILED"
 
 
-def state_in_words(status: LaunchStatus) -> str:
-    """Return the state for a line about several launches: the verdict, or what Slurm says of a job that has none."""
-    if status.over:
-        return "succeeded" if status.state == SUCCEEDED else "failed"
-    state = _state(status)
-    words = {"UNSUBMITTED": "not submitted", UNKNOWN: "state unknown"}
-    return words.get(state, state.lower().replace("_", " "))
+def standing_in_words(status: LaunchStatus) -> str:
+    """Return the standing for a line about several launches."""
+    return shown(status.standing, slurm_state(status))
 
 
 def _never_started(status: LaunchStatus) -> bool:
@@ -171,7 +164,7 @@ TRACELESS = (
 )
 
 
-def traceless(run: RunDirectory, job_id: str | None, state: str) -> bool:
+def traceless(run: RunDirectory, job_id: str | None, state: str | None) -> bool:
     """Return whether a job that ran left nothing in its run directory as this host sees it: no claim, start or log.
 
     Tasks of an array and steps have their logs elsewhere.
@@ -189,7 +182,7 @@ def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) ->
     """Return the outcome of the launch as a sentence. `nodes`: nodes that Slurm has drained."""
     record, outcome = status.record, status.outcome
     recorded = str(outcome.get("message") or "") if outcome else ""
-    if status.state == SUCCEEDED:
+    if status.standing == SUCCEEDED:
         return (recorded or "the artifact is proven") + _left_in_queue(record)
     if status.job_id is None and status.facts.refusal is not None:
         return f"Slurm refused the job: {status.facts.refusal}"
@@ -299,7 +292,7 @@ def is_over(run: RunDirectory, slurm: Slurm, *, ask: bool, often: bool, clock: C
     status = status_of(RunFacts.read(run))
     failed = status.outcome is not None
     fresh = status.outcome is not None and clock() - float(status.outcome.get("time") or 0) < FRESH_OUTCOME
-    if status.state == UNDECIDED and (ask or fresh or (failed and not often)):
+    if status.standing == UNKNOWN and (ask or fresh or (failed and not often)):
         try:
             status = ask_slurm(slurm, [run]).status(run)
         except SlurmMissing:

@@ -1,16 +1,43 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The states of a launch. run/status.py decides them; the controller only reads them."""
+"""The standing of a launch: what has become of it, in one of seven words that every output uses.
+
+run/status.py decides it; everyone else reads it. Three other questions have words of their own. `submission`: what one
+call did about the launch (submit/result.py). `slurm_state`: what Slurm calls its job (slurm/states.py). `outcome`: what
+the job itself wrote about an attempt. The values are plain text, because they travel through JSON, and Ansible takes no
+subclass of it.
+"""
 
 from __future__ import annotations
 
-# The job waits, runs or may be requeued:
-ACTIVE = "active"
+from typing import Literal, get_args
+
+Standing = Literal["waiting", "running", "succeeded", "failed", "unsubmitted", "unknown", "untrusted"]
+STANDINGS: tuple[Standing, ...] = get_args(Standing)
+
+# The job is in the queue, for its first start or for another one.
+WAITING: Standing = "waiting"
+# The job holds nodes.
+RUNNING: Standing = "running"
 # The artifact is proven. This is final, regardless of what Slurm does with the job afterwards.
-SUCCEEDED = "succeeded"
-FAILED = "failed"
-# An intent to submit is recorded, and no source knows a job for it, so it may be submitted again.
-LOST = "unknown"
+SUCCEEDED: Standing = "succeeded"
+# It ended without a proven artifact, was cancelled, or Slurm refused it.
+FAILED: Standing = "failed"
+# No job: nothing was submitted, or an intent is recorded and no source knows a job for it. It may be submitted.
+UNSUBMITTED: Standing = "unsubmitted"
 # Only Slurm can tell, and it was not asked or did not answer.
-UNDECIDED = "undecided"
+UNKNOWN: Standing = "unknown"
+# Another user could have written its run directory, so nothing in there is believed.
+UNTRUSTED: Standing = "untrusted"
+
+# There is a job that has not ended.
+ACTIVE: tuple[Standing, ...] = (WAITING, RUNNING)
+
+# What Slurm calls a job whose launch stands so, as a rule.
+_USUAL: dict[str, str] = {WAITING: "PENDING", RUNNING: "RUNNING", SUCCEEDED: "COMPLETED", FAILED: "FAILED"}
+
+
+def shown(standing: str, slurm_state: str | None) -> str:
+    """Return the standing, followed by Slurm's state where that says more: "failed (TIMEOUT)"."""
+    return standing if slurm_state in (None, _USUAL.get(standing)) else f"{standing} ({slurm_state})"

@@ -21,9 +21,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import e
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import (
     ACTIVE,
     FAILED,
-    LOST,
+    RUNNING,
     SUCCEEDED,
-    UNDECIDED,
+    UNKNOWN,
+    UNSUBMITTED,
+    WAITING,
+    Standing,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import launch_id
@@ -108,11 +111,11 @@ UNASKED = JobAnswer(heard=NOT_ASKED)
 class LaunchStatus:
     """The status of one generation of a launch.
 
-    `record`: Slurm's record, if it knows the job. `outcome`: the outcome of the newest attempt, None until there is
-    one. `attempt`: the newest attempt that any source knows; the first is 0.
+    `standing`: what has become of it. `record`: Slurm's record, if it knows the job. `outcome`: that of the newest
+    attempt, None until there is one. `attempt`: the newest attempt that any source knows; the first is 0.
     """
 
-    state: str
+    standing: Standing
     facts: RunFacts
     job_id: str | None = None
     record: JobRecord | None = None
@@ -128,12 +131,17 @@ class LaunchStatus:
     @property
     def over(self) -> bool:
         """Whether the launch has ended."""
-        return self.state in (SUCCEEDED, FAILED)
+        return self.standing in (SUCCEEDED, FAILED)
+
+    @property
+    def active(self) -> bool:
+        """Whether the job waits or runs, as far as Slurm knows."""
+        return self.standing in ACTIVE
 
     @property
     def may_run(self) -> bool:
         """Whether there is a job that, as far as is known, has not ended."""
-        return self.state == ACTIVE or (self.state == UNDECIDED and self.job_id is not None)
+        return self.active or (self.standing == UNKNOWN and self.job_id is not None)
 
     @property
     def in_queue(self) -> bool:
@@ -143,7 +151,7 @@ class LaunchStatus:
     @property
     def pending(self) -> bool:
         """Whether the job waits for its start or its next start."""
-        return self.state == ACTIVE and self.record is not None and self.record.pending
+        return self.standing == WAITING
 
     def cancelled_for(self, now: float) -> float | None:
         """Return how many seconds ago the active job was cancelled if it is about to end; None if it is not.
@@ -152,26 +160,21 @@ class LaunchStatus:
         free; a step has CANCEL_SECONDS. A job that Slurm started again since is not about to end.
         """
         asked = [event["time"] for event in self.facts.events if event["event"] == "cancelled"]
-        if self.state != ACTIVE or self.record is None or not asked or asked[-1] < (self.record.start or 0.0):
+        if not self.active or self.record is None or not asked or asked[-1] < (self.record.start or 0.0):
             return None
         passed = max(0.0, now - asked[-1])
         closing = passed < steps.CANCEL_SECONDS if steps.is_step(self.job_id) else self.record.state == "COMPLETING"
         return passed if closing else None
 
-    @property
-    def standing(self) -> str:
-        """The state as modules return it."""
-        return LOST if self.state == UNDECIDED else self.state
-
     def wants_new(self, relaunch: str) -> bool:
-        """Return whether the policy `relaunch` requires another generation, or another submission of a lost one."""
+        """Return whether the policy `relaunch` requires another generation, or another submission where no job came."""
         if not self.over:
-            return self.state == LOST
-        return relaunch == "always" or (relaunch == "on_failure" and self.state == FAILED)
+            return self.standing == UNSUBMITTED
+        return relaunch == "always" or (relaunch == "on_failure" and self.standing == FAILED)
 
     def decided(self, **partial: object) -> LaunchStatus:
         """Return the status if it is decided. Raises `SlurmUnavailable` (with `partial`) if only Slurm can tell."""
-        if self.state == UNDECIDED:
+        if self.standing == UNKNOWN:
             raise SlurmUnavailable(self.message, **partial, job_id=self.job_id)
         return self
 
@@ -190,8 +193,8 @@ def status_of(facts: RunFacts, answer: JobAnswer = UNASKED) -> LaunchStatus:
     if outcome is not None and not outcome.get("success") and int(outcome.get("attempt") or 0) < attempt:
         # The job has been started again since this outcome.
         outcome = None
-    state, message = _decide(replace(facts, job_id=job_id, outcome=outcome), record, answer.heard)
-    return LaunchStatus(state, facts, job_id, record, outcome, attempt, message)
+    standing, message = _decide(replace(facts, job_id=job_id, outcome=outcome), record, answer.heard)
+    return LaunchStatus(standing, facts, job_id, record, outcome, attempt, message)
 
 
 def _attempt(facts: RunFacts, record: JobRecord | None) -> int:
@@ -204,8 +207,8 @@ def _attempt(facts: RunFacts, record: JobRecord | None) -> int:
     return max(seen)
 
 
-def _decide(facts: RunFacts, record: JobRecord | None, heard: str) -> tuple[str, str]:
-    """Return (state, explanation)."""
+def _decide(facts: RunFacts, record: JobRecord | None, heard: str) -> tuple[Standing, str]:
+    """Return (standing, explanation)."""
     outcome, message = facts.outcome, str((facts.outcome or {}).get("message") or "")
     if outcome is not None and outcome.get("success"):
         return SUCCEEDED, message
@@ -213,19 +216,21 @@ def _decide(facts: RunFacts, record: JobRecord | None, heard: str) -> tuple[str,
         if facts.refusal is not None:
             return FAILED, f"Slurm refused it: {facts.refusal}"
         if heard in (NOT_ASKED, SILENT):
-            return UNDECIDED, (
+            return UNKNOWN, (
                 f"no job of {facts.run.path} is recorded, and Slurm has not answered whether there is one."
             )
-        return LOST, ""
+        return UNSUBMITTED, ""
     verdict = outcome is not None and outcome.get("ended_by") not in _ANOTHER_MAY_FOLLOW
     # A job that was requeued after its outcome is pending again and may still succeed. A job that still runs is closing
     # down.
     if verdict and heard != NOT_ASKED and not (record is not None and record.pending):
         return FAILED, message
     if record is not None:
-        return (ACTIVE, "") if record.active else (FAILED, steps.describe_end(record))
+        if record.active:
+            return (WAITING if record.pending else RUNNING), ""
+        return FAILED, steps.describe_end(record)
     if heard != EVERYTHING:
-        return UNDECIDED, (
+        return UNKNOWN, (
             f"job {facts.job_id} is not in the queue and accounting is silent: its end is unknown. Try again later."
             if heard == QUEUE
             else f"Slurm has not answered what happened to job {facts.job_id}."

@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_loo
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run, select_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id
@@ -50,9 +50,7 @@ def cancel(
     now = clock()
     ending = {status.run.path: passed for status in known if (passed := status.cancelled_for(now)) is not None}
     active = [
-        status
-        for status in known
-        if status.state == ACTIVE and status.job_id is not None and status.run.path not in ending
+        status for status in known if status.active and status.job_id is not None and status.run.path not in ending
     ]
     _refuse_several(active, bool(options.get("all")))
     if not check_mode:
@@ -149,7 +147,7 @@ def _rest(others: list[LaunchStatus], more: bool) -> list[str]:
         return []
     if len(others) == 1 and not more:
         cancelled = any(event["event"] == "cancelled" for event in others[0].facts.events)
-        state = "was cancelled" if cancelled and others[0].state == FAILED else others[0].standing
+        state = "was cancelled" if cancelled and others[0].standing == FAILED else others[0].standing
         return [f"{_words(others[0])}: {state}, nothing to cancel"]
     counts = Counter(status.standing for status in others)
     counted = ", ".join(f"{count} {standing}" for standing, count in counts.items())

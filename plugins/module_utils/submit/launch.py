@@ -28,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders i
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import jobs_of, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, LOST
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, UNSUBMITTED, WAITING
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     JobAnswer,
     LaunchStatus,
@@ -104,11 +104,11 @@ class Launcher:
                 if not self.check_mode:
                     self.slurm.call("scancel", status.job_id)
                 self.policy.close(status.run)
-                status = replace(status, state=FAILED, message=SUPERSEDED)
+                status = replace(status, standing=FAILED, message=SUPERSEDED)
             if status and not status.wants_new(self.request.relaunch):
                 return self._kept(status)
             # A lost submission keeps its generation, because the name and the claim of its job depend on it.
-            again = status is not None and status.state == LOST
+            again = status is not None and status.standing == UNSUBMITTED
             generation = newest.generation + (0 if again else 1) if newest else 1
             missing = absent(self.request.refs, self.request.state_root, self.slurm.note, check_mode=self.check_mode)
             # Check before building: a job that will be refused should not wait for its environment, and a refused first
@@ -122,9 +122,9 @@ class Launcher:
                 checkpoint_owner.check(self.slurm, self.request, clean=not self.check_mode)
             target = RunDirectory(os.path.join(self.request.runs_dir, str(generation)))
             if self.check_mode or missing:
-                state = "planned" if self.check_mode else "missing"
+                submission = "planned" if self.check_mode else "missing"
                 checks_made = checked.result() if checked else None
-                return replace(self._result(state, target, newest), missing=missing, checks=checks_made)
+                return replace(self._result(submission, target, newest), missing=missing, checks=checks_made)
             if status:
                 self.inside.make_way(status)
             node_archives.keep(self.request)
@@ -144,7 +144,7 @@ class Launcher:
         status = self.status(newest) if newest else None
         if newest and status and status.cancelled_for(self.clock()) is not None:
             return self._result("absent", newest, job_id=status.job_id)
-        if newest is None or status is None or status.state != ACTIVE or status.job_id is None:
+        if newest is None or status is None or not status.active or status.job_id is None:
             left = self.inside.end_leftovers(status) if status and not self.check_mode else []
             return replace(self._result("absent", newest), changed=bool(left))
         if not self.check_mode:
@@ -276,7 +276,7 @@ class Launcher:
             self.sleep(LOOK_SECONDS)
 
     def _kept(self, status: LaunchStatus) -> LaunchResult:
-        if status.state == ACTIVE and self.request.relaunch == "always":
+        if status.active and self.request.relaunch == "always":
             how = "state: absent" if steps.is_step(status.job_id) else f"scancel {status.job_id}"
             self.slurm.note(
                 f"job {status.job_id} of this launch is still active, so it was adopted; cancel it ({how}) to run a "
@@ -296,24 +296,27 @@ class Launcher:
 
     def _result(
         self,
-        state: str,
+        submission: str,
         run: RunDirectory | None,
         previous: RunDirectory | None = None,
         *,
         job_id: str | None = None,
     ) -> LaunchResult:
-        new = self.compares and state in ("submitted", "planned", "missing")
+        new = self.compares and submission in ("submitted", "planned", "missing")
+        changed = submission in ("submitted", "planned")
         return LaunchResult(
             name=self.request.name,
             key=self.request.key,
             generation=run.generation if run else None,
             run_dir=run.path if run else None,
-            submission=state,
-            changed=state in ("submitted", "planned"),
+            submission=submission,
+            changed=changed,
             job_id=job_id,
-            standing=ACTIVE if state in ("submitted", "adopted") else None,
+            standing=WAITING if submission in ("submitted", "adopted") else None,
             excluded=self.excluded,
-            diff=create.differences(self.request, run, previous) if run and state in ("submitted", "planned") else [],
+            diff=create.differences(self.request, run, previous)
+            if run and submission in ("submitted", "planned")
+            else [],
             allocation=self.inside.described,
             predecessor=predecessor(self.request) if new and run and run.generation == 1 else None,
         )

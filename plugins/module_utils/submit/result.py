@@ -12,7 +12,7 @@ from typing import Union
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, Standing
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
 
@@ -33,7 +33,7 @@ class LaunchResult:
     submission: str
     changed: bool
     job_id: str | None = None
-    standing: str | None = None
+    standing: Standing | None = None
     message: str = ""
     missing: Sequence[Ref] = ()
     excluded: Sequence[Exclusion] = ()
@@ -70,7 +70,7 @@ class LaunchResult:
 
     def active_ids(self) -> list[str]:
         """Return the job that a dependent launch waits for, if any."""
-        return [self.job_id] if self.standing == ACTIVE and self.job_id else []
+        return [self.job_id] if self.standing in ACTIVE and self.job_id else []
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class ElementResult:
     parameters: Mapping[str, str]
     submission: str
     why: str
-    standing: str | None
+    standing: Standing | None
     job_id: str | None
     run_dir: str | None
     generation: int | None
@@ -143,7 +143,7 @@ class SweepResult:
 
         Raises `RankzeroError` if a submission in progress has no job yet.
         """
-        active = [element for element in self.elements if element.standing == ACTIVE]
+        active = [element for element in self.elements if element.standing in ACTIVE]
         unknown = [str(element.number) for element in active if not element.job_id]
         if unknown:
             raise RankzeroError(

@@ -28,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import generation_token, with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, LOST
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, UNSUBMITTED, WAITING
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -63,21 +63,23 @@ class _Row:
 
     element: Element
     status: LaunchStatus | None
-    state: str = ""
+    submission: str = ""
     why: str = ""
     job_id: str | None = None
     run_dir: str | None = None
     generation: int | None = None
 
     def result(self) -> ElementResult:
-        known = self.status.standing if self.status else None
+        standing = self.status.standing if self.status else UNSUBMITTED
+        if self.submission == "submitted" or (self.submission == "adopted" and standing not in ACTIVE):
+            standing = WAITING
         return ElementResult(
             number=self.element.number,
             key=self.element.key,
             parameters=dict(self.element.point),
-            submission=self.state,
+            submission=self.submission,
             why=self.why,
-            standing=ACTIVE if self.state in ("submitted", "adopted") else known,
+            standing=standing,
             job_id=self.job_id,
             run_dir=self.run_dir,
             generation=self.generation,
@@ -121,7 +123,7 @@ class SweepLauncher:
             self._check_owners(todo)
         if self.check_mode or missing:
             for row in todo:
-                row.state = "planned" if self.check_mode else "missing"
+                row.submission = "planned" if self.check_mode else "missing"
         elif todo:
             node_archives.keep(array)
             for part in self._parts(todo, launcher):
@@ -138,14 +140,14 @@ class SweepLauncher:
         asked = numbers_of(self.request.elements, self.request.only)
         ends = []
         for row in rows:
-            active = row.status is not None and row.status.state == ACTIVE
-            row.state = "absent"
+            active = row.status is not None and row.status.active
+            row.submission = "absent"
             if row.status is not None:
                 row.job_id, row.run_dir = row.status.job_id, row.status.run.path
             if row.status is not None and row.status.cancelled_for(self.clock()) is not None:
                 row.why = "cancelled before, still ending"
             elif active and row.element.number in asked:
-                row.state, row.why = "cancelled", "asked for"
+                row.submission, row.why = "cancelled", "asked for"
                 ends.append(row)
         if ends and not self.check_mode:
             self.slurm.cancel(str(row.job_id) for row in ends)
@@ -157,7 +159,7 @@ class SweepLauncher:
 
     def _find_taken(self, rows: Sequence[_Row]) -> None:
         """Find the jobs of elements that another submitter took first, so that dependent launches can wait for them."""
-        taken = [row for row in rows if row.state == "adopted" and row.job_id is None]
+        taken = [row for row in rows if row.submission == "adopted" and row.job_id is None]
         known = self._statuses([row.element for row in taken])
         for row in taken:
             status = known.get(row.element.number)
@@ -177,7 +179,7 @@ class SweepLauncher:
             for status in doomed.values():
                 status.run.forget_secrets()
         for number, launch_status in doomed.items():
-            known[number] = replace(launch_status, state=FAILED, message=SUPERSEDED)
+            known[number] = replace(launch_status, standing=FAILED, message=SUPERSEDED)
         for launch_status in known.values():
             launch_status.decided()
         return [_Row(element, known.get(element.number)) for element in self.request.elements]
@@ -192,17 +194,17 @@ class SweepLauncher:
         status = row.status
         if status is not None:
             row.job_id, row.run_dir, row.generation = status.job_id, status.run.path, status.run.generation
-        if not wanted and (status is None or status.state == LOST):
-            row.state, row.why = "absent", "not requested"
+        if not wanted and (status is None or status.standing == UNSUBMITTED):
+            row.submission, row.why = "absent", "not requested"
         elif not wanted and status is not None:
-            row.state = "unchanged" if status.over else "adopted"
+            row.submission = "unchanged" if status.over else "adopted"
             row.why = status.message
         elif status is None:
             row.why = "new"
-        elif status.state == LOST:
+        elif status.standing == UNSUBMITTED:
             row.why = "its submission was lost"
         else:
-            row.why = f"{status.state}: {status.message}"
+            row.why = f"{status.standing}: {status.message}"
 
     def _launcher(self, array: Request) -> Launcher:
         return Launcher(array, self.slurm, check_mode=self.check_mode, sleep=self.sleep, clock=self.clock)
@@ -243,7 +245,7 @@ class SweepLauncher:
             if self._take(row, place, len(own_rows)):
                 own_rows.append(row)
             else:
-                row.state, row.why = "adopted", "another submitter has just taken it"
+                row.submission, row.why = "adopted", "another submitter has just taken it"
         if not own_rows:
             os.rmdir(array.file("logs"))
             os.rmdir(array.path)
@@ -261,7 +263,7 @@ class SweepLauncher:
         array_launcher.compares = False
         job_id = str(array_launcher.submit(array).job_id)
         for task, row in enumerate(own_rows):
-            row.state, row.job_id = "submitted", f"{job_id}_{task}"
+            row.submission, row.job_id = "submitted", f"{job_id}_{task}"
         self.submitted.append(ArrayResult(job_id, array.path, tasks, len(own_rows)))
 
     def _new_array(self) -> RunDirectory:
@@ -297,7 +299,7 @@ class SweepLauncher:
         was first.
         """
         request, status = self._own_request(row.element), row.status
-        again = status is not None and status.state == LOST
+        again = status is not None and status.standing == UNSUBMITTED
         number = status.run.generation + (0 if again else 1) if status else 1
         run = RunDirectory(os.path.join(request.runs_dir, str(number)))
 
@@ -351,7 +353,7 @@ class SweepLauncher:
     ) -> SweepResult:
         counts: dict[str, int] = {}
         for row in rows:
-            counts[row.state] = counts.get(row.state, 0) + 1
+            counts[row.submission] = counts.get(row.submission, 0) + 1
         order = ("missing", "planned", "submitted", "cancelled", "adopted", "unchanged")
         folder = self.request.array.runs_dir
         after = _table(rows, before=False)
@@ -382,8 +384,12 @@ def _table(rows: Sequence[_Row], *, before: bool) -> str:
     """Return the elements, one per line, in their current state or in the state after this launch."""
     lines = []
     for row in rows:
-        stands = row.status.standing if row.status else "not there"
-        words = stands if before or row.state in ("adopted", "unchanged", "absent") else f"{row.state} ({row.why})"
+        stands = row.status.standing if row.status else UNSUBMITTED
+        words = (
+            stands
+            if before or row.submission in ("adopted", "unchanged", "absent")
+            else f"{row.submission} ({row.why})"
+        )
         if row.status is not None or not before:
             lines.append(f"{row.element.number}  {point_text(row.element.point)}: {words}\n")
     return "".join(lines)

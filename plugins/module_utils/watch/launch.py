@@ -328,7 +328,7 @@ class Watch:
     def _decide(self, view: View, poll: Poll, now: float) -> None:
         """Decide whether the wait is over. A success ends it at once; a failure may still become a requeue."""
         status = self._status(view)
-        proven = status.state == SUCCEEDED
+        proven = status.standing == SUCCEEDED
         milestone = (
             (self.until == "started" and self._attempt is not None)
             or (self.until == "artifact" and self.proven)

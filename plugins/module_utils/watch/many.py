@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import RUNNING, WAITING
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Target
@@ -97,10 +98,10 @@ class Waits:
         """ "3 of 10 over, 5 running, 2 waiting", for a line among the events of single launches."""
         counts = Counter(self._kind(watch) for watch in self.watches)
         parts = [f"{counts['over']} of {len(self.watches)} over"]
-        parts += [f"{counts[kind]} {kind}" for kind in ("running", "waiting") if counts[kind]]
+        parts += [f"{counts[kind]} {kind}" for kind in (RUNNING, WAITING) if counts[kind]]
         return ", ".join(parts)
 
     def _kind(self, watch: Watch) -> str:
         if watch.done:
             return "over"
-        return "waiting" if watch.record is not None and watch.record.pending else "running"
+        return WAITING if watch.record is not None and watch.record.pending else RUNNING

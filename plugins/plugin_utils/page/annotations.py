@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import state
 
 GITHUB, GITLAB, NONE = "github", "gitlab", "none"
 CODE_QUALITY = "gl-code-quality-report.json"
@@ -33,7 +33,7 @@ def failures(result: ModuleResult) -> list[tuple[str, str]]:
     return [
         (f"{row['name']}/{row['key'][:8]}/{row['generation']}", _message(row))
         for row in result["launches"]
-        if row["completed"] and state(row) == "failed"
+        if row["standing"] == FAILED
     ]
 
 

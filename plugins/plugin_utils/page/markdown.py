@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, significant
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import state, title
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import title
 
 MOST_ROWS, MOST_LINES = 50, 30
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@])")
@@ -30,7 +30,7 @@ def markdown(result: ModuleResult) -> str:
     elif result["kind"] == "sweep":
         lines += _sweep(result["sweep"])
     else:
-        names = ("launch", "job", "state", "nodes", "time", "message")
+        names = ("launch", "job", "standing", "nodes", "time", "message")
         lines += _table(names, [_row(launch) for launch in result["launches"][:MOST_ROWS]])
     if result["kind"] == "compare" and result["comparison"]:
         rows = [
@@ -42,7 +42,7 @@ def markdown(result: ModuleResult) -> str:
 
 
 def _launch(launch: ModuleResult) -> list[str]:
-    lines = _table(("launch", "job", "state", "nodes", "time", "message"), [_row(launch)])
+    lines = _table(("launch", "job", "standing", "nodes", "time", "message"), [_row(launch)])
     places = [(row["tracker"], row["place"] or f"run {row['run']}") for row in launch["trackers"]]
     if places:
         lines += ["", *_table(("tracker", ""), places)]
@@ -74,13 +74,13 @@ def _sweep(sweep: ModuleResult) -> list[str]:
         )
         for row in sweep["elements"][:MOST_ROWS]
     ]
-    return _table(("element", *names, "state", sweep["metric"] or "metric"), rows)
+    return _table(("element", *names, "standing", sweep["metric"] or "metric"), rows)
 
 
 def _row(launch: ModuleResult) -> tuple[object, ...]:
     nodes = launch["nodes"] if isinstance(launch["nodes"], int) else len(launch["nodes"])
     took = duration(launch["wall_time"])
-    return (_named(launch), launch["job_id"] or "-", state(launch), nodes, took, launch["message"])
+    return (_named(launch), launch["job_id"] or "-", launch["standing"], nodes, took, launch["message"])
 
 
 def _named(launch: ModuleResult) -> str:

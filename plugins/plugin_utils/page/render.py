@@ -46,7 +46,7 @@ def html(result: ModuleResult) -> str:
     environment = jinja2.Environment(
         autoescape=True, loader=jinja2.FileSystemLoader(FOLDER), undefined=jinja2.StrictUndefined, trim_blocks=True
     )
-    environment.filters.update(duration=duration, moment=moment, significant=significant, state=state, web=web)
+    environment.filters.update(duration=duration, moment=moment, significant=significant, web=web)
     return environment.get_template("page.html.j2").render(
         found=result,
         differences=differences(result["launches"]) if result["kind"] == "compare" else [],
@@ -176,13 +176,6 @@ _WEB = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(?:/[!-~]*)?")
 def web(address: str) -> bool:
     """Whether an address may become a link: one of the web, without user and password, and nothing that runs."""
     return bool(_WEB.fullmatch(address))
-
-
-def state(launch: ModuleResult) -> str:
-    """The state of a launch in one word."""
-    if launch["success"]:
-        return "proven"
-    return "failed" if launch["completed"] else str(launch["state"]).lower()
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import IN_PLACE, duration, node_list, significant
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import ends_by_rank, read_ends
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNKNOWN
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import evidence, newest, rank_logs
 
@@ -39,11 +40,9 @@ def shown_value(value: object) -> str:
     return printable(value, 24)
 
 
-def verdict(result: Parameters) -> str:
-    """The outcome in one or two words. `result`: that of module `job_wait`."""
-    if result.get("success"):
-        return "succeeded"
-    return "failed" if result.get("completed") else "not finished"
+def standing_of(result: Parameters) -> str:
+    """The standing that module `job_wait` returned; unknown where it could not return any."""
+    return str(result.get("standing") or UNKNOWN)
 
 
 def hours_of(result: Parameters) -> str:
@@ -59,9 +58,9 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
     """
     nodes = result.get("nodes") or []
     job = f"{result.get('job_id') or launch.get('job_id') or '(none)'}, generation {launch.get('generation')}"
-    attempt = result.get("attempt")
+    attempt, state = result.get("attempt"), result.get("slurm_state") or "not known to Slurm"
     rows: list[tuple[str, str]] = [
-        ("job", job + (f", attempt {attempt}" if attempt else "") + f", {result.get('state') or 'state unknown'}"),
+        ("job", job + (f", attempt {attempt}" if attempt else "") + f", {state}"),
         ("nodes", f"{len(nodes)}: {node_list(nodes)}" if isinstance(nodes, list) else str(nodes)),
         ("wall time", duration(result.get("wall_time"))),
         ("hours", hours_of(result)),
@@ -81,7 +80,7 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
         rows.append(("artifact", f"{path} is {'proven' if artifact.get('valid') else 'not valid'}"))
         rows += [("", " · ".join(shown[start : start + 4])) for start in range(0, len(shown), 4)]
     message = str(result.get("message") or result.get("msg") or "")
-    if not (((why or {}).get("diagnosis") or {}).get("root") and message.startswith(f"{result.get('state')}: ")):
+    if not (((why or {}).get("diagnosis") or {}).get("root") and message.startswith(f"{result.get('slurm_state')}: ")):
         rows.append(("verdict", message))
     rows += [("tracker", line) for line in tracker_lines(result)]
     rows += [("code", line) for line in launch.get("plan") or () if str(line).startswith(IN_PLACE)]
@@ -92,7 +91,7 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
         rows.append(("logs", f"not fetched: {logs['msg']}"))
     explained = launch.get("explain") or []
     rows += [("variables" if index == 0 else "", str(line)) for index, line in enumerate(explained)]
-    lines = [f"{launch.get('name')} {verdict(result)}"]
+    lines = [f"{launch.get('name')} {standing_of(result)}"]
     lines += [f"  {title:<10}{text}" for title, text in rows if text]
     return [printable(line) for line in lines]
 

@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, own_verdict
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, SUCCEEDED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import (
     APART,
     hours_of,
     last_words,
     shown_value,
+    standing_of,
     tracker_lines,
-    verdict,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import commands_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, GOOD, NOTE, WARNING, Row
@@ -43,13 +44,13 @@ def report(
 ) -> list[Row]:
     """The last rows of a launch. `why`: the result of module job_diagnosis, if it was run."""
     host = str(task_vars.get("inventory_hostname", "localhost"))
-    became = verdict(result)
-    if became == "succeeded":
+    standing = standing_of(result)
+    if standing == SUCCEEDED:
         rows = [_proven(host, launch, result)]
-    elif became == "failed":
+    elif standing == FAILED:
         rows = _failed(host, launch, result, logs, why.get("diagnosis") or {})
     else:
-        text = f"{launch.get('name')}: not finished, job {launch.get('job_id')} continues. {_said(result)}".rstrip()
+        text = f"{launch.get('name')}: {standing}, job {launch.get('job_id')} continues. {_said(result)}".rstrip()
         rows = [Row(host, WARNING, text=text)]
     rows += [Row(host, NOTE, text=printable(hours_of(result), LONGEST))] if hours_of(result) else []
     rows += [Row(host, WARNING, text=line) for line in _unfit_lines(_unfit(result))]
@@ -58,7 +59,7 @@ def report(
     rows += [Row(host, NOTE, text=line) for line in tracker_lines(result)]
     rows += [Row(host, NOTE, text=str(line)) for line in launch.get("explain") or []]
     end = f"logs {_here(logs['dest'])}" if logs.get("dest") else ""
-    if became == "not finished":
+    if standing not in (SUCCEEDED, FAILED):
         end = "   ".join(part for part in (end, hints(launch, task_vars)) if part)
     return rows + ([Row(host, NOTE, text=end)] if end else [])
 

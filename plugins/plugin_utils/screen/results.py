@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE, ENVIRONMENT, KINDS, PACKAGES
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import FAILED, NOTE, OK, RUNNING, Row
 
 COLLECTION = "rankzero.slurm."
@@ -85,7 +86,7 @@ def foretold(host: str, action: str, result: Parameters) -> list[Row]:
 
 def failed(host: str, action: str, task: str, result: Parameters) -> list[Row]:
     """The rows of a task that failed: its name, and its message once."""
-    if own_action(action) == "job_report" and result.get("verdict") in ("failed", "not finished"):
+    if own_action(action) == "job_report" and result.get("standing") not in (None, SUCCEEDED):
         # The card has already shown it.
         return []
     first, *rest = _message(result).splitlines() or ["failed without a message"]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, STANDINGS, SUCCEEDED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import shown_value
 
@@ -41,18 +42,17 @@ def screen(result: ModuleResult) -> list[str]:
     left = len(rows) - MOST_ROWS
     if left > 0:
         # Failures are shown in addition to the best elements.
-        bad = [row for row in rows if row["standing"] == "failed"][: MOST_ROWS // 2]
+        bad = [row for row in rows if row["standing"] == FAILED][: MOST_ROWS // 2]
         rows = [row for row in rows if row not in bad][: MOST_ROWS - len(bad)] + bad
     head = ["", *parameters, *([metric] if metric else []), "", "job", "took"]
     table = [head]
     for row in rows:
-        state = (row["state"] or "").lower() if row["standing"] == "active" else row["standing"]
         table.append(
             [
                 str(row["number"]),
                 *(_cell(row["parameters"].get(name, "")) for name in parameters),
                 *([("" if row["metric"] is None else shown_value(row["metric"]))] if metric else []),
-                state or row["standing"],
+                row["standing"],
                 str(row["job_id"] or ""),
                 "" if row["wall_time"] is None else duration(row["wall_time"]),
             ]
@@ -61,17 +61,17 @@ def screen(result: ModuleResult) -> list[str]:
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in table]
     if left > 0:
         lines.append(f"({left} more in the files)")
-    for row in [row for row in rows if row["standing"] == "failed"][:5]:
+    for row in [row for row in rows if row["standing"] == FAILED][:5]:
         lines.append(f"{row['number']} failed: {row['message']}")
     lines.append(f"{result['name']}: {tally(result)}")
     return [printable(line) for line in lines]
 
 
 def tally(result: ModuleResult) -> str:
-    """The number of elements of each status, and the best one so far, on one line."""
+    """The number of elements of each standing, and the best one so far, on one line."""
     counts = result["counts"]
-    order = ("succeeded", "active", "failed", "unknown", "missing")
-    text = ", ".join(f"{counts[name]} {name}" for name in order if counts.get(name))
+    order = (SUCCEEDED, *STANDINGS)
+    text = ", ".join(f"{counts[name]} {name}" for name in dict.fromkeys(order) if counts.get(name))
     best = result.get("best")
     if best:
         values = ", ".join(f"{name}={_cell(value)}" for name, value in best["parameters"].items())

@@ -122,7 +122,7 @@ def test_a_card_is_shown_where_the_logs_cannot_be_fetched(monkeypatch: pytest.Mo
     desk = Desk(monkeypatch, tmp_path, [AnsibleConnectionFailure("no route")])
     logs = desk.action.run(None, {"inventory_hostname": "login"})
     assert logs["failed"] and logs["connection_lost"] and desk.now <= 120
-    proven = {"completed": True, "success": True, "state": "COMPLETED"}
+    proven = {"completed": True, "success": True, "standing": "succeeded", "slurm_state": "COMPLETED"}
     assert any("logs" in line and "not fetched" in line for line in card({"name": "gpt", "run_dir": RUN}, proven, logs))
     monkeypatch.setattr(job_report.Action, "run", lambda *_args: {})
     monkeypatch.setattr(job_report.display, "display", lambda *_args, **_more: None)

@@ -26,7 +26,7 @@ def looked(*standings: str) -> dict[str, Any]:
     rows = [
         row(number, standing, 1.5 if standing == "succeeded" else None) for number, standing in enumerate(standings)
     ]
-    over = "active" not in standings
+    over = "running" not in standings
     return result(rows, completed=over, success=set(standings) == {"succeeded"}, slurm_commands=1)
 
 
@@ -70,28 +70,28 @@ class Bench:
 
 
 def test_it_waits_ever_more_patiently_and_says_what_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
-    going = [looked("active", "active")] * 20
+    going = [looked("running", "running")] * 20
     bench = Bench(
-        monkeypatch, *going, looked("succeeded", "active"), looked("succeeded", "failed"), wait=True, poll_max=4.0
+        monkeypatch, *going, looked("succeeded", "running"), looked("succeeded", "failed"), wait=True, poll_max=4.0
     )
     found = bench.run()
     assert (found["completed"], found["success"], found["polls"]) == (True, False, 22)
     assert bench.slept[0] == 1.0 and max(bench.slept) == 4.0 and bench.slept == sorted(bench.slept)
     told = [line for line in bench.lines if ": lr: " in line]
-    assert told[0] == "login: lr: 2 active" and "best loss 1.5" in told[1] and len(told) == 3
+    assert told[0] == "login: lr: 2 running" and "best loss 1.5" in told[1] and len(told) == 3
     # The module is asked for what it knows alone.
     assert set(bench.given[0]) == {"name"}
 
 
 def test_without_wait_and_under_check_mode_it_looks_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for options in ({}, {"wait": True, "check_mode": True}):
-        bench = Bench(monkeypatch, looked("active"), **options)
+        bench = Bench(monkeypatch, looked("running"), **options)
         found = bench.run()
         assert (found["polls"], found["completed"], bench.slept, found["files"]) == (1, False, [], {})
 
 
 def test_the_wait_ends_at_its_limit_and_the_sweep_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(monkeypatch, looked("active"), wait=True, wait_timeout=7)
+    bench = Bench(monkeypatch, looked("running"), wait=True, wait_timeout=7)
     found = bench.run()
     assert not found.get("failed") and not found["completed"] and sum(bench.slept) == 7
 
@@ -99,11 +99,11 @@ def test_the_wait_ends_at_its_limit_and_the_sweep_goes_on(monkeypatch: pytest.Mo
 def test_a_lost_connection_is_tried_again_and_then_says_how_to_attach(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = AnsibleConnectionFailure("mux is gone")
     bench = Bench(
-        monkeypatch, looked("active"), gone, {"unreachable": True, "msg": "no route"}, looked("succeeded"), wait=True
+        monkeypatch, looked("running"), gone, {"unreachable": True, "msg": "no route"}, looked("succeeded"), wait=True
     )
     assert bench.run()["success"]
     assert any("the connection is lost (mux is gone)" in line for line in bench.lines)
-    bench = Bench(monkeypatch, looked("active"), gone, wait=True, reconnect_timeout=20)
+    bench = Bench(monkeypatch, looked("running"), gone, wait=True, reconnect_timeout=20)
     found = bench.run()
     assert found["failed"] and not found["completed"]
     assert (
@@ -113,7 +113,7 @@ def test_a_lost_connection_is_tried_again_and_then_says_how_to_attach(monkeypatc
 
 def test_what_the_module_refuses_is_the_tasks_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = {"failed": True, "msg": "sweep.metric: no artifact ..."}
-    assert Bench(monkeypatch, looked("active"), refused, wait=True).run() == refused
+    assert Bench(monkeypatch, looked("running"), refused, wait=True).run() == refused
 
 
 def test_the_result_of_many_elements_is_small_and_the_files_have_all(

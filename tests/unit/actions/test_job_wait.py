@@ -33,7 +33,8 @@ def known(**more: Any) -> dict[str, Any]:
     return {
         "run_dir": RUN,
         "job_id": "7",
-        "state": "RUNNING",
+        "standing": "running",
+        "slurm_state": "RUNNING",
         "completed": False,
         "success": False,
         "outcome": None,
@@ -113,7 +114,10 @@ def test_a_lost_connection_is_tried_again_and_told_once(
 ) -> None:
     bench = Bench(monkeypatch)
     bench.polls = [STARTED, lost, lost, lost, PROVEN]
-    bench.modules = [known(), known(completed=True, success=True, state="COMPLETED", message="proven")]
+    bench.modules = [
+        known(),
+        known(completed=True, success=True, standing="succeeded", slurm_state="COMPLETED", message="proven"),
+    ]
     result = bench.run()
     assert (result["success"], result["polls"]) == (True, 2)
     assert sum("the connection is lost (mux is gone)" in line for line in bench.lines) == 1
@@ -137,7 +141,11 @@ def test_a_module_that_finds_the_host_unreachable_is_called_again(monkeypatch: p
     bench = Bench(monkeypatch)
     bench.polls = [PROVEN]
     unreachable = {"unreachable": True, "msg": "no route"}
-    bench.modules = [known(), unreachable, known(completed=True, success=True, state="COMPLETED")]
+    bench.modules = [
+        known(),
+        unreachable,
+        known(completed=True, success=True, standing="succeeded", slurm_state="COMPLETED"),
+    ]
     assert bench.run()["success"] is True
     assert any("the connection is lost (no route)" in line for line in bench.lines)
 
@@ -170,7 +178,7 @@ def test_what_is_over_or_never_began_is_not_waited_for(monkeypatch: pytest.Monke
         known(completed=True, outcome={"success": False}, finished_at=999.0),
         known(completed=True, finished_at=900.0),
         known(completed=True, finished_at=None),
-        known(job_id=None, state="UNSUBMITTED"),
+        known(job_id=None, standing="unsubmitted", slurm_state=None),
         {"failed": True, "msg": "no"},
     ):
         bench = Bench(monkeypatch)
@@ -184,7 +192,10 @@ def test_an_outcome_that_may_still_be_hidden_is_waited_for(monkeypatch: pytest.M
         STARTED,
         PROVEN,
     ]
-    bench.modules = [known(completed=True, finished_at=990.0), known(completed=True, success=True, state="COMPLETED")]
+    bench.modules = [
+        known(completed=True, finished_at=990.0),
+        known(completed=True, success=True, standing="succeeded", slurm_state="COMPLETED"),
+    ]
     assert bench.run()["success"] is True
     assert bench.asked == 2
 
@@ -219,7 +230,10 @@ def test_an_answer_that_was_cut_short_is_asked_for_again_and_a_refusal_is_told(m
     cut = {"failed": True, "msg": "The module ended without a result (exit code 0).", "module_stdout": '{"poll": {"vi'}
     bench = Bench(monkeypatch)
     bench.polls = [STARTED, cut, cut, PROVEN]
-    bench.modules = [known(), known(completed=True, success=True, state="COMPLETED", message="proven")]
+    bench.modules = [
+        known(),
+        known(completed=True, success=True, standing="succeeded", slurm_state="COMPLETED", message="proven"),
+    ]
     result = bench.run()
     assert (result["success"], result["polls"]) == (True, 4)
     refused = {"failed": True, "msg": "x_request: is not what the action plugin of this module sends"}
@@ -234,7 +248,10 @@ def test_an_outage_does_not_slow_the_wait_down(monkeypatch: pytest.MonkeyPatch) 
     bench = Bench(monkeypatch, reconnect_timeout=600)
     gone = [AnsibleConnectionFailure("no route")] * 6
     bench.polls = [*gone, STARTED, PROVEN]
-    bench.modules = [known(), known(completed=True, success=True, state="COMPLETED", message="proven")]
+    bench.modules = [
+        known(),
+        known(completed=True, success=True, standing="succeeded", slurm_state="COMPLETED", message="proven"),
+    ]
     back: list[float] = []
     monkeypatch.setattr(
         job_wait.display,
@@ -270,7 +287,7 @@ def test_the_logs_of_a_small_run_come_with_the_result(monkeypatch: pytest.Monkey
     bench = Bench(monkeypatch, run_dir=run.path, logs_dest=str(tmp_path / "here"))
     bench.polls = [PROVEN]
     logs = final.packed(run, FetchRequest(budget=final.MOST_BYTES), PLAIN)
-    end = {"completed": True, "success": True, "state": "COMPLETED", "message": "proven"}
+    end = {"completed": True, "success": True, "standing": "succeeded", "slurm_state": "COMPLETED", "message": "proven"}
     bench.modules = [known(), known(**end, _logs=logs)]
     result = bench.run()
     assert (result["success"], result["logs"]["bytes"], "_logs" in result) == (True, 7, False)
@@ -318,7 +335,10 @@ def test_a_launch_that_notifies_somebody_calls_its_module_and_no_other_does(monk
         monkeypatch.setattr(bench, "module", module)
         mark = {"_notify": True} if notifies else {}
         bench.polls = [STARTED, PROVEN]
-        bench.modules = [known(**mark), known(**mark, completed=True, success=True, state="COMPLETED")]
+        bench.modules = [
+            known(**mark),
+            known(**mark, completed=True, success=True, standing="succeeded", slurm_state="COMPLETED"),
+        ]
         assert "_notify" not in bench.run()
         told = ["job_notify"] if notifies else []
         assert called == ["job_wait", *told, "job_wait", *told], "the start, and the end"

@@ -34,7 +34,7 @@ def best(files: list[str]) -> float:
             why: rankzero.Diagnosis = launch.diagnosis()
             print(why.family, *why.lines)
         except rankzero.Unfinished as left:
-            print(left.code, launch.cancel().state)
+            print(left.code, launch.cancel().standing)
     nodes: list[str] = [node for one in rankzero.launches(active=True) for node in one.status().nodes]
     print(nodes, [attempt.exit_code for attempt in rankzero.attach("gpt").attempts])
     pulled: list[int] = [path.stat().st_size for path in rankzero.attach("gpt").pull("checkpoints", dest="out")]
@@ -91,7 +91,7 @@ def test_several_clusters_need_a_choice(ansible: Ansible) -> None:
 
 def test_attach_takes_what_the_command_takes(queued: Ansible) -> None:
     """Of the launches of a name the newest, which the cluster chooses as for the command."""
-    status = {**JOB, "state": "RUNNING", "active": True, "attempts": []}
+    status = {**JOB, "standing": "running", "slurm_state": "RUNNING", "active": True, "attempts": []}
     queued.answer(0, ("job_info", "ok", {"launches": [status]}))
     assert rankzero.attach("gpt").job_id == "7"
     given = queued.variables()

@@ -31,7 +31,8 @@ REPORT = LaunchReport(
     name="gpt",
     key=KEY,
     generation=1,
-    state="FAILED",
+    standing="failed",
+    slurm_state="FAILED",
     message="the program ended with 1",
     run_dir=RUN,
     logs_dir=f"{RUN}/logs",
@@ -44,7 +45,12 @@ REPORT = LaunchReport(
     finished_at=2.0,
     wall_time=1.0,
 )
-PROVEN = {**REPORT.as_dict(), "success": True, "artifact": {"valid": True, "scalars": {"loss": 1.5, "note": "x"}}}
+PROVEN = {
+    **REPORT.as_dict(),
+    "standing": "succeeded",
+    "success": True,
+    "artifact": {"valid": True, "scalars": {"loss": 1.5, "note": "x"}},
+}
 LINE = Evidence("0/rank-0000.log", 3, "CUDA out of memory", "cuda_oom", 0, "node01")
 DIAGNOSED = DiagnosisReport(
     Diagnosis("cuda_oom", "out of memory", root=LINE, ranks=[0], nodes=["node01"], evidence=[LINE], chain=["ended"]),
@@ -69,7 +75,7 @@ PLAYED: dict[str, tuple[str, list[list[tuple[str, str, dict[str, Any]]]]]] = {
                 ("job_wait", "ok", REPORT.as_dict()),
                 ("job_logs", "ok", {"dest": "/home/me/runs"}),
                 ("job_diagnosis", "ok", {"diagnosis": DIAGNOSED, "lines": []}),
-                ("job_report", "failed", {"verdict": "failed", "msg": "gpt failed"}),
+                ("job_report", "failed", {"standing": "failed", "msg": "gpt failed"}),
             ],
             [("job", "failed", {"msg": "nodes: must be a number"})],
         ],

@@ -266,9 +266,9 @@ def test_attach_that_ends_before_the_job_says_so(rankzero: Callable[..., int], a
 @pytest.mark.parametrize(
     ("rc", "records", "code"),
     [
-        (0, [("job_report", "ok", {"verdict": "succeeded"})], errors.OK),
-        (2, [("job_report", "failed", {"verdict": "failed", "msg": "gpt failed"})], errors.FAILED),
-        (2, [("job_report", "failed", {"verdict": "waiting", "msg": "the job continues"})], errors.UNFINISHED),
+        (0, [("job_report", "ok", {"standing": "succeeded"})], errors.OK),
+        (2, [("job_report", "failed", {"standing": "failed", "msg": "gpt failed"})], errors.FAILED),
+        (2, [("job_report", "failed", {"standing": "waiting", "msg": "the job continues"})], errors.UNFINISHED),
         (2, [("job", "failed", {"msg": "nodes: must be a number"})], errors.REFUSED),
         (4, [("job", "unreachable", {"msg": "no route"})], errors.UNREACHABLE),
         (99, [], errors.INTERRUPTED),

@@ -26,7 +26,7 @@ NO_FILE = "[rank{0}]: FileNotFoundError: [Errno 2] No such file or directory: '/
 TRACE = '[rank{0}]: Traceback (most recent call last):\n[rank{0}]:   File "t.py", line 1\n'
 
 
-LAUNCH = LaunchReport("a", "k", 1, "RUNNING", "running on n[1-2]", "/runs/a", "/runs/a/logs", job_id="7", active=True)
+LAUNCH = LaunchReport("a", "k", 1, "running", "running on n[1-2]", "/runs/a", "/runs/a/logs", job_id="7", active=True)
 
 
 def diagnosed(folder: Path, text: str) -> Diagnosis:

@@ -48,7 +48,14 @@ def ended(folder: Path, slurm: FakeSlurm, **launch: Any) -> tuple[cause.Cause, d
     run = RunDirectory(str(folder))
     if rejected:
         run.record("rejected", message=rejected)
-    known = {"state": "FAILED", "completed": True, "job_id": "7", "started_at": 1000.0, **launch}
+    known = {
+        "standing": "failed",
+        "slurm_state": "FAILED",
+        "completed": True,
+        "job_id": "7",
+        "started_at": 1000.0,
+        **launch,
+    }
     known = LaunchReport(name="a", key="k", generation=1, message="it ended", run_dir="", logs_dir="", **known)
     told = evidence.of_end(slurm.slurm(), run, known, SIGNATURES)
     return cause.find_cause(told.logs), told.facts
@@ -78,7 +85,7 @@ def test_slurm_has_a_word_where_the_logs_have_none(
     found, _facts = ended(
         tmp_path / "1",
         FakeSlurm(sacct=NO_ACCOUNTING),
-        state=state,
+        slurm_state=state,
         rejected=rejected,
         exit_code=exit_code,
         outcome=outcome,
@@ -110,7 +117,7 @@ def test_sizes_of_slurm() -> None:
 def test_what_accounting_does_not_know_yet_is_not_told(tmp_path: Path) -> None:
     """Rows of a job whose start has not arrived at slurmdbd, as Slurm 22.05 wrote them on a busy lab."""
     rows = "7|FAILED|1:0|0:0|||18446744073709551614M|node01|allocation\n7.batch|FAILED|1:0||||||batch\n"
-    _found, facts = ended(tmp_path / "1", sacct(rows), state="FAILED", exit_code=1)
+    _found, facts = ended(tmp_path / "1", sacct(rows), slurm_state="FAILED", exit_code=1)
     job, step = facts["accounting"]
     assert (job["name"], job["asked"], step["name"], step["asked"]) == ("", None, "batch", None)
 
@@ -157,7 +164,7 @@ def test_a_set_up_that_failed_is_told_as_such_and_blames_no_node(
     tmp_path: Path, message: str, what: str, remedy: str
 ) -> None:
     outcome = {"ended_by": "setup", "message": message}
-    found, _facts = ended(tmp_path, sacct(""), state="FAILED", exit_code=78, outcome=outcome)
+    found, _facts = ended(tmp_path, sacct(""), slurm_state="FAILED", exit_code=78, outcome=outcome)
     assert found.family == SETUP and found.root is not None
     assert what in found.root.what and remedy in found.root.remedy and "exclude" not in found.root.remedy
 
@@ -196,7 +203,9 @@ def test_monitors_say_that_memory_was_full_and_that_a_gpu_is_lost(tmp_path: Path
 def test_a_job_that_does_not_start_says_why_and_what_to_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, said: str, remedy: str
 ) -> None:
-    launch = LaunchReport("a", "k", 1, "PENDING", "pending", str(tmp_path), "", job_id="9", reason_code=code)
+    launch = LaunchReport(
+        "a", "k", 1, "waiting", "pending", str(tmp_path), "", slurm_state="PENDING", job_id="9", reason_code=code
+    )
     run = tmp_path / "runs" / "a" / ("b" * 16) / "1"
     run.mkdir(parents=True)
     monkeypatch.setattr(diagnose, "final_report", lambda slurm, run: launch)

@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from tests.writers import Run
 
-LAUNCH = LaunchReport("a", "k", 1, "RUNNING", "running on n[1-2]", "/runs/a", "/runs/a/logs", job_id="7", active=True)
+LAUNCH = LaunchReport("a", "k", 1, "running", "running on n[1-2]", "/runs/a", "/runs/a/logs", job_id="7", active=True)
 WAITS = (
     'Current thread 0x1 (most recent call first):\n  File "/e/site-packages/torch/distributed/distributed_c10d.py", '
     'line 2900 in all_reduce\n  File "/code/train.py", line 50 in main\n'

@@ -69,7 +69,7 @@ def test_a_full_gpu_is_reported_with_the_sizes_and_the_peak(tmp_path: Path, monk
             f"2026/01/01 00:00:00.000, 3, 88.1 W, 99 %, {used} MiB, 61\n"
         )
     launch = LaunchReport(
-        "a", "k", 1, "FAILED", "it failed", str(run), str(run / "logs"), job_id="9", completed=True, exit_code=1
+        "a", "k", 1, "failed", "it failed", str(run), str(run / "logs"), job_id="9", completed=True, exit_code=1
     )
     monkeypatch.setattr(diagnose, "final_report", lambda slurm, run: launch)
     options = {"run_dir": str(run), "state_root": "~", "x_families": [], "processes": 1, "write": True,
@@ -103,7 +103,7 @@ def diagnosed(
     with (run / "logs" / "0" / log).open("a") as stream:
         stream.write(f"{text}\n")
     launch = LaunchReport(
-        "a", "a" * 16, 1, "FAILED", "it failed", str(run), str(run / "logs"), job_id="9", completed=True, exit_code=1,
+        "a", "a" * 16, 1, "failed", "it failed", str(run), str(run / "logs"), job_id="9", completed=True, exit_code=1,
         nodes=list(nodes),
     )  # fmt: skip
     monkeypatch.setattr(diagnose, "final_report", lambda slurm, run: launch)

@@ -29,14 +29,14 @@ from tests.writers import CUDA_OOM, write_diagnosis
 HOUR = 3600.0
 
 
-def launch(state: str, **more: Any) -> dict[str, Any]:
+def launch(standing: str, **more: Any) -> dict[str, Any]:
     """A launch as job_info returns it: submitted at 100 s, on two nodes from 160 s to 260 s before the end."""
-    ended = state in ("proven", "failed")
+    ended = standing in ("succeeded", "failed")
     attempt = {"attempt": 0, "started_at": NOW - 110, "finished_at": NOW - 10 if ended else None, "nodes": ["a", "b"]}
-    begun = state != "pending"
+    begun = standing != "waiting"
     return {
-        "run_dir": f"/runs/{state}", "completed": ended, "success": state == "proven", "active": not ended,
-        "state": {"pending": "PENDING", "running": "RUNNING"}.get(state, "COMPLETED"), "attempt": 0,
+        "run_dir": f"/runs/{standing}", "completed": ended, "success": standing == "succeeded", "active": not ended,
+        "standing": standing, "attempt": 0,
         "attempts": [attempt] if begun else [], "nodes": ["a", "b"] if begun else [],
         "started_at": NOW - 110 if begun else None, "finished_at": attempt["finished_at"],
         "journal": [{"event": "submitted", "time": NOW - 170}], **more,
@@ -58,15 +58,15 @@ def measured(*launches: dict[str, Any], excluded: Any = None, ended: Any = None)
 
 def test_what_is_counted() -> None:
     again = {"attempt": 1, "started_at": NOW - 60, "finished_at": NOW - 10, "nodes": ["a"]}
-    restarted = launch("proven", attempt=1, run_dir="/runs/again")
+    restarted = launch("succeeded", attempt=1, run_dir="/runs/again")
     restarted["attempts"] = [*restarted["attempts"], again]
     old = launch("failed", finished_at=NOW - 25 * HOUR, attempts=[], started_at=NOW - 26 * HOUR)
     text = measured(
-        launch("pending"), launch("running"), launch("proven"), restarted, launch("failed"), old,
+        launch("waiting"), launch("running"), launch("succeeded"), restarted, launch("failed"), old,
         launch("failed", run_dir="/runs/oom"),
         excluded={"node07": NOW + 60},
         ended={
-            "/runs/proven": openmetrics.Ended({"not known": 300.0}),
+            "/runs/succeeded": openmetrics.Ended({"not known": 300.0}),
             "/runs/again": openmetrics.Ended({"steps": 250.0, "lost": 150.0}),
             "/runs/failed": openmetrics.Ended({"steps": 100.0, "stalls": 100.0}),
             "/runs/oom": openmetrics.Ended({}, "cuda_oom"),
@@ -75,7 +75,15 @@ def test_what_is_counted() -> None:
     )  # fmt: skip
     found = samples(text)
     states = {key[1]: value for key, value in found.items() if key[0] == "rankzero_launches"}
-    assert states == {"pending": 1, "running": 1, "proven": 2, "failed": 2, "unknown": 0}
+    assert states == {
+        "waiting": 1,
+        "running": 1,
+        "succeeded": 2,
+        "failed": 2,
+        "unsubmitted": 0,
+        "unknown": 0,
+        "untrusted": 0,
+    }
     use = {key[1]: value for key, value in found.items() if key[0] == "rankzero_node_seconds"}
     assert set(use) == set(openmetrics.USES)
     assert {name: value for name, value in use.items() if value} == {
@@ -102,7 +110,7 @@ def test_without_launches_there_are_zeros_and_no_ratio() -> None:
 
 
 def test_hostile_labels_stay_labels() -> None:
-    family = 'a"} 1\nrankzero_launches{state="\\'
+    family = 'a"} 1\nrankzero_launches{standing="\\'
     text = measured(launch("failed"), ended={"/runs/failed": openmetrics.Ended(family=family)})
     (key,) = [key for key in samples(text) if key[0] == "rankzero_failures"]
     assert key[1] == family.replace("\n", "?") and samples(text, prometheus) == samples(text)
@@ -154,8 +162,8 @@ def dashboard() -> dict[str, Any]:
 def test_the_dashboard_asks_only_for_what_is_written() -> None:
     names = {gauge.name for gauge in openmetrics.GAUGES}
     text = measured(
-        launch("proven"), launch("failed"), excluded={"node07": NOW + 60},
-        ended={"/runs/proven": openmetrics.Ended({"steps": 1.0})},
+        launch("succeeded"), launch("failed"), excluded={"node07": NOW + 60},
+        ended={"/runs/succeeded": openmetrics.Ended({"steps": 1.0})},
     )  # fmt: skip
     labels: dict[str, set[str]] = {}
     for family in families_of(text):

@@ -99,7 +99,7 @@ def test_a_sweep_is_registered_by_one_entry_and_cancelled_by_one_command(tmp_pat
     wanted = [{**listed, "elements": [f"{number:016x}{'0' * 48}" for number in range(4)]}]
     (step,) = cluster.planned(fake.slurm(), request(tmp_path, wanted=wanted))
     assert (step.action, step.recorded, step.submits) == ("launch", False, (f"{3:016x}",))
-    assert step.reason == "1 of 4 elements proven, 2 active, 1 missing" and step.job_id == "7"
+    assert step.reason == "1 of 4 elements succeeded, 2 running, 1 unsubmitted" and step.job_id == "7"
     assert [argv[-1] for argv in fake.asked if argv[0].endswith("squeue")] == ["--jobs=7"], "one question"
     cluster.prepare(fake.slurm(), request(tmp_path, wanted=wanted, steps=[asdict(step)]))
     assert list(register.entries(str(tmp_path), SET)) == [("lr", KEY)]

@@ -18,14 +18,22 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted im
     Policies,
     Wanted,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 
 SPEC = Wanted("gpt", "key-2", "gpt.yml")
 
 
-def found(key: str = "key-2", state: str = "active", ours: bool = True, **more: object) -> Found:
-    job_id = None if state == "unknown" else f"7{key[-1]}"
+def found(key: str = "key-2", standing: str = "running", ours: bool = True, **more: object) -> Found:
+    job_id = None if standing == "unsubmitted" else f"7{key[-1]}"
     base = Found(
-        "gpt", key, 1, state, f"/runs/gpt/{key}/1", job_id, {"active": "running on node01"}.get(state, "why"), ours
+        "gpt",
+        key,
+        1,
+        standing,
+        f"/runs/gpt/{key}/1",
+        job_id,
+        {"running": "running on node01"}.get(standing, "why"),
+        ours,
     )
     return replace(base, **more)  # type: ignore[arg-type]
 
@@ -43,19 +51,19 @@ def test_each_standing_of_a_spec_has_its_step() -> None:
     assert plan() == [("launch", "key-2")]
     assert plan(found()) == [("adopt", "key-2")]
     assert plan(found(ours=False)) == [("adopt", "key-2")], "launched by hand, and what the spec asks for"
-    assert plan(found(state="succeeded")) == [("unchanged", "key-2")]
-    assert plan(found(state="unknown")) == [("launch", "key-2")], "the launch settles what became of it"
-    assert plan(found(state="failed")) == [("failed", "key-2")]
-    assert "Change the spec or its code" in reason(found(state="failed"))
+    assert plan(found(standing="succeeded")) == [("unchanged", "key-2")]
+    assert plan(found(standing="unsubmitted")) == [("launch", "key-2")], "the launch settles what became of it"
+    assert plan(found(standing="failed")) == [("failed", "key-2")]
+    assert "Change the spec or its code" in reason(found(standing="failed"))
     assert reason(found()) == "running on node01"
 
 
 def test_a_failed_launch_is_repeated_by_policy_and_not_for_ever() -> None:
     again = {"relaunch": "on_failure", "max_failures": 2}
-    assert plan(found(state="failed"), **again) == [("launch", "key-2")]
-    assert "generation 1 of at most 2 has failed: why" in reason(found(state="failed"), **again)
-    assert plan(found(state="failed", generation=2), **again) == [("failed", "key-2")]
-    assert "has failed 2 times: why" in reason(found(state="failed", generation=2), **again)
+    assert plan(found(standing="failed"), **again) == [("launch", "key-2")]
+    assert "generation 1 of at most 2 has failed: why" in reason(found(standing="failed"), **again)
+    assert plan(found(standing="failed", generation=2), **again) == [("failed", "key-2")]
+    assert "has failed 2 times: why" in reason(found(standing="failed", generation=2), **again)
 
 
 def test_a_spec_that_changed_under_a_running_job() -> None:
@@ -65,8 +73,8 @@ def test_a_spec_that_changed_under_a_running_job() -> None:
     assert plan(old, changed="replace") == [("cancel", "key-1"), ("launch", "key-2")]
     assert plan(old, changed="keep") == [("keep", "key-1"), ("launch", "key-2")]
     # The change was taken back: what is wanted has succeeded long ago.
-    assert plan(old, found(state="succeeded"), changed="wait") == [("keep", "key-1"), ("unchanged", "key-2")]
-    assert plan(old, found(state="succeeded"), changed="replace") == [("cancel", "key-1"), ("unchanged", "key-2")]
+    assert plan(old, found(standing="succeeded"), changed="wait") == [("keep", "key-1"), ("unchanged", "key-2")]
+    assert plan(old, found(standing="succeeded"), changed="replace") == [("cancel", "key-1"), ("unchanged", "key-2")]
 
 
 def test_what_ended_under_another_content_is_no_drift() -> None:
@@ -84,15 +92,15 @@ def test_a_spec_that_is_gone() -> None:
     assert plan(found(), wanted=(), removed="cancel") == [("cancel", "key-2")]
     assert plan(found(), wanted=(), removed="keep") == [("keep", "key-2")]
     assert plan(found(ours=False), wanted=(), removed="cancel") == []
-    assert plan(found(state="succeeded"), found("key-1", "failed"), wanted=(), removed="cancel") == []
+    assert plan(found(standing="succeeded"), found("key-1", "failed"), wanted=(), removed="cancel") == []
 
 
 GRID = Wanted("lr", "sweep-2", "lr.yml", ("e0", "e1", "e2", "e3"))
 
 
-def element(key: str, state: str, **more: object) -> Found:
-    job_id = None if state == "unknown" else f"5_{key[-1]}"
-    base = Found("lr", key, 1, state, f"/runs/lr/{key}/1", job_id, "so it ended", True, "sweep-2")
+def element(key: str, standing: str, **more: object) -> Found:
+    job_id = None if standing == "unsubmitted" else f"5_{key[-1]}"
+    base = Found("lr", key, 1, standing, f"/runs/lr/{key}/1", job_id, "so it ended", True, "sweep-2")
     return replace(base, **more)  # type: ignore[arg-type]
 
 
@@ -103,31 +111,31 @@ def grid(*there: Found, spec: Wanted = GRID, **policies: object) -> list[Step]:
 def test_a_sweep_is_one_line_with_its_counts() -> None:
     (fresh,) = grid()
     assert (fresh.action, fresh.kind, fresh.submits) == ("launch", "sweep", GRID.elements)
-    assert fresh.reason == "0 of 4 elements proven, 4 missing"
-    some = [element("e0", "succeeded"), element("e1", "active"), element("e2", "failed")]
+    assert fresh.reason == "0 of 4 elements succeeded, 4 unsubmitted"
+    some = [element("e0", "succeeded"), element("e1", "running"), element("e2", "failed")]
     (step,) = grid(*some)
     assert (step.action, step.submits) == ("launch", ("e3",)), "what has failed stays so by default"
-    assert step.counts == {"succeeded": 1, "active": 1, "failed": 1, "missing": 1}
-    assert step.reason == "1 of 4 elements proven, 1 active, 1 failed, 1 missing"
+    assert step.counts == {"succeeded": 1, "running": 1, "waiting": 0, "failed": 1, "unsubmitted": 1}
+    assert step.reason == "1 of 4 elements succeeded, 1 running, 1 failed, 1 unsubmitted"
     assert step.elements == ({"key": "e1", "job_id": "5_1", "run_dir": "/runs/lr/e1/1"},) and step.job_id == "5"
     (step,) = grid(*some, relaunch="on_failure")
     assert step.submits == ("e2", "e3")
     assert step.reason.endswith("; element 2: generation 1 of at most 3 has failed: so it ended")
-    (step,) = grid(*some, element("e3", "unknown"))
-    assert step.submits == ("e3",) and step.counts["missing"] == 1
+    (step,) = grid(*some, element("e3", "unsubmitted"))
+    assert step.submits == ("e3",) and step.counts["unsubmitted"] == 1
 
 
 def test_a_sweep_that_needs_nothing() -> None:
     proven = [element(key, "succeeded") for key in GRID.elements]
     assert [step.action for step in grid(*proven)] == ["unchanged"]
-    (step,) = grid(*proven[:3], element("e3", "active", ours=False))
+    (step,) = grid(*proven[:3], element("e3", "running", ours=False))
     assert (step.action, step.ours) == ("adopt", False), "launched by hand, and what the spec asks for"
     (step,) = grid(*proven[:3], element("e3", "failed", generation=3), relaunch="on_failure")
     assert step.action == "failed" and "element 3: has failed 3 times: so it ended" in step.reason
 
 
 def test_a_grid_that_has_grown_is_no_drift_and_one_that_has_shrunk_is() -> None:
-    there = [element(key, "active", sweep="sweep-1") for key in ("e0", "e1", "e9", "e8")]
+    there = [element(key, "running", sweep="sweep-1") for key in ("e0", "e1", "e9", "e8")]
     wider = replace(GRID, elements=("e0", "e1", "e8", "e9", "e5"))
     (step,) = grid(*there, spec=wider)
     assert (step.action, step.submits) == ("launch", ("e5",))
@@ -146,7 +154,7 @@ def test_a_grid_that_has_grown_is_no_drift_and_one_that_has_shrunk_is() -> None:
 
 
 def test_a_sweep_whose_spec_is_gone() -> None:
-    there = [element("e0", "active"), element("e1", "active"), element("e2", "succeeded")]
+    there = [element("e0", "running"), element("e1", "running"), element("e2", "succeeded")]
     (step,) = make_plan([], there, Policies(removed="cancel"))
     assert (step.action, step.name, step.key, len(step.elements)) == ("cancel", "lr", "sweep-2", 2)
     (step,) = make_plan([], there[:1], Policies(removed="keep"))
@@ -157,8 +165,8 @@ FIRST = Wanted("tokens", "key-1", "tokens.yml")
 NEXT = Wanted("gpt", "key-2", "gpt.yml", after=("tokens",))
 
 
-def tokens(state: str, **more: object) -> Found:
-    base = Found("tokens", "key-1", 1, state, "/runs/tokens/key-1/1", "61", "why", True, since=10.0)
+def tokens(standing: str, **more: object) -> Found:
+    base = Found("tokens", "key-1", 1, standing, "/runs/tokens/key-1/1", "61", "why", True, since=10.0)
     return replace(base, **more)  # type: ignore[arg-type]
 
 
@@ -167,7 +175,7 @@ def follows(*there: Found, wanted: tuple[Wanted, ...] = (NEXT, FIRST), **policie
 
 
 def test_what_follows_is_launched_with_what_it_follows_and_not_after_what_has_failed() -> None:
-    for before in ("active", "succeeded", "unknown"):
+    for before in ("running", "succeeded", "unsubmitted"):
         assert follows(tokens(before))["gpt"].action == "launch"
     assert {step.action for step in follows().values()} == {"launch"}
     hindered = follows(tokens("failed"))["gpt"]
@@ -175,43 +183,43 @@ def test_what_follows_is_launched_with_what_it_follows_and_not_after_what_has_fa
     assert hindered.reason == "follows tokens, which has failed and is not launched again"
     assert {step.action for step in follows(tokens("failed"), relaunch="on_failure").values()} == {"launch"}
     # Its own end counts, not what became of the others since.
-    assert follows(tokens("failed"), found(state="succeeded"))["gpt"].action == "unchanged"
-    assert follows(tokens("failed"), found(state="failed"))["gpt"].action == "failed"
-    drift = follows(tokens("active", key="key-0"))
+    assert follows(tokens("failed"), found(standing="succeeded"))["gpt"].action == "unchanged"
+    assert follows(tokens("failed"), found(standing="failed"))["gpt"].action == "failed"
+    drift = follows(tokens("running", key="key-0"))
     assert [drift["tokens"].action, drift["gpt"].action] == ["wait", "wait"]
     assert drift["gpt"].reason == "follows tokens, which is not launched yet"
 
 
 def test_a_job_that_waited_in_vain_is_launched_again_without_asking_a_policy() -> None:
-    never = found(state="failed", begun=False, since=20.0)
+    never = found(standing="failed", begun=False, since=20.0)
     assert follows(tokens("failed"), never)["gpt"].action == "wait"
     assert follows(tokens("succeeded"), never)["gpt"].action == "failed", "somebody has cancelled it"
-    step = follows(tokens("active", generation=2, since=30.0), never)["gpt"]
+    step = follows(tokens("running", generation=2, since=30.0), never)["gpt"]
     assert (step.action, step.anew) == ("launch", True) and "ended before it began" in step.reason
     # While its job still waits for what is over, that is in the way.
     both = follows(tokens("failed"), found(begun=False), relaunch="on_failure")
     assert (both["gpt"].action, both["gpt"].anew) == ("launch", True)
     assert both["gpt"].reason == "job 72 waits for an earlier launch of tokens"
     assert follows(tokens("failed"), found(begun=True), relaunch="on_failure")["gpt"].action == "adopt"
-    assert follows(tokens("active", since=30.0), found(begun=False))["gpt"].action == "adopt"
+    assert follows(tokens("running", since=30.0), found(begun=False))["gpt"].action == "adopt"
 
 
 def test_what_follows_a_sweep_waits_for_every_element() -> None:
     last = replace(NEXT, after=("lr",))
     some = [element(key, "succeeded") for key in ("e0", "e1", "e2")]
-    assert follows(*some, element("e3", "active"), wanted=(last, GRID))["gpt"].action == "launch"
+    assert follows(*some, element("e3", "running"), wanted=(last, GRID))["gpt"].action == "launch"
     # One that has failed and stays so, beside others that are active or launched.
-    for there in ([*some[:2], element("e2", "active"), element("e3", "failed")], [element("e0", "failed")]):
+    for there in ([*some[:2], element("e2", "running"), element("e3", "failed")], [element("e0", "failed")]):
         assert follows(*there, wanted=(last, GRID))["gpt"].action == "wait"
     after_first = replace(GRID, after=("tokens",))
     plan = follows(tokens("failed"), element("e0", "succeeded"), wanted=(last, after_first, FIRST))
     assert [plan[name].action for name in ("tokens", "lr", "gpt")] == ["failed", "wait", "wait"]
     assert plan["lr"].reason == (
-        "1 of 4 elements proven, 3 missing; follows tokens, which has failed and is not launched again"
+        "1 of 4 elements succeeded, 3 unsubmitted; follows tokens, which has failed and is not launched again"
     )
 
 
-STATES = ("active", "succeeded", "failed", "unknown")
+STANDINGS = ("waiting", "running", "succeeded", "failed", "unsubmitted")
 FOLLOWS = {"c": ("a",), "d": ("b", "c")}
 SWEEP_OF = "b"
 
@@ -232,7 +240,7 @@ def scene(seed: int) -> tuple[list[Wanted], list[Found]]:
             name,
             f"{name}-{number}",
             chance.randrange(1, 5),
-            chance.choice(STATES),
+            chance.choice(STANDINGS),
             f"/runs/{name}/{number}",
             f"{name}{number}",
             "",
@@ -263,11 +271,11 @@ def carried_out(steps: list[Step], there: list[Found]) -> list[Found]:
     for step in steps:
         for at in [(step.name, key) for key in touched(step)]:
             if step.action == "cancel":
-                state[at] = replace(state[at], state="failed")
+                state[at] = replace(state[at], standing="failed")
             elif step.action == "launch":
                 generation = state[at].generation + 1 if at in state else 1
                 sweep = step.key if step.kind == "sweep" else ""
-                state[at] = Found(*at, generation, "active", f"/new/{at}", "new", "", True, sweep, False, 99.0)
+                state[at] = Found(*at, generation, "running", f"/new/{at}", "new", "", True, sweep, False, 99.0)
             elif step.action == "adopt":
                 state[at] = replace(state[at], ours=True)
     return list(state.values())
@@ -295,11 +303,13 @@ def holds(wanted: list[Wanted], there: list[Found], policies: Policies) -> None:
         assert step.reason
         if step.action == "cancel":
             for one in [at[step.name, key] for key in touched(step)]:
-                assert one.ours and one.state == "active" and one.key not in keys.get(step.name, ())
+                assert one.ours and one.standing in ACTIVE and one.key not in keys.get(step.name, ())
             assert (policies.removed == "cancel") if step.name not in keys else (policies.changed == "replace")
         if step.action == "launch":
             for one in [at[step.name, key] for key in touched(step) if (step.name, key) in at]:
-                assert one.state in ("failed", "unknown") or (step.anew and one.state == "active" and not one.begun)
+                assert one.standing in ("failed", "unsubmitted") or (
+                    step.anew and one.standing in ACTIVE and not one.begun
+                )
             before = [own[name].action for name in specs[step.name].after]
             assert not set(before) & {"failed", "wait"}, "nothing is launched after what has failed"
     # Once it is done there is nothing left to do, but for what could not be told before: what else has failed.

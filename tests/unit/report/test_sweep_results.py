@@ -55,7 +55,7 @@ def test_job_info_finds_the_elements_of_an_array_by_its_number(grid: Grid) -> No
     found = job_info(grid.slurm(), options)["launches"]
     assert [one["job_id"] for one in found] == ["101_0", "101_1", "101_2"]
     (one,) = job_info(grid.slurm(), {**options, "job_id": "101_2"})["launches"]
-    assert (one["job_id"], one["state"], one["key"]) == ("101_2", "PENDING", "02" * 8)
+    assert (one["job_id"], one["slurm_state"], one["key"]) == ("101_2", "PENDING", "02" * 8)
 
 
 @pytest.mark.parametrize(

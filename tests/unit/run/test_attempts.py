@@ -37,7 +37,7 @@ def test_a_requeued_attempt_has_the_word_of_both() -> None:
         Attempt(
             attempt=0,
             job_id="7",
-            state="REQUEUED",
+            slurm_state="REQUEUED",
             started_at=101.0,
             finished_at=190.0,
             node_list="node[01-02]",
@@ -52,7 +52,7 @@ def test_an_attempt_that_died_at_once_is_told_by_accounting() -> None:
     """Its node failed: no outcome was written."""
     left = {0: {"started": started(0, 102.0)}}
     (found,) = attempts.earlier(1, left, job(row(100.0, 200.0, "NODE_FAIL")))
-    assert (found.state, found.finished_at, found.nodes) == ("NODE_FAIL", 200.0, ["node01", "node02"])
+    assert (found.slurm_state, found.finished_at, found.nodes) == ("NODE_FAIL", 200.0, ["node01", "node02"])
     assert found.reason == "NODE_FAIL: one of its nodes failed" and found.exit_code is None
 
 
@@ -62,25 +62,25 @@ def test_attempts_inside_one_job_share_its_row_and_the_last_one_ends_with_it() -
         1: {"started": started(1, 151.0)},
     }
     first, second = attempts.earlier(2, left, job(row(100.0, 200.0, "PREEMPTED")))
-    assert (first.state, first.finished_at, first.exit_code) == ("NODE_FAIL", 150.0, 1)
-    assert (second.state, second.finished_at, second.started_at) == ("PREEMPTED", 200.0, 151.0)
+    assert (first.slurm_state, first.finished_at, first.exit_code) == ("NODE_FAIL", 150.0, 1)
+    assert (second.slurm_state, second.finished_at, second.started_at) == ("PREEMPTED", 200.0, 151.0)
 
 
 def test_an_attempt_of_the_job_before_this_one_and_one_that_nobody_knows() -> None:
     left = {0: {"started": started(0, 50.0, "3"), "outcome": outcome(0, 60.0, job_id="3")}}
     first, second = attempts.earlier(2, left, job())
-    assert (first.job_id, first.state, first.finished_at) == ("3", None, 60.0)
+    assert (first.job_id, first.slurm_state, first.finished_at) == ("3", None, 60.0)
     assert (second.job_id, second.started_at, second.nodes, second.reason) == (None, None, None, "")
 
 
 def test_without_files_accounting_alone_tells_them_in_order() -> None:
     """An older run, or one whose directory was purged in part."""
     found = attempts.earlier(2, {}, job(row(100.0, 200.0), row(300.0, 400.0, "PREEMPTED")))
-    assert [(one.state, one.started_at, one.finished_at) for one in found] == [
+    assert [(one.slurm_state, one.started_at, one.finished_at) for one in found] == [
         ("REQUEUED", 100.0, 200.0),
         ("PREEMPTED", 300.0, 400.0),
     ]
-    assert attempts.earlier(1, {}, None)[0].state is None
+    assert attempts.earlier(1, {}, None)[0].slurm_state is None
 
 
 def test_what_attempts_leave_is_read_by_their_own_number(tmp_path: Path) -> None:

@@ -28,7 +28,8 @@ def report(number: int, *, values: int = 0, nodes: int = 2, attempts: int = 1, t
         name="lr",
         key=f"{number:016x}",
         generation=1,
-        state="COMPLETED",
+        standing="succeeded",
+        slurm_state="COMPLETED",
         message="m" * text,
         run_dir=f"/state/runs/lr/{number:016x}/1",
         logs_dir=f"/state/runs/lr/{number:016x}/1/logs",
@@ -60,9 +61,9 @@ def test_each_of_many_launches_takes_four_kilobytes(shape: dict[str, int]) -> No
     found = bounded(reports)
     assert len(json.dumps(found)) <= (FEW + 10) * (MOST_BYTES + 2)
     for before, after in zip(reports, found):
-        assert {name: after[name] for name in ("run_dir", "job_id", "success", "state", "completed")} == {
-            name: before[name] for name in ("run_dir", "job_id", "success", "state", "completed")
-        }
+        assert {
+            name: after[name] for name in ("run_dir", "job_id", "success", "standing", "slurm_state", "completed")
+        } == {name: before[name] for name in ("run_dir", "job_id", "success", "standing", "slurm_state", "completed")}
         assert set(after) - {"left_out"} == set(before)
         assert after["outcome"]["success"] is True and after["artifact"]["valid"] is True
         changed = {name for name in before if after[name] != before[name]}

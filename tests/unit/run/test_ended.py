@@ -27,10 +27,10 @@ def test_no_state_of_a_running_job_stands_beside_completed(tmp_path: Path, state
     run = make_run(tmp_path, *SUBMITTED, claim="1 lab 7\n", started_json=started(), outcome_json=outcome(success))
     shown = document(reported(run, queue(state)).as_dict())
     if not success and state == "PENDING":  # put back into the queue, and may still succeed
-        assert (shown["state"], shown["completed"]) == ("PENDING", False)
+        assert (shown["slurm_state"], shown["completed"]) == ("PENDING", False)
         return
     assert (shown["completed"], shown["success"], shown["active"]) == (True, success, False)
-    assert shown["state"] == ("COMPLETED" if success else "FAILED")
+    assert shown["slurm_state"] == ("COMPLETED" if success else "FAILED")
 
 
 def test_the_verdict_of_an_attempt_that_slurm_has_requeued_counts(tmp_path: Path) -> None:
@@ -47,4 +47,4 @@ def test_the_verdict_of_an_attempt_that_slurm_has_requeued_counts(tmp_path: Path
     asked = outcome(False, by="requeue", message="requeued: attempt 2 follows")
     again = make_run(tmp_path, *SUBMITTED, name="again", claim="1 lab 7\n", started_json=started(), outcome_json=asked)
     cancelled = reported(again, queue("CANCELLED", restartcnt="1", Name="again.0123456789abcdef.1"))
-    assert cancelled.state == "CANCELLED" and "attempt 2 follows" not in cancelled.message
+    assert cancelled.slurm_state == "CANCELLED" and "attempt 2 follows" not in cancelled.message

@@ -164,7 +164,7 @@ def test_a_reconciliation_reads_no_ended_launch_again(state_root: Path, read: li
         # The first that a job writes.
         Run(run, str(100 + int(run.parent.name[3:]))).claimed()
     without = look()
-    assert len(without) == COUNT and {launch.state for launch in without} == {"active", "succeeded", "failed"}
+    assert len(without) == COUNT and {launch.standing for launch in without} == {"running", "succeeded", "failed"}
     listed(state_root)
     read.clear()
     assert look() == without

@@ -103,7 +103,12 @@ def test_a_success_as_the_job_said_it(tmp_path: Path) -> None:
     fake = queue("COMPLETED", StartTime=str(int(NOW) - 91), EndTime=str(int(NOW) - 9))
     found = look(fake, run)
     assert (found["name"], found["key"], found["generation"], found["job_id"]) == ("gpt", KEY, 1, "7")
-    assert (found["completed"], found["success"], found["active"], found["state"]) == (True, True, False, "COMPLETED")
+    assert (found["completed"], found["success"], found["active"], found["slurm_state"]) == (
+        True,
+        True,
+        False,
+        "COMPLETED",
+    )
     assert (found["exit_code"], found["wall_time"], found["source"]) == (0, 82.0, "squeue")
     assert found["artifact"] == json.loads((run / "outcome.json").read_text())["artifact"]
     assert (found["artifact"]["valid"], found["artifact"]["scalars"]) == (True, {"loss": 1.5})
@@ -119,7 +124,7 @@ def test_a_success_as_the_job_said_it(tmp_path: Path) -> None:
 def test_slurms_success_without_the_jobs_own_is_a_failure(tmp_path: Path) -> None:
     run = make_run(tmp_path, *SUBMITTED, started_json=started())
     found = look(queue("COMPLETED", StartTime=str(int(NOW) - 91), EndTime=str(int(NOW) - 9)), run)
-    assert (found["completed"], found["success"], found["state"]) == (True, False, "COMPLETED")
+    assert (found["completed"], found["success"], found["slurm_state"]) == (True, False, "COMPLETED")
     assert "job 7 ended without writing its outcome" in found["message"]
 
 
@@ -202,13 +207,13 @@ def test_a_proof_stands_where_slurm_has_requeued_the_job_after_a_crash(tmp_path:
 def test_gone_from_slurm_the_run_directory_tells(tmp_path: Path, success: bool, state: str) -> None:
     run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome(success))
     found = look(gone(), run)
-    assert (found["completed"], found["success"], found["state"], found["source"]) == (True, success, state, None)
+    assert (found["completed"], found["success"], found["slurm_state"], found["source"]) == (True, success, state, None)
     assert found["wall_time"] == pytest.approx(80.0)
 
 
 def test_gone_from_slurm_without_an_outcome_is_a_failure(tmp_path: Path) -> None:
     found = look(gone(), make_run(tmp_path, *SUBMITTED))
-    assert (found["completed"], found["success"], found["state"]) == (True, False, "UNKNOWN")
+    assert (found["completed"], found["success"], found["slurm_state"]) == (True, False, None)
     assert "gone from Slurm and left no outcome" in found["message"]
 
 
@@ -217,14 +222,14 @@ def test_silence_concludes_nothing(tmp_path: Path, fake: FakeSlurm) -> None:
     slurm = fake.slurm()
     run = make_run(tmp_path, *SUBMITTED)
     (found,) = launch_list.job_info(slurm, options(run_dir=str(run)))["launches"]
-    assert (found["completed"], found["active"], found["state"]) == (False, True, "UNKNOWN")
+    assert (found["completed"], found["active"], found["slurm_state"]) == (False, True, None)
     assert slurm.notes, "the user is warned"
 
 
 def test_a_proven_outcome_stands_while_slurm_is_silent(tmp_path: Path) -> None:
     run = make_run(tmp_path, *SUBMITTED, started_json=started(), outcome_json=outcome())
     found = look(FakeSlurm(squeue=NO_CONTROLLER), run)
-    assert (found["completed"], found["success"], found["state"]) == (True, True, "COMPLETED")
+    assert (found["completed"], found["success"], found["slurm_state"]) == (True, True, "COMPLETED")
 
 
 def test_a_failure_by_signal_may_be_requeued_while_slurm_is_silent(tmp_path: Path) -> None:
@@ -236,11 +241,11 @@ def test_an_intent_without_an_id_is_looked_up_by_name(tmp_path: Path) -> None:
     run = make_run(tmp_path, entry("intent"))
     fake = queue("RUNNING")
     found = look(fake, run)
-    assert (found["job_id"], found["state"], found["active"]) == ("7", "RUNNING", True)
+    assert (found["job_id"], found["slurm_state"], found["active"]) == ("7", "RUNNING", True)
     assert f"--name=gpt.{KEY}.1" in fake.asked[0]
 
     found = look(FakeSlurm(squeue=said(""), sacct=NO_ACCOUNTING), run)
-    assert (found["job_id"], found["state"], found["completed"]) == (None, "UNSUBMITTED", False)
+    assert (found["job_id"], found["slurm_state"], found["completed"]) == (None, None, False)
     assert "the next launch resolves it" in found["message"]
 
 
@@ -263,7 +268,7 @@ def test_a_rejected_submission(tmp_path: Path) -> None:
     run = make_run(tmp_path, entry("intent"), entry("rejected", message="Invalid account"))
     fake = FakeSlurm()
     found = look(fake, run)
-    assert (found["state"], found["completed"], found["success"]) == ("REJECTED", True, False)
+    assert (found["slurm_state"], found["completed"], found["success"]) == (None, True, False)
     assert found["message"] == "Slurm refused the job: Invalid account"
     assert fake.asked == []
 
@@ -278,7 +283,7 @@ def test_torn_and_missing_parts_are_no_error(tmp_path: Path) -> None:
     with (run / "journal.jsonl").open("a") as stream:
         stream.write('{"time": 1, "ev')
     found = look(queue("RUNNING"), run)
-    assert (found["state"], found["outcome"], len(found["journal"])) == ("RUNNING", None, 2)
+    assert (found["slurm_state"], found["outcome"], len(found["journal"])) == ("RUNNING", None, 2)
     assert found["nodes"] == ["node01", "node02"], "from Slurm, as the job's own list is torn"
 
 
@@ -325,7 +330,7 @@ def test_a_name_means_its_newest_launch(tmp_path: Path) -> None:
     choice = find.choice_made(slurm, asked, run)
     assert choice and choice.startswith("gpt 00000000, generation 1, 2023-11-1")
     assert "the newest of 2 launches named gpt (others: gpt ffffffff, generation 2, 2023-11-1" in choice
-    assert "not submitted" in choice and find.choice_made(slurm, options(run_dir=run.path), run) is None
+    assert "unsubmitted" in choice and find.choice_made(slurm, options(run_dir=run.path), run) is None
     only = options(state_root=str(tmp_path), name="gpt", key=old)
     assert find.one_run(only).generation == 2 and find.choice_made(slurm, only, find.one_run(only)) is None
 
@@ -372,7 +377,7 @@ def test_the_final_report_lets_slurm_close_the_job(tmp_path: Path) -> None:
     found = launches.final_report(
         fake.slurm(), select.open_run(str(run)), settle=3.0, sleep=naps.append, clock=lambda: sum(naps)
     )
-    assert (found.state, found.completed, len(naps)) == ("COMPLETED", True, 2)
+    assert (found.slurm_state, found.completed, len(naps)) == ("COMPLETED", True, 2)
 
 
 def test_the_final_report_does_not_wait_for_ever(tmp_path: Path) -> None:
@@ -385,7 +390,7 @@ def test_the_final_report_does_not_wait_for_ever(tmp_path: Path) -> None:
         sleep=naps.append,
         clock=lambda: sum(naps),
     )
-    assert (found.state, found.completed, found.success) == ("COMPLETED", True, True)
+    assert (found.slurm_state, found.completed, found.success) == ("COMPLETED", True, True)
     assert sum(naps) <= 3.0
 
 

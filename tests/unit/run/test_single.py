@@ -34,10 +34,10 @@ def test_a_single_launch_is_the_one_that_a_wait_would_choose(tmp_path: Path) -> 
     ("fake", "state"),
     [
         (queue("RUNNING"), "running"),
-        (queue("PENDING"), "pending"),
+        (queue("PENDING"), "waiting"),
         (queue("FAILED", StartTime="5", EndTime="9"), "failed"),
         (gone(), "failed"),
-        (FakeSlurm(squeue=NO_CONTROLLER, scontrol=NO_CONTROLLER, sacct=NO_CONTROLLER), "state unknown"),
+        (FakeSlurm(squeue=NO_CONTROLLER, scontrol=NO_CONTROLLER, sacct=NO_CONTROLLER), "unknown"),
     ],
 )
 def test_a_choice_says_what_slurm_says(tmp_path: Path, fake: FakeSlurm, state: str) -> None:

@@ -142,7 +142,7 @@ def test_a_running_step_is_a_running_launch(tmp_path: Path) -> None:
     fake = answers(squeue=[said(step_row("2.3"))])
     slurm = fake.slurm()
     found = report(slurm, run, ask_slurm(slurm, [run]))
-    assert (found.job_id, found.state, found.active, found.completed) == ("2.3", "RUNNING", True, False)
+    assert (found.job_id, found.slurm_state, found.active, found.completed) == ("2.3", "RUNNING", True, False)
 
 
 def test_a_step_that_vanished_without_an_outcome_is_a_failure_with_an_explanation(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_step_that_vanished_without_an_outcome_is_a_failure_with_an_explanatio
     )
     slurm = answers(squeue=[said(""), said(job_row("2"))]).slurm()
     found = report(slurm, run, ask_slurm(slurm, [run]))
-    assert (found.state, found.completed, found.success) == ("CANCELLED", True, False)
+    assert (found.slurm_state, found.completed, found.success) == ("CANCELLED", True, False)
     assert found.message == (
         "step 2.3 ended without writing its outcome: CANCELLED: job 2 around it continues: the step was cancelled, or "
         "its node failed"
@@ -162,7 +162,7 @@ def test_a_start_whose_id_was_never_recorded_is_found_by_its_name(tmp_path: Path
     run = RunDirectory(str(make_run(tmp_path, entry("intent", attach="2"))))
     slurm = answers(squeue=[said(step_row("2.9", "x") + step_row("2.3"))], scontrol=said("node01\n")).slurm()
     found = report(slurm, run, ask_slurm(slurm, [run]))
-    assert (found.job_id, found.state) == ("2.3", "RUNNING")
+    assert (found.job_id, found.slurm_state) == ("2.3", "RUNNING")
 
 
 # --- polling

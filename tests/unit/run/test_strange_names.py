@@ -13,8 +13,8 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import select
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import UNTRUSTED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import find, history, launch_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNTRUSTED
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import job
 from tests.unit.run.test_launches import KEY, SUBMITTED, make_run, options, outcome
 from tests.unit.slurm.recorded import UNKNOWN_ID, FakeSlurm, said
@@ -40,7 +40,7 @@ def test_a_strange_folder_is_one_escaped_row_and_nothing_else(tmp_path: Path, te
     root = str(tmp_path)
     fake = FakeSlurm(squeue=said(""), scontrol=UNKNOWN_ID, sacct=said(""))
     rows = launch_list.job_info(fake.slurm(), options(state_root=root, newest=kept))["launches"]
-    by_state = {row["state"] == UNTRUSTED: row for row in rows}
+    by_state = {row["standing"] == UNTRUSTED: row for row in rows}
     assert len(rows) == 2 and by_state[False]["run_dir"] == str(good)
     row = by_state[True]
     shown = "".join(row[name] for name in ("name", "key", "run_dir", "logs_dir", "message"))

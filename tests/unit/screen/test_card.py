@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import IN_PLACE
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, duration, last_words, verdict
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, duration, last_words, standing_of
 
 LAUNCH = {"name": "gpt", "job_id": "7", "generation": 2, "run_dir": "/s/runs/gpt/0123456789abcdef/2"}
 RESULT = {
     "completed": True,
     "success": True,
-    "state": "COMPLETED",
+    "standing": "succeeded",
+    "slurm_state": "COMPLETED",
     "job_id": "7",
     "attempt": 1,
     "nodes": ["node01", "node02"],
@@ -74,14 +76,12 @@ def test_the_card_names_the_run_in_each_tracker() -> None:
 @pytest.mark.parametrize(
     ("result", "expected"),
     [
-        ({"success": True, "completed": True}, "succeeded"),
-        ({"success": False, "completed": True}, "failed"),
-        ({"success": False, "completed": False}, "not finished"),
-        ({}, "not finished"),
+        ({"standing": "failed", "slurm_state": "COMPLETED"}, "failed"),
+        ({"failed": True, "msg": "the connection was lost"}, "unknown"),
     ],
 )
-def test_verdict(result: dict[str, bool], expected: str) -> None:
-    assert verdict(result) == expected
+def test_what_the_wait_says_and_nothing_else_is_the_standing(result: dict[str, Any], expected: str) -> None:
+    assert standing_of(result) == expected
 
 
 @pytest.mark.parametrize(

@@ -71,13 +71,13 @@ def shown_progress(text: str) -> list[str]:
 def shown_card(text: str) -> list[str]:
     artifact = {"path": f"/s/{text}", "valid": True, "scalars": {text: text, "b": [text], "c": {text: text}}}
     unfit = {"unfit_nodes": {text: text}}
-    whole = {**RESULT, "state": text, "nodes": [text], "message": text, "artifact": artifact, "outcome": unfit}
+    whole = {**RESULT, "slurm_state": text, "nodes": [text], "message": text, "artifact": artifact, "outcome": unfit}
     launch = {**LAUNCH, "name": text, "run_dir": f"/s/{text}", "explain": [text]}
     return card.card(launch, whole, {}) + card.card(launch, {"nodes": text, "msg": text}, {})
 
 
 def shown_table(text: str) -> list[str]:
-    rows = [row(0, metric=1.0, job_id=text), row(1, "failed", message=text), row(2, "active", state=text)]
+    rows = [row(0, metric=1.0, job_id=text), row(1, "failed", message=text), row(2, "waiting", slurm_state=text)]
     rows = [{**one, "parameters": {"lr": text}} for one in rows]
     return [*sweep_table.screen(result(rows, name=text)), printable.printable(sweep_table.tally(result(rows)))]
 

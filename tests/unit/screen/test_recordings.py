@@ -122,7 +122,7 @@ def head_form() -> str:
 
 
 def proven_form() -> str:
-    result = {"success": True, "completed": True, "wall_time": 29.0, "artifact": {"scalars": {"loss": 0.25}}}
+    result = {"standing": "succeeded", "wall_time": 29.0, "artifact": {"scalars": {"loss": 0.25}}}
     launch = {"proof": {"require": {"loss": {"lt": 3}}}}
     text = report({}, launch, result, {}, {})[0].text
     assert text == "Proven in 29 s: loss 0.25 (< 3)"

@@ -36,6 +36,7 @@ LAUNCH = {
     "proof": {"path": "result.json", "require": {"loss": {"lt": 3}}},
 }
 PROVEN = {
+    "standing": "succeeded",
     "completed": True,
     "success": True,
     "wall_time": 29.3,
@@ -45,7 +46,13 @@ PROVEN = {
         "scalars": {"world_size": 4, "loss": 0.24853},
     },
 }
-FAILED = {"completed": True, "success": False, "wall_time": 12.0, "message": "the program ended with exit code 1"}
+FAILED = {
+    "standing": "failed",
+    "completed": True,
+    "success": False,
+    "wall_time": 12.0,
+    "message": "the program ended with exit code 1",
+}
 DIAGNOSIS = {
     "what": "a size does not fit",
     "root": {"file": "logs/0/rank-0003.log", "line": 10, "text": "ValueError: batch size", "rank": 3, "node": "node02"},
@@ -118,7 +125,7 @@ def test_check_mode_tells_what_a_step_would_build() -> None:
          ["A task: non-zero return code", "    oops"]),
         ("x.y.z", {"msg": "MODULE FAILURE", "module_stderr": "a\nb"}, ["A task: MODULE FAILURE", "    a", "    b"]),
         ("x.y.z", {"failed": True}, ["A task: failed without a message"]),
-        ("rankzero.slurm.job_report", {"msg": "gpt failed", "verdict": "failed", "card": ["long"]}, []),
+        ("rankzero.slurm.job_report", {"msg": "gpt failed", "standing": "failed", "card": ["long"]}, []),
     ],
 )  # fmt: skip
 def test_what_a_task_that_failed_shows(action: str, result: dict[str, Any], expected: list[str]) -> None:
@@ -171,11 +178,13 @@ def test_a_job_that_slurm_ended_says_the_cause_once(
     tmp_path: Path, state: str, words: str, cause: str, screen: bool
 ) -> None:
     message = f"{state}: {words}"
-    launch = LaunchReport("gpt", "k", 1, state, message, "", "", job_id="7", completed=True, outcome={})
+    launch = LaunchReport(
+        "gpt", "k", 1, "failed", message, "", "", job_id="7", slurm_state=state, completed=True, outcome={}
+    )
     told = evidence.of_end(FakeSlurm(sacct=NO_ACCOUNTING).slurm(), RunDirectory(str(tmp_path)), launch, SIGNATURES)
     diagnosis = advice.diagnosis_of(find_cause(told.logs, failed=True), Scan())
     why = {"diagnosis": diagnosis.as_dict(), "lines": diagnosed(DiagnosisReport(diagnosis))}
-    result = {**FAILED, "state": state, "message": message}
+    result = {**FAILED, "slurm_state": state, "message": message}
     if screen:
         lines = [row.text for row in report(HOST, LAUNCH, result, {}, why)]
         assert lines[0] == f"gpt failed after 12 s: {diagnosis.what}" and cause in diagnosis.what
@@ -227,7 +236,7 @@ def test_the_jobs_own_verdict_is_shown_below_any_cause() -> None:
 
 @pytest.mark.parametrize(("together", "said"), [(False, True), (True, False), (None, False)])
 def test_ranks_that_ran_apart_are_named(together: bool | None, said: bool) -> None:
-    result = {"success": True, "completed": True, "outcome": {"together": together}}
+    result = {"standing": "succeeded", "success": True, "completed": True, "outcome": {"together": together}}
     rows = [row.text for row in report(HOST, LAUNCH, result, {}, {})] + card(LAUNCH, result, {})
     assert [text for text in rows if "each rank ran on its own" in text] == [
         text for text in rows if "together" in text

@@ -19,7 +19,7 @@ def row(number: int, standing: str = "succeeded", metric: float | None = None, *
         "key": f"{number:02x}" * 32,
         "parameters": {"lr": str(number), "tag": "it's\nlong"},
         "standing": standing,
-        "state": "PENDING" if standing == "active" else None,
+        "slurm_state": "PENDING" if standing == "waiting" else None,
         "metric": metric,
         "scalars": {} if metric is None else {"loss": metric, "lr": 9},
         "message": "so it ended",
@@ -46,19 +46,19 @@ def test_the_best_come_first_and_what_failed_says_why() -> None:
             row(0, metric=2.5),
             row(1, "failed"),
             row(2, metric=0.12345678),
-            row(3, "active"),
-            row(4, "missing", job_id=None),
+            row(3, "waiting"),
+            row(4, "unsubmitted", job_id=None),
         ]
     )
     lines = sweep_table.screen(found)
     assert lines[0].split() == ["lr", "tag", "loss", "job", "took"]
     assert [line.split()[0] for line in lines[1:6]] == ["2", "0", "1", "3", "4"]
     assert lines[1].split() == ["2", "2", "it's", "long", "0.1235", "succeeded", "7_2", "3", "s"]
-    assert "pending" in lines[4]
+    assert "waiting" in lines[4]
     assert lines[6] == "1 failed: so it ended"
     assert (
         lines[7]
-        == "lr: 2 succeeded, 1 active, 1 failed, 1 missing; best loss 0.1235 by element 2 (lr=2, tag=it's long)"
+        == "lr: 2 succeeded, 1 waiting, 1 failed, 1 unsubmitted; best loss 0.1235 by element 2 (lr=2, tag=it's long)"
     )
     up = sweep_table.screen({**found, "goal": "max"})
     assert [line.split()[0] for line in up[1:3]] == ["0", "2"]

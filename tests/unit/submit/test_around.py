@@ -148,7 +148,7 @@ def test_a_job_that_has_put_itself_back_into_the_queue_is_still_ours(bench: Benc
     bench.ends(False, ended_by="requeue")
     bench.leaves("REQUEUED")
     result = bench.launch()
-    assert (result["submission"], result["standing"]) == ("adopted", "active")
+    assert (result["submission"], result["standing"]) == ("adopted", "waiting")
 
 
 # --- nodes that see no store

@@ -46,7 +46,7 @@ def test_while_the_first_waits_in_the_queue_the_second_is_refused_with_its_job(t
             two.launch(two.second, check_mode=check_mode)
         said = str(refused.value)
         assert said.startswith(f"checkpoint.dir: {two.folder} belongs to job 101 of ")
-        assert "(job, generation 1 of key 0123456789abcdef; PENDING), which is still active." in said
+        assert "(job, generation 1 of key 0123456789abcdef; waiting), which is still active." in said
         assert said.endswith("Wait for its end, cancel it (scancel 101), or name another folder.")
     assert not two.second.runs.exists() or not os.listdir(two.second.runs)
     # The first itself is adopted, as ever.

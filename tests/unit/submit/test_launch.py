@@ -32,7 +32,7 @@ def test_a_fresh_launch(bench: Bench) -> None:
         "changed": True,
         "excluded": [],
         "submission": "submitted",
-        "standing": "active",
+        "standing": "waiting",
         "message": "",
         "job_id": "101",
         "missing": [],

@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run import launches
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import launch_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.listing import listing
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, STANDINGS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import RunFacts, status_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, query_squeue
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
@@ -78,19 +79,19 @@ ANSWERS: dict[str, dict[str, Any] | None] = {
     "queue": None,
     "silent": None,
 }
-A, F, S, L, U = "active", "failed", "succeeded", "unknown", "undecided"
+W, R, S, F, L, U, _UNTRUSTED = STANDINGS
 TABLE = {
     #                        pending running restarts closing ended gone queue silent
-    "intent":                (A, A, A, A, F, L, L, U),
+    "intent":                (W, R, R, R, F, L, L, U),
     "refused":               (F, F, F, F, F, F, F, F),
-    "refused, but claimed":  (A, A, A, A, F, F, U, U),
-    "submitted":             (A, A, A, A, F, F, U, U),
-    "started":               (A, A, A, A, F, F, U, U),
+    "refused, but claimed":  (W, R, R, R, F, F, U, U),
+    "submitted":             (W, R, R, R, F, F, U, U),
+    "started":               (W, R, R, R, F, F, U, U),
     "success":               (S, S, S, S, S, S, S, S),
-    "failure":               (A, F, A, F, F, F, F, F),
-    "signal":                (A, A, A, A, F, F, U, U),
-    "requeue":               (A, A, A, A, F, F, U, U),
-    "failure, started anew": (A, A, A, A, F, F, U, U),
+    "failure":               (W, F, R, F, F, F, F, F),
+    "signal":                (W, R, R, R, F, F, U, U),
+    "requeue":               (W, R, R, R, F, F, U, U),
+    "failure, started anew": (W, R, R, R, F, F, U, U),
 }  # fmt: skip
 ROWS = [(directory, answer, TABLE[directory][column]) for directory in TABLE for column, answer in enumerate(ANSWERS)]
 
@@ -157,8 +158,10 @@ def acting(tell: Callable[[Case], str]) -> Callable[[Case], str]:
 @acting
 def submit(case: Case) -> str:
     result = case.bench.launch(check_mode=True, relaunch="never")
-    does = {"planned": L, "adopted": A, "unchanged": result["standing"]}[result["submission"]]
-    return str(does) if does == L or result["standing"] == does else f"{result['submission']}, {result['standing']}"
+    if result["submission"] == "planned":
+        return L
+    assert result["submission"] == ("adopted" if result["standing"] in ACTIVE else "unchanged")
+    return str(result["standing"])
 
 
 def sweep_launcher(case: Case) -> SweepLauncher:
@@ -182,7 +185,8 @@ def sweep_info(case: Case) -> str:
     (folder / "sweep.json").write_text(json.dumps(record))
     answer = results(case.grid.slurm(), {"sweep_dir": str(folder)})
     (row,) = answer["elements"]
-    return U if row["standing"] == L and not answer["completed"] else str(row["standing"])
+    assert answer["completed"] == (row["standing"] in (S, F, L))
+    return str(row["standing"])
 
 
 def told_by(report: dict[str, Any]) -> str:
@@ -190,9 +194,9 @@ def told_by(report: dict[str, Any]) -> str:
     assert (report["active"], report["completed"], report["success"]) in (
         (True, False, False), (False, True, False), (False, True, True), (False, False, False)
     )  # fmt: skip
-    if report["completed"]:
-        return S if report["success"] else F
-    return A if report["active"] else L
+    assert report["completed"] == (report["standing"] in (S, F)) and report["success"] == (report["standing"] == S)
+    assert report["active"] == (report["standing"] in ACTIVE or (report["standing"] == U and bool(report["job_id"])))
+    return str(report["standing"])
 
 
 def info(case: Case) -> str:
@@ -207,14 +211,14 @@ def wait(case: Case) -> str:
 
 def status_listing(case: Case) -> str:
     _head, line = listing([launches.final_report(case.grid.slurm(), case.run).as_dict()], NOW)
-    return S if ", proven" in line else F if ", failed" in line else "open"
+    return line.split()[4]
 
 
 def diagnosis(case: Case) -> str:
     defaults = {name: option.get("default") for name, option in DIAGNOSIS_SPEC.items()}
     options = {**defaults, "run_dir": case.run.path, "write": False, "processes": 1}
     launch = diagnose(case.grid.slurm(), options)["diagnosis"]["launch"]
-    return S if launch["success"] else F if launch["completed"] else "open"
+    return str(launch["standing"])
 
 
 def logs(case: Case) -> str:
@@ -231,7 +235,7 @@ def prune(case: Case) -> str:
 @acting
 def plan(case: Case) -> str:
     known = reconcile.look(case.grid.slurm(), case.bench.request.state_root, "set", ["job"])
-    return known[0].state
+    return known[0].standing
 
 
 def watch(case: Case) -> str:
@@ -247,19 +251,15 @@ def watch(case: Case) -> str:
 
 
 def expected_of(consumer: Callable[[Case], str], case: Case, state: str) -> set[str]:
-    """The words in which a consumer may say a state. Each state has words of its own, as far as the consumer has."""
+    """How a consumer may say a standing: by the standing itself, or "over" or "open" where it says no more."""
     over = state in (F, S)
     if consumer in (submit, sweep, plan):
         # A plan leaves a job alone whose end is not known.
-        words = {state} if state != U else {A} if consumer is plan and RunFacts.read(case.run).job_id else {"refuses"}
+        words = {state} if state != U else {R} if consumer is plan and RunFacts.read(case.run).job_id else {"refuses"}
         # While slurmctld is silent nothing is planned or submitted, so nobody needs an answer.
         return words | ({"refuses"} if case.answer == "silent" and not case.certain else set())
-    if consumer is sweep_info:
+    if consumer in (sweep_info, info, wait, status_listing, diagnosis):
         return {state}
-    if consumer in (info, wait):
-        return {A if RunFacts.read(case.run).job_id else L} if state == U else {state}
-    if consumer in (status_listing, diagnosis):
-        return {state} if over else {"open"}
     if consumer is prune:
         # What Slurm still shows is used, whatever has become of it.
         record = case.record()

@@ -190,7 +190,7 @@ def test_an_array_whose_number_was_never_recorded_is_found_by_its_name(grid: Gri
     assert grid.run(0).job_id() is None
     assert grid.states(grid.launch(check_mode=True)) == ["adopted"] * 3
     looking = ask_slurm(grid.slurm(), [grid.run(1)]).status(grid.run(1))
-    assert (looking.job_id, looking.state) == ("101_1", "active")
+    assert (looking.job_id, looking.standing) == ("101_1", "waiting")
     assert [event["event"] for event in grid.array().own_events()] == ["intent"], "who looks writes nothing"
     result = grid.launch()
     assert grid.states(result) == ["adopted"] * 3

@@ -109,15 +109,22 @@ def test_each_event_belongs_to_its_launch_and_the_end_of_all_is_the_end() -> Non
 
 def launch(**more: Any) -> dict[str, Any]:
     base = {
-        "name": "gpt", "key": "0123", "generation": 1, "job_id": "7", "state": "RUNNING", "active": True,
-        "completed": False, "success": False, "started_at": 100.0, "finished_at": None, "nodes": ["node01"],
-        "attempt": 0, "message": "running on node01",
+        "name": "gpt", "key": "0123", "generation": 1, "job_id": "7", "standing": "running", "active": True,
+        "slurm_state": "RUNNING", "completed": False, "success": False, "started_at": 100.0, "finished_at": None,
+        "nodes": ["node01"], "attempt": 0, "message": "running on node01",
     }  # fmt: skip
     return {**base, **more}
 
 
 def test_a_listing_has_the_active_ones_first_and_then_the_newest() -> None:
-    over = {"active": False, "completed": True, "state": "COMPLETED", "success": True, "message": "proven"}
+    over = {
+        "active": False,
+        "completed": True,
+        "standing": "succeeded",
+        "slurm_state": "COMPLETED",
+        "success": True,
+        "message": "proven",
+    }
     found = [
         launch(name="old", finished_at=200.0, **over),
         launch(name="new", finished_at=300.0, **over),
@@ -128,7 +135,15 @@ def test_a_listing_has_the_active_ones_first_and_then_the_newest() -> None:
             progress={"step": 120, "total": 200, "loss": 0.30651, "seconds_left": 9.0},
         ),
         launch(name="hung", progress={"step": 4, "total": 9, "loss": None, "seconds_left": None, "step_age": 137.0}),
-        launch(name="wait", state="PENDING", started_at=None, nodes=[], message="pending: waiting", job_id=None),
+        launch(
+            name="wait",
+            standing="waiting",
+            slurm_state="PENDING",
+            started_at=None,
+            nodes=[],
+            message="pending: waiting",
+            job_id=None,
+        ),
     ]
     lines = listing(found, 160.0)
     assert lines[0].split() == list(HEAD)
@@ -139,10 +154,9 @@ def test_a_listing_has_the_active_ones_first_and_then_the_newest() -> None:
     times = [moment(at, 160.0) for at in (40.0, 100.0)]
     assert lines.pop(2).endswith("step 4/9, last step 2 min 17 s ago")
     assert lines[1].split()[5:8] == [*times, "-"] and lines[2].split()[5:8] == ["-", "-", "-"]
-    # The state of an ended launch is two words.
-    assert lines[3].split()[8] == moment(300.0, 160.0)
+    assert lines[3].split()[7] == moment(300.0, 160.0)
     assert lines[2].endswith("pending: waiting") and lines[3].endswith("proven")
-    assert len({line.index(cell) for line, cell in zip(lines, ["state", "RUNNING", "PENDING"])}) == 1, "aligned"
+    assert len({line.index(cell) for line, cell in zip(lines, ["standing", "running", "waiting"])}) == 1, "aligned"
     assert listing([], 0.0) == []
 
 

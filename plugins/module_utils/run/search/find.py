@@ -16,7 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy, ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import state_in_words
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import standing_in_words
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import Wanted, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
@@ -187,10 +187,10 @@ def _described(slurm: Slurm, runs: Sequence[RunDirectory]) -> list[str]:
     good = [run for run in runs if run.path in facts]
     try:
         answer = ask_slurm(slurm, good, _UNDECIDED, facts)
-        states = {run.path: state_in_words(answer.status(run)) for run in good}
+        states = {run.path: standing_in_words(answer.status(run)) for run in good}
     except SlurmError:  # the choice is what was asked for
         silent = JobAnswer(heard=SILENT)
-        states = {run.path: state_in_words(status_of(facts[run.path], silent)) for run in good}
+        states = {run.path: standing_in_words(status_of(facts[run.path], silent)) for run in good}
     described = []
     for run in runs:
         who, made = identity(run.path), made_at(run)

@@ -10,8 +10,9 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import about, duration, moment, short_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import shown
 
-HEAD = ("name", "key", "gen", "job", "state", "queued", "started", "ended", "time", "what")
+HEAD = ("name", "key", "gen", "job", "standing", "queued", "started", "ended", "time", "what")
 
 
 def listing(launches: Sequence[ModuleResult], now: float) -> list[str]:
@@ -33,9 +34,6 @@ def listing(launches: Sequence[ModuleResult], now: float) -> list[str]:
 def _row(launch: Mapping[str, Any], now: float) -> tuple[str, ...]:
     begun, ended = launch["started_at"], launch["finished_at"]
     took = "" if begun is None else duration(max(0.0, (ended or now) - begun))
-    state = str(launch["state"])
-    if launch["completed"]:
-        state += ", proven" if launch["success"] else ", failed"
     message = str(launch["message"])
     if launch["active"] and launch["nodes"]:
         message = f"on {short_list(launch['nodes'])}" + (
@@ -44,7 +42,7 @@ def _row(launch: Mapping[str, Any], now: float) -> tuple[str, ...]:
         message += _progress(launch.get("progress") or {})
     times = [moment(at, now) if at is not None else "-" for at in (_queued_at(launch), begun, ended)]
     who = (launch["name"], launch["key"], str(launch["generation"]), launch["job_id"] or "-")
-    return (*who, state, *times, took, message)
+    return (*who, shown(launch["standing"], launch["slurm_state"]), *times, took, message)
 
 
 def _queued_at(launch: Mapping[str, Any]) -> float | None:

@@ -68,10 +68,9 @@ def check(slurm: Slurm, request: Request, *, clean: bool) -> None:
         if status.may_run:
             owner = identity(run.path)
             who = f"{owner.name}, generation {owner.generation} of key {owner.key}"
-            state = status.record.state if status.record else "UNKNOWN"
             raise RankzeroError(
                 f"checkpoint.dir: {directory} belongs to job {status.job_id} of {entry.get('user', 'unknown')} "
-                f"({who}; {state}), which is still active. Wait for its end, cancel it (scancel "
+                f"({who}; {status.standing}), which is still active. Wait for its end, cancel it (scancel "
                 f"{status.job_id}), or name another folder."
             )
         if clean and os.path.basename(path).startswith(SUBMITTED):

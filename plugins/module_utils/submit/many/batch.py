@@ -194,7 +194,7 @@ def _answer(name: str, made: SubmissionResult, check_mode: bool) -> Answer:
         active = [
             {"key": each.key, "job_id": each.job_id, "run_dir": each.run_dir}
             for each in made.elements
-            if each.standing == ACTIVE
+            if each.standing in ACTIVE
         ]
         arrays = [array.job_id for array in made.arrays]
         sweep = SweepMade(dict(made.counts), made.sweep_dir, arrays, active)
