@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token, generation_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import DATASET, ENVIRONMENT, IMAGE, InputKind
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, first
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job, parallelism
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job, parallelism, program
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.registry import ASPECTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry, built_file, entry
@@ -322,4 +322,4 @@ def summary(plan: Plan) -> list[str]:
         )
     if plan.judge:
         lines.append(f"proof is judged by {shlex.join(plan.judge.command)} (launch_cluster.artifact_formats)")
-    return lines + [f"warning: {text}" for text in parallelism.warnings(plan.spec)]
+    return lines + [f"warning: {text}" for text in (*parallelism.warnings(plan.spec), *program.warnings(plan.spec))]

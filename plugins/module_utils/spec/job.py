@@ -116,8 +116,8 @@ class LaunchSpec:
     )
     command: tuple[str, ...] = option(
         t.listed(t.text(), filled=True),
-        "The program of every rank as a list of arguments, run without a shell. If the first argument ends in "
-        "`.py`, the environment's Python runs it.",
+        "The program of every rank as a list of arguments, run without a shell: `$NAME`, `~` and `*` stay as they are, "
+        "and the plan warns of them. If the first argument ends in `.py`, the environment's Python runs it.",
         (),
         example=["train.py", "--steps", "1000"],
         instead_of=("wrap",),

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
@@ -15,6 +17,54 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import s
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import FORMATS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, suggestion
+
+# What a shell replaces anywhere in a word: variables of the environment, which have capital letters (${name:...} is how
+# programs read their own options), and commands. And a folder of a user at the beginning of a value.
+_VALUE = re.compile(r"\$[A-Z_][A-Z0-9_]*|\$\{[A-Z_][A-Z0-9_]*[^}]*\}|\$\([^)]*\)?|(?:(?<=^)|(?<==))~[a-z0-9_-]*(?:/|$)")
+# Words that are names of several files: a pattern with a folder or an ending, and braces without what JSON has in them.
+_FILES = re.compile(
+    r"(?=.*(?:/|\*\.))[\w./~+-]*[*?][\w./*?+-]*|[\w./~+=-]*\{[^{}\s\"':]*(?:,|\.\.)[^{}\s\"':]*\}[\w./*?+-]*"
+)
+_OPERATORS = ("|", "|&", "||", "&&", "&", ";", ">", ">>", "<", "<<", "<<<", "2>", "2>&1", "&>")
+_SHELL = re.compile(r"(?:[^/]*/)*(?:ba|da|k|z|c|tc)?sh")
+# So many words are named, and so many characters of each; so many characters of a word are looked at.
+_MOST, _LONGEST, _LOOKED_AT = 5, 60, 1000
+
+
+def for_a_shell(word: str) -> bool:
+    """Return whether a word of a command means something else to a shell. A regular expression (.*) is none."""
+    word = word[:_LOOKED_AT]
+    files = _FILES.fullmatch(word) is not None and ".*" not in word
+    return word in _OPERATORS or files or _VALUE.search(word) is not None
+
+
+def _read_by_a_shell(command: Sequence[str]) -> bool:
+    """Return whether a command is a shell with its line: bash -lc '...'."""
+    return any(
+        _SHELL.fullmatch(program) is not None and re.fullmatch(r"-[a-z]*c", option) is not None
+        for program, option in zip(command, command[1:])
+    )
+
+
+def warnings(spec: LaunchSpec) -> list[str]:
+    """Return warnings about words that only a shell would replace, where none reads them."""
+    told = []
+    words = [] if _read_by_a_shell(spec.command) else [word for word in spec.command if for_a_shell(word)]
+    if words:
+        named = ", ".join(printable(word, _LONGEST) for word in words[:_MOST])
+        told.append(
+            f"command: no shell reads its words, so each rank gets {named} as it is written; if a shell is to replace "
+            "it, give the line as `shell` in the place of `command`"
+        )
+    for name, value in spec.env.items():
+        match = _VALUE.search(value[:_LOOKED_AT])
+        if match:
+            told.append(
+                f"env.{name}: no shell reads its value, so each rank gets {printable(match[0], _LONGEST)} as it is "
+                "written; if a shell is to replace it, set the variable in `shell`, or in `setup.commands` where it is "
+                "the same on all nodes"
+            )
+    return told
 
 
 class Program(Aspect):
