@@ -138,7 +138,8 @@ class Starter:
 
 _TORCHRUN = (
     *("{python}", "-m", "torch.distributed.run", "--nnodes={nodes}", "--nproc-per-node={ranks_per_node}"),
-    *(RENDEZVOUS, "--no-python", RANK),
+    # Behind --, no option of the program is taken for one of torchrun (--sig for --signals-to-handle).
+    *(RENDEZVOUS, "--no-python", "--", RANK),
 )
 
 # A script starts its own programs. It is chosen by `script`, not by launcher.kind.

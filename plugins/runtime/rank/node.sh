@@ -25,4 +25,7 @@ for rankzero_rest in "${@:1:rankzero_count}"; do
     done
     rankzero_line+=("$rankzero_word$rankzero_rest")
 done
+# The early signal goes to every process of the step, and is meant for the ranks: these two would end the launcher, and
+# the ranks with it. rank.sh undoes it.
+case "${RANKZERO_EARLY_SIGNAL:-}" in USR[12]) trap '' "$RANKZERO_EARLY_SIGNAL" ;; esac
 exec "${rankzero_line[@]}"

@@ -141,5 +141,11 @@ if [ "${TORCH_FR_BUFFER_SIZE:-0}" != 0 ]; then
     export TORCH_FR_DUMP_TEMP_FILE="${TORCH_FR_DUMP_TEMP_FILE:-$rankzero_stacks/trace-}"
     export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="${TORCH_NCCL_DEBUG_INFO_TEMP_FILE:-$rankzero_stacks/trace-}"
 fi
+# node.sh keeps these from a launcher by ignoring them, which its children inherit: a Python program handles them all the
+# same, but a shell could not. Where `env` cannot undo it, it stays; of a word with = it would make a variable.
+if [[ $RANKZERO_LAUNCHER != srun && ${RANKZERO_EARLY_SIGNAL:-} = USR[12] && $1 != *=* ]] \
+    && env --default-signal="$RANKZERO_EARLY_SIGNAL" true 2> /dev/null; then
+    set -- env --default-signal="$RANKZERO_EARLY_SIGNAL" "$@"
+fi
 cd "${RANKZERO_WORKDIR:-$RANKZERO_RUN_DIR/work}" || exit 66
 exec "$@"

@@ -61,14 +61,18 @@ with open(options["output"], "ab") as log:
 sys.exit(max(code if code >= 0 else 128 - code for code in codes))
 """
 
-#: torch.distributed.run with static rendezvous, as far as node.sh uses it.
+#: torch.distributed.run with static rendezvous, as far as node.sh uses it. It reads its options as the real one does:
+#: with argparse, which takes the beginning of a name for the name, also behind the program where -- is not before it.
 TORCHRUN = """\
-import os, subprocess, sys
-options, words = {}, sys.argv[1:]
-while words[0].startswith("--"):
-    name, _, value = words.pop(0)[2:].partition("=")
-    options[name] = value
-assert "no-python" in options
+import argparse, os, subprocess, sys
+parser = argparse.ArgumentParser("run.py")
+for name in ("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port", "signals-to-handle", "log-dir"):
+    parser.add_argument(f"--{name}", f"--{name.replace('-', '_')}", dest=name)
+parser.add_argument("--no-python", action="store_true", required=True)
+parser.add_argument("program")
+parser.add_argument("arguments", nargs=argparse.REMAINDER)
+options = vars(parser.parse_args())
+words = [options["program"], *options["arguments"]]
 local, node = int(options["nproc-per-node"]), int(options["node-rank"])
 ranks = []
 for number in range(local):

@@ -95,6 +95,15 @@ def test_torchrun_starts_one_task_a_node_in_the_environment(site: Site) -> None:
         assert environment["PATH"].startswith(folder + "/bin:")
 
 
+def test_no_argument_of_the_program_is_taken_for_one_of_torchrun(site: Site) -> None:
+    """--sig could mean --signals-to-handle."""
+    given = ["--sig", "USR1", "--log", "x", "--", "--node-rank=7", "-h"]
+    site.environment()
+    job = site.job({"command": ["probe.py", *given], "launcher": {"kind": "torchrun"}}, environment=True)
+    assert job.finish(SLURMD_NODENAME="localhost") == 0, job.log()
+    assert job.seen()["argv"] == given
+
+
 def test_the_submitters_environment_does_not_decide_where_programs_are_found(site: Site) -> None:
     job = site.job({})
     assert job.finish(PATH="/nonexistent", HOME="/nonexistent") == 0, job.log()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import BY_SLURM, OWN_LAUNCHERS
 from tests.repository import ROOT
-from tests.unit.runtime.harness import Job, Site
+from tests.unit.runtime.harness import Job, Site, wait_for
 
 #: Starts two processes on its node, and tells them their number in variables of its own.
 STARTER = """
@@ -94,6 +95,25 @@ def test_the_node_of_a_rank_can_be_counted_where_the_launcher_numbers_none(
         assert done.returncode == 78 and "NODE_RANK" in done.stderr
     else:
         assert (tmp_path / "seen").read_text() == f"node {number}\n", done.stderr
+
+
+def test_the_early_signal_reaches_the_ranks_and_not_the_launcher_that_started_them(site: Site) -> None:
+    """scancel tells every process of the step; USR1 would end the launcher, and srun then the ranks."""
+    mark = '"$RANKZERO_RUN_DIR/{}-$SLURM_NODEID"\n'
+    site.program("own-start", f"echo $$ > {mark.format('pid-of')}{STARTER}touch {mark.format('outlived')}")
+    site.functions["scancel"] = f"kill -USR1 $(find {site.root} -name 'pid-*' -exec cat {{}} +)"
+    saves = (
+        'trap "echo saved > saved-$RANK; exit 0" USR1; echo $$ > "$RANKZERO_RUN_DIR/pid-$RANK"; '
+        "while :; do sleep 0.1; done"
+    )
+    spec = {**SPEC, "shell": saves, "checkpoint": {"signal_before_end": 60, "signal": "USR1"}}
+    job = site.job(spec, settings=settings(site.tools, "word"))
+    process = job.start()
+    wait_for(lambda: len(list(job.run.glob("pid-[0-3]"))) == 4, process)
+    process.send_signal(signal.SIGUSR2)
+    process.wait(timeout=60)
+    assert len(list((job.run / "work").glob("saved-[0-3]"))) == 4, said(job)
+    assert len(list(job.run.glob("outlived-[01]"))) == 2, said(job)
 
 
 def test_a_launcher_that_needs_what_the_node_does_not_have_says_what(site: Site) -> None:

@@ -51,7 +51,11 @@ class Checkpoint:
         ),
     )
     signal: str = option(
-        t.choice("TERM", "INT", "HUP", "USR1", "USR2"), "The signal sent to the ranks.", "TERM", key=False
+        t.choice("TERM", "INT", "HUP", "USR1", "USR2"),
+        "The signal sent to the ranks. USR1 and USR2 are kept from a launcher that starts them, such as torchrun; at "
+        "the others it ends its ranks, torchrun after 30 s at most.",
+        "TERM",
+        key=False,
     )
     requeue: bool | None = option(
         t.BOOLEAN,
