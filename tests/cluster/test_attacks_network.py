@@ -111,7 +111,7 @@ def test_a_port_that_a_stranger_has_taken_is_not_used(attack_lab: AttackLab) -> 
     """The number of the next job is no secret, and so neither is where the search for a port begins."""
     first = attack_lab.launch_as(VICTIM, attack_lab.job("true", name="first"))
     assert attack_lab.outcome_of(first)["success"]
-    guessed = [15000 + 37 * number % 5000 for number in range(int(first["job_id"]) + 1, int(first["job_id"]) + 4)]
+    guessed = [20000 + 37 * number % 4000 for number in range(int(first["job_id"]) + 1, int(first["job_id"]) + 4)]
     listens = "python3 -c \"import os, socket; socket.create_server(('', int(os.environ['MASTER_PORT'])))\""
     with contextlib.ExitStack() as strangers:
         for node in attack_lab.lab.nodes:

@@ -124,7 +124,8 @@ def test_torchrun_without_torch_ends_before_any_rank_starts(site: Site) -> None:
 
 def test_one_process_of_a_node_has_all_its_gpus(site: Site) -> None:
     """launcher.gpus node: what Ray, vLLM and JAX with one process a node need."""
-    show = 'echo "rank $RANK of $WORLD_SIZE has $CUDA_VISIBLE_DEVICES, $SLURM_GPUS_PER_NODE a node"'
+    show = 'echo "rank $RANK of $WORLD_SIZE has $CUDA_VISIBLE_DEVICES, $SLURM_GPUS_PER_NODE a node"; '
+    show += 'echo "ports $MASTER_PORT $RANKZERO_PORTS"'
     resources = {"nodes": 2, "gpus_per_node": 8, "cpus_per_rank": 4, "time": "00:10:00"}
     setup = {"commands": ['echo "before the ranks: $SLURM_GPUS_PER_NODE GPUs a node"']}
     launch = site.launch(site.job(show, resources=resources, launcher={"gpus": "node"}, setup=setup))
@@ -133,6 +134,9 @@ def test_one_process_of_a_node_has_all_its_gpus(site: Site) -> None:
     gpus = ",".join(map(str, range(8)))
     for rank, text in enumerate(rank_logs(run).values()):
         assert f"\nrank {rank} of 2 has {gpus}, 8 a node\n" in text
+        # As many services as such a process may have, and none in the way of Ray's workers.
+        (ports,) = re.findall(r"^ports (.*)$", text, re.MULTILINE)
+        assert len({int(port) for port in ports.split() if not 10002 <= int(port) < 20000}) == 9
     (log,) = (run / "logs").glob("job.*.log")
     assert "\nbefore the ranks: 8 GPUs a node\n" in log.read_text()
     (bound,) = re.findall(r"^bound .*", (run / "preflight" / "0" / "table").read_text(), re.MULTILINE)

@@ -65,8 +65,10 @@ def _on_the_node(plan: Plan, merged: Merged, names: set[str]) -> Iterator[Variab
     yield Variable("LOCAL_WORLD_SIZE", str(shape.ranks_per_node), "ranks of one node", "launcher", "rank wrapper")
     yield Variable("MASTER_ADDR", ON_NODE, "the first host of the allocation", "rendezvous", "batch script")
     port = plan.spec.launcher.port
-    why = "launcher.port" if port else "a port between 15000 and 20000 that is free on the first node"
+    why = "launcher.port" if port else "a port from 20000 on that is free on the first node"
     yield Variable("MASTER_PORT", str(port) if port else ON_NODE, why, "rendezvous", "batch script")
+    more = "8 further ports that are free on the first node, with blanks between them"
+    yield Variable("RANKZERO_PORTS", ON_NODE, more, "rendezvous", "batch script")
     interface = "the interface that every node reaches the first one by, fast ones first"
     for name in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
         if name not in names:

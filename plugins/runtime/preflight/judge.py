@@ -228,7 +228,6 @@ def select(arguments: argparse.Namespace) -> int:
         "nodes": nodes,
         "interface": common[0],
         "addresses": {name: reports[name]["own"][common[0]] for name in nodes},
-        "port": reports[nodes[0]]["port"],
         "torch": torch,
         "seconds": max(1.0, (arguments.budget - 10) / len(rounds(len(nodes)))),
         "words": f"{how} of {arguments.megabytes} MB between neighbours over {common[0]}",
@@ -298,7 +297,8 @@ def judge(arguments: argparse.Namespace) -> int:
         print(f"interface {interfaces[0]} ({why})")
     publish(os.path.join(folder, "unfit.json"), {name: "; ".join(problems) for name, problems in unfit.items()})
     verdict = [("action", action), ("chosen", " ".join(chosen)), ("interface", interfaces[0] if interfaces else "")]
-    verdict += [("port", str(reports[chosen[0]]["port"] or "")) if chosen else ("port", ""), ("message", message)]
+    ports = reports[chosen[0]]["ports"] if chosen else []
+    verdict += [("ports", " ".join(str(port) for port in ports)), ("message", message)]
     verdict += [("blamed", f"{name} {'; '.join(problems)}") for name, problems in blamed.items()]
     with open(os.path.join(folder, "verdict"), "w", encoding="utf-8") as stream:
         # One line each: what a node's Python said may hold anything.

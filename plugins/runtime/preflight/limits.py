@@ -134,8 +134,8 @@ def of_ports(root: str, load: Load) -> list[dict[str, Any]]:
     why = (
         f"rank 0 connects to {load.ranks} ranks, and each of {load.ranks_here} here listens on about {LISTENING_PORTS}"
     )
-    # Below are the ports that the preflight chooses MASTER_PORT from.
-    line = f"{SYSCTL}net.ipv4.ip_local_port_range = 20000 65535"
+    # Below are the ports of a launch (start/ports.py).
+    line = f"{SYSCTL}net.ipv4.ip_local_port_range = 24000 65535"
     return [finding(WARNING, "net.ipv4.ip_local_port_range", (there, need), why, line)]
 
 

@@ -28,7 +28,6 @@ FAST_NAMES = ("ib", "hsn", "hsi", "rdma")
 INFINIBAND, NAMED, RDMA = "InfiniBand", "a name of fast networks", "RDMA adapter"
 CONNECT_SECONDS = 2.0
 HEAD_SECONDS = 15.0
-FIRST_PORT, PORTS = 15000, 5000
 
 
 def ask_kernel(request: int, interface: str) -> bytes | None:
@@ -144,16 +143,3 @@ def usable(own: Mapping[str, str], own_name: str, heads: list[str], folder: str)
             name for name in names if name in addresses and carries(name, own[name], addresses[name])
         ]
     return interfaces_of
-
-
-def free_port(job: str) -> int | None:
-    """MASTER_PORT, were this the first node: the starting point of the job or step (JOB.STEP), as job.sh has it, then
-    what nobody uses here.
-    """
-    job_id, _dot, step = job.partition(".")
-    start, used = int(job_id) * 37 + int(step or 0) * 101, set()
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError), open(path) as stream:
-            used |= {int(line.split()[1].rsplit(":", 1)[1], 16) for line in list(stream)[1:]}
-    candidates = (FIRST_PORT + (start + attempt) % PORTS for attempt in range(PORTS))
-    return next((port for port in candidates if port not in used), None)

@@ -48,7 +48,7 @@ class Judgement:
     action: str = ""
     chosen: list[str] = field(default_factory=list)
     interface: str = ""
-    port: str = ""
+    ports: str = ""
     message: str = ""
     blamed: dict[str, str] = field(default_factory=dict)
 
@@ -67,7 +67,7 @@ def read_judgement(path: str) -> Judgement:
         elif key == "blamed":
             node, _space, reason = text.partition(" ")
             made.blamed[node] = reason
-        elif key in ("action", "interface", "port", "message"):
+        elif key in ("action", "interface", "ports", "message"):
             setattr(made, key, text)
     return made
 
@@ -228,8 +228,8 @@ def _use_chosen(job: Job, judged: Judgement) -> None:
     attempt.choose(job, judged.chosen)
     if job.nodes[0] != first:
         attempt.meet(job)
-        if not job.port_asked and judged.port:
-            job.export("RANKZERO_MASTER_PORT", judged.port)
+        if judged.ports:
+            attempt.listen(job, [int(port) for port in judged.ports.split()])
     attempt.record(job)
     without = f", without {judged.message}" if judged.message else ""
     say(f"the ranks run on {' '.join(job.nodes)}{without}; master {attempt.master(job)}")

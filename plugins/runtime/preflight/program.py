@@ -34,8 +34,9 @@ from core.log_names import text_lines  # noqa: E402
 from node import disk  # noqa: E402
 from node.reports import KIND, reports_of, required, versions  # noqa: E402
 from preflight.binding import unbound  # noqa: E402
-from preflight.network import fastest_first, free_port, interfaces, rules, usable  # noqa: E402
+from preflight.network import fastest_first, interfaces, rules, usable  # noqa: E402
 from preflight.report import Report  # noqa: E402
+from start import ports  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -313,7 +314,8 @@ def node(arguments: argparse.Namespace) -> int:
     lacks, sees = lacking(arguments)
     report = {**examine(arguments, own, lacks, memory), "lacks": lacks, "sees": sees}
     report["problems"] += lacks.values()
-    report["own"], report["port"] = own, free_port(os.environ.get("RANKZERO_ATTACHED") or os.environ["SLURM_JOB_ID"])
+    # Were this the first node.
+    report["own"], report["ports"] = own, ports.free(os.environ.get("RANKZERO_ATTACHED") or os.environ["SLURM_JOB_ID"])
     report["rules"] = rules(own)
     report["usable"] = usable(own, name, heads, arguments.folder)
     report["place"] = os.environ.get("SLURM_TOPOLOGY_ADDR", "")

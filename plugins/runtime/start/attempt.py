@@ -14,7 +14,7 @@ from artifact import verdict
 from core import processes, slurm, workdir
 from core.log import publish, publish_json, say
 from core.state import Ended, Job
-from start import claim, rendezvous
+from start import claim, ports, rendezvous
 
 
 def begin(job: Job) -> None:
@@ -54,11 +54,10 @@ def begin(job: Job) -> None:
     # All of them until the preflight has chosen.
     choose(job, job.nodes)
     meet(job)
-    if not job.port_asked:
-        port = rendezvous.free_port(job)
-        if port is None:
-            verdict.refuse(job, 71, f"no free port between 15000 and 19999 on {os.uname().nodename}")
-        job.export("RANKZERO_MASTER_PORT", port)
+    free = ports.free(job.id)
+    if not free:
+        verdict.refuse(job, 71, f"no free port from {ports.FIRST} on, on {os.uname().nodename}")
+    listen(job, free)
     record(job)
     if job.attempt:
         say(f"restarted: SLURM_RESTART_COUNT={job.number('SLURM_RESTART_COUNT')}")
@@ -194,6 +193,13 @@ def choose(job: Job, nodes: Sequence[str]) -> None:
     """The nodes that the ranks run on."""
     job.nodes = list(nodes)
     job.export("RANKZERO_NODELIST", ",".join(nodes))
+
+
+def listen(job: Job, free: Sequence[int]) -> None:
+    """Name the ports of the first node: MASTER_PORT, unless the job has chosen it, and others."""
+    if not job.port_asked:
+        job.export("RANKZERO_MASTER_PORT", free[0])
+    job.export("RANKZERO_PORTS", " ".join(str(port) for port in free[1:]))
 
 
 def meet(job: Job) -> None:

@@ -1,18 +1,15 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the ranks meet: an address that every node reaches, and a port that nobody uses. Standard library only."""
+"""Where the ranks meet: an address that every node reaches. Standard library only."""
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Sequence
 
 from core import slurm
 from core.state import Job
-
-FIRST_PORT, PORTS = 15000, 5000
 
 
 def _ipv4(job: Job, name: str) -> str:
@@ -33,25 +30,3 @@ def master_address(job: Job, nodes: Sequence[str]) -> str:
         if match:
             return match[1]
     return first
-
-
-def used_ports() -> set[int]:
-    used = set()
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as stream:
-            for line in stream:
-                match = re.match(r" *\d+: [0-9A-F]*:([0-9A-F]+) ", line)
-                if match:
-                    used.add(int(match[1], 16))
-    return used
-
-
-def free_port(job: Job) -> int | None:
-    """The job's own starting point in 15000-19999, then the first port that nobody uses on this node."""
-    step = job.attached.rpartition(".")[2] or "0"
-    start, used = job.number("SLURM_JOB_ID") * 37 + int(step if step.isdigit() else 0) * 101, used_ports()
-    for attempt in range(PORTS):
-        port = FIRST_PORT + (start + attempt) % PORTS
-        if port not in used:
-            return port
-    return None

@@ -258,7 +258,7 @@ def test_only_nodes_that_lack_what_others_have_are_to_be_excluded(
 
 def test_a_refusal_for_no_node_excludes_none(tmp_path: Path) -> None:
     run = Run.below(tmp_path).journal({"event": "intent"}, {"event": "submitted", "job_id": "7"}).claimed()
-    run.started().ended(71, "no free port between 15000 and 19999 on node01", by="setup")
+    run.started().ended(71, "no free port from 20000 on, on node01", by="setup")
     gone = FakeSlurm(squeue=UNKNOWN_ID, scontrol=UNKNOWN_ID, sacct=NO_ACCOUNTING)
     told = write_diagnosis(gone.slurm(), run.path)
     assert "resources.exclude" not in told["diagnosis"]["remedy"]

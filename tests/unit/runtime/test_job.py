@@ -38,7 +38,7 @@ def test_srun_ranks_find_the_names_that_torch_expects(site: Site) -> None:
     assert started.pop("launched") >= started["time"] > 1
     del started["time"]
     port = started.pop("master_port")
-    assert 15000 <= port < 20000
+    assert 20000 <= port < 24000
     assert started == {
         "job_id": "42",
         "attempt": 0,
@@ -243,7 +243,7 @@ def test_a_missing_snapshot_is_named(site: Site) -> None:
 
 
 def test_a_port_in_use_is_skipped(site: Site) -> None:
-    first = 15000 + 3 * 37
+    first = 20000 + 3 * 37
     taken = []
     try:
         for port in (first, first + 1):
@@ -262,7 +262,7 @@ def test_a_port_in_use_is_skipped(site: Site) -> None:
     finally:
         for listener in taken:
             listener.close()
-    assert first + 2 <= job.started()["master_port"] < 20000
+    assert first + 2 <= job.started()["master_port"] < 24000
 
 
 def test_a_port_that_the_job_names_is_taken_as_it_is(site: Site) -> None:

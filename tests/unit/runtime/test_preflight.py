@@ -214,15 +214,6 @@ def test_a_fast_interface_is_known_by_its_link_its_name_or_its_rdma_adapter(
     assert network.fastest_first(names) == ["hsn0", "ibs1", "ens1f0", "eno1", "bond0", "em4"]
 
 
-def test_the_port_is_the_jobs_own_or_the_next_free_one(network: ModuleType) -> None:
-    port = network.free_port("7")
-    assert port is not None and 15259 <= port < 20000
-    with socket.create_server(("127.0.0.1", port)):
-        assert network.free_port("7") not in (None, port)
-    # Two launches inside one job start from different ones.
-    assert 15461 <= network.free_port("7.2") < 20000
-
-
 def test_a_job_shows_the_table_and_all_ranks_get_the_chosen_interface(site: Site) -> None:
     job = site.job({"resources": {"nodes": 1}})
     assert job.finish() == 0, job.log()

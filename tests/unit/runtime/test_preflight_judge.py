@@ -45,7 +45,7 @@ def report(
         "problems": list(problems),
         "ailments": [],
         "torch": False,
-        "port": 15000,
+        "ports": [20000, 20001],
         "own": dict.fromkeys(reach if own is None else own, f"10.0.0.{name[1:]}"),
         "rules": dict.fromkeys((n for n in own or reach if n.startswith("ib")), "InfiniBand"),
         "usable": {head: list(reach) for head in heads},
@@ -153,14 +153,14 @@ def test_policies(tmp_path: Path, policy: str, wanted: int, action: str, chosen:
     for name in ("n1", "n3"):
         report(tmp_path, name, ["eth0"], "the code /c is not here", heads=heads)
     for name in ("n2", "n4"):
-        report(tmp_path, name, heads=heads, port=15000 + int(name[1]))
+        report(tmp_path, name, heads=heads, ports=[20000 + int(name[1]), 20009])
     table, verdict = judged(tmp_path, "n1,n2,n3,n4", wanted, policy=policy)
     assert (verdict["action"], verdict["chosen"]) == (action, chosen)
     assert verdict["blamed"] == "n1 n3"
     assert verdict["message"] == "n1: the code /c is not here; n3: the code /c is not here"
     if chosen:
         # The port is one that is free on the first node of the ranks.
-        assert (table[-2:], verdict["port"]) == (["nodes n2 n4", ETHERNET], "15002")
+        assert (table[-2:], verdict["ports"]) == (["nodes n2 n4", ETHERNET], "20002 20009")
 
 
 def test_what_all_nodes_have_in_common_is_blamed_on_none(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ LARGE = {
     "proc/sys/net/core/somaxconn": "65535",
     "proc/sys/net/ipv4/tcp_max_syn_backlog": "65536",
     "proc/sys/net/ipv4/tcp_syncookies": "0",
-    "proc/sys/net/ipv4/ip_local_port_range": "20000\t65535",
+    "proc/sys/net/ipv4/ip_local_port_range": "24000\t65535",
     "proc/sys/net/ipv4/neigh/default/gc_thresh3": "16384",
     "proc/sys/kernel/pid_max": "4194304",
     "proc/sys/kernel/threads-max": "4000000",
@@ -97,7 +97,7 @@ def test_a_large_job_on_a_node_that_is_set_up_for_it_has_no_finding(limits: Modu
             "net.ipv4.ip_local_port_range",
             12233,
             16512,
-            "= 20000 65535)",
+            "= 24000 65535)",
         ),
         (
             {"proc__sys__net__ipv4__neigh__default__gc_thresh3": "1024"},

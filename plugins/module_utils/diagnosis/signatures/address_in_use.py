@@ -17,7 +17,8 @@ SIGNATURE = Signature(
     remedy=(
         "Leave `launcher.port` on auto, or choose another one; an earlier run may still hold it on that node. If every "
         "task of the node starts torchrun itself, name the program in `command` and set `launcher.kind: torchrun`: it "
-        "starts one torchrun a node. The port of a server of the program itself is an argument in `command`."
+        "starts one torchrun a node. The port of a server of the program itself is an argument in `command`; "
+        "RANKZERO_PORTS has ports that are free on the first node."
     ),
     look=(
         "See which process holds the port on that node (`ss -ltnp`): an earlier run, or a second launcher of this job."

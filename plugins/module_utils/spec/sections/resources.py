@@ -248,7 +248,9 @@ class Launcher:
     )
     port: int | None = option(
         t.auto_or(t.integer(1024, 65535)),
-        "MASTER_PORT. `auto` chooses a port between 15000 and 20000 that is free on the first node.",
+        "MASTER_PORT. `auto` chooses a port that is free on the first node: one of 20000 to 23999, which neither Ray's "
+        "workers nor the connections of a usual kernel take (else of 7000 to 7999). RANKZERO_PORTS has 8 more of them, "
+        "for other services of the program, with blanks between them.",
         key=False,
         example=29500,
     )
