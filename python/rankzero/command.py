@@ -49,7 +49,7 @@ def _carry_out(given: Namespace) -> int:
     if given.verb == "init":
         from rankzero.init import write_project
 
-        for line in write_project(given.folder, given.script, given.login, force=given.force):
+        for line in write_project(given):
             print(line)
         return errors.OK
     if given.verb == "completion":

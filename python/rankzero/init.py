@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import os
+from argparse import Namespace
+from collections.abc import Sequence
 
 from rankzero.errors import RankzeroError
 
@@ -39,26 +41,44 @@ slurm_login:
 """
 
 
-def write_project(folder: str, script: str | None, login: str | None, *, force: bool = False) -> list[str]:
-    """Write jobs/NAME.yml, and inventory/hosts.yml if a login node is given. Returns what was done, as lines."""
-    if script is not None:
-        from rankzero.sbatch.convert import converted
+def write_project(given: Namespace) -> list[str]:
+    """Write jobs/NAME.yml, and inventory/hosts.yml if a login node is given. Returns what was done, as lines.
 
-        job = converted(script, os.path.join(folder, "jobs"))
+    given: the options of the verb. Raises RankzeroError.
+    """
+    folder = given.folder
+    if given.script is None and (given.arguments_of_script or given.variables):
+        raise RankzeroError("--arg and --set are for a script: give it with --from SCRIPT")
+    if given.script is not None:
+        from rankzero.sbatch.convert import Asked, converted
+
+        asked = Asked(tuple(given.arguments_of_script), _variables(given.variables))
+        job = converted(given.script, os.path.join(folder, "jobs"), asked)
         name, text, notes = job.name, job.text, job.notes
     else:
         name = _name_of(folder)
         text, notes = NEW_JOB.format(name=name), []
     path = os.path.normpath(os.path.join(folder, "jobs", f"{name}.yml"))
-    _write(path, text, replace=force)
+    _write(path, text, replace=given.force)
     done = [f"{path}: written", *(f"  {note}" for note in notes)]
     hosts = os.path.normpath(os.path.join(folder, "inventory", "hosts.yml"))
-    if login:
-        _write(hosts, INVENTORY.format(host=login), replace=False)
-        done.append(f"{hosts}: written, with the login node {login}")
+    if given.login:
+        _write(hosts, INVENTORY.format(host=given.login), replace=False)
+        done.append(f"{hosts}: written, with the login node {given.login}")
     elif not os.path.exists(os.path.dirname(hosts)):
         done.append(f"{hosts}: not written; say where the cluster is with --login HOST, or later with -i INVENTORY")
     return [*done, f"next: rankzero plan {path}"]
+
+
+def _variables(pairs: Sequence[str]) -> dict[str, str]:
+    """`--set NAME=VALUE` as variables. No value is shown: it may be a secret."""
+    variables = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name.isidentifier() or not name.isascii():
+            raise RankzeroError(f"--set {name}: expected NAME=VALUE, a variable that the script reads")
+        variables[name] = value
+    return variables
 
 
 def _name_of(folder: str) -> str:

@@ -232,7 +232,25 @@ def _lab(parser: Parser) -> None:
 
 def _init(parser: Parser) -> None:
     parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER", help="the project; default: this folder")
-    parser.add_argument("--from", dest="script", metavar="SCRIPT", help="read this sbatch script")
+    parser.add_argument(
+        "--from", dest="script", metavar="SCRIPT", help="the job of this sbatch script, or the script as a job"
+    )
+    parser.add_argument(
+        "--arg",
+        dest="arguments_of_script",
+        metavar="VALUE",
+        action="append",
+        default=[],
+        help="an argument of the script",
+    )
+    parser.add_argument(
+        "--set",
+        dest="variables",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a variable that the script reads",
+    )
     parser.add_argument("--login", metavar="HOST", help="also write an inventory with this login node")
     parser.add_argument("--force", action="store_true", help="replace an existing job file")
 

@@ -43,6 +43,12 @@ WRITES_ITSELF = {
     "plugins/plugin_utils/sources/wheelhouse.py _resolve": "files for uv in a temporary folder of its own",
     "python/rankzero/command.py main": "/dev/null",
     "python/rankzero/init.py _write": "new files of a project, which follow no link",
+    "python/rankzero/sbatch/jail.py _file": "a root folder in memory",
+    "python/rankzero/sbatch/jail.py root": "a root folder in memory",
+    "python/rankzero/sbatch/jail.py run": "a root folder in memory",
+    "python/rankzero/sbatch/jail.py stand_ins": "a root folder in memory",
+    "python/rankzero/sbatch/jail.py take": "a root folder in memory",
+    "python/rankzero/sbatch/jail.py written": "a root folder in memory",
     "python/rankzero/playbook.py play": "a temporary folder of its own",
 }
 #: Writes by module and name. `open` and `os.open` count by their mode.

@@ -1,138 +1,195 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Convert a complete script to the text of a job file."""
+"""From a batch script to the text of a job file: its program as a job, or the script itself as a script job."""
 
 from __future__ import annotations
 
-import copy
 import os
-import textwrap
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rankzero.errors import RankzeroError
-from rankzero.sbatch import step as steps
-from rankzero.sbatch.body import Body
-from rankzero.sbatch.job import Job, take
-from rankzero.sbatch.options import header, launch_name
-from rankzero.sbatch.step import Step
-from rankzero.sbatch.text import Command, commands, words
+from rankzero.sbatch.job import Job, Row
+from rankzero.sbatch.options import header, importable, launch_name, name_of
+from rankzero.sbatch.recorder import NoSandboxError, Script
+from rankzero.sbatch.secret_words import hidden, secret_words, values_in, values_of
+from rankzero.sbatch.translate import translated
 
 ORDER = (
-    *("name", "seed", "resources", "launcher", "setup", "command", "shell", "code", "environment", "container"),
-    *("env", "secrets", "checkpoint", "monitor", "logs"),
+    *("name", "seed", "resources", "launcher", "setup", "command", "shell", "script", "script_args", "code"),
+    *("environment", "container", "env", "secrets", "checkpoint", "monitor", "logs"),
 )
+#: The shells that bash can stand for while a script is recorded.
+BASH = re.compile(r"#!\s*(?:\S*/)?(?:env\s+(?:-S\s+)?)?(?:\S*/)?(?:ba)?sh(?:\s.*)?")
+
+EXPORT = re.compile(r"\b(?:export|setenv|(?:declare|typeset)\s+-\w*x\w*)\s+([A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True)
 class Converted:
-    """The job file of a script. `notes`: what the user should know at once."""
+    """The job file of a script. `notes`: what the user should know at once; `rows`: what became of each thing."""
 
     name: str
     text: str
     notes: list[str]
+    rows: list[Row]
 
 
-def converted(path: str, folder: str) -> Converted:
-    """Convert a script. `folder`: the folder of the job file, to which its paths are relative."""
-    try:
-        with open(path, encoding="utf-8") as stream:
-            script = stream.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise RankzeroError(f"--from {path}: the script cannot be read: {error}") from None
+@dataclass(frozen=True)
+class Asked:
+    """What a script needs to run: its arguments, and values of variables."""
+
+    arguments: tuple[str, ...] = ()
+    variables: Mapping[str, str] | None = None
+
+
+def converted(path: str, folder: str, asked: Asked | None = None) -> Converted:
+    """Convert a script. `folder`: the folder of the job file, to which its paths are relative. Raises RankzeroError."""
+    asked = asked or Asked()
+    text = _read(path)
+    for name in secret_words(list(asked.arguments)):
+        raise RankzeroError(f"--arg: {name} is a secret, which would be written into the job file; use a variable")
+    folder, source = os.path.abspath(folder), os.path.dirname(os.path.abspath(path))
+    script = Script(text, source, asked.arguments, dict(asked.variables or {}))
+    secrets = values_in(text) | values_of(script.given.items())
     job = job_of(script, os.path.basename(path))
-    source = os.path.relpath(os.path.dirname(os.path.abspath(path)), os.path.abspath(folder))
-    job.spec["code"] = {"src": source}
-    if job.spec.get("environment", {}).get("mode") == "venv":
-        job.spec["environment"]["project"] = source
-    lines = sum(1 for line in job.not_understood if line.startswith("line "))
-    notes = [f"{lines} parts of {path} were not understood: they stand at the end of the file"] if lines else []
-    if job.spec.get("secrets"):
-        notes.append(f"export {', '.join(job.spec['secrets'])} before you run it")
-    return Converted(job.spec["name"], _text(job, os.path.basename(path)), notes)
+    spec = _relative(job.spec, folder)
+    if not job.kept:
+        for problem in _problems(spec, folder):
+            job.keep(0, "the job", problem)
+    job.rows = [replace(row, what=hidden(row.what, secrets), why=hidden(row.why, secrets)) for row in job.rows]
+    if not job.kept and any(value in _text(spec, path, []) for value in secrets):
+        job.keep(0, "the job", "would show the value of a secret: give it as a variable that is named as one")
+    if not job.kept:
+        return Converted(spec["name"], _text(spec, path, job.rows), _notes(path, job, []), job.rows)
+    try:
+        return _script_job(script, path, folder, job)
+    except RankzeroError as error:
+        raise RankzeroError(hidden(str(error), secrets)) from None
 
 
-def job_of(script: str, name: str = "train.sbatch") -> Job:
-    """The job that a script describes. Raises RankzeroError if it starts no program."""
-    job = Job()
-    values, problems = header(script)
-    for given in values:
-        take(job, *given)
-    for line, sentence in problems:
-        job.unknown(line, sentence)
+def job_of(script: Script, name: str) -> Job:
+    """The job that a script describes; what only the script itself can say is in its `kept`."""
+    if not BASH.fullmatch(script.text.partition("\n")[0].strip()):
+        job = Job()
+        job.keep(1, "the script", "only a script of bash is recorded")
+    else:
+        try:
+            job = translated(script)
+        except NoSandboxError as error:
+            job = Job()
+            job.keep(0, "the script", f"was not recorded: {error}")
+    job.spec["name"] = launch_name(job.spec.get("name") or name_of(script.text) or name.partition(".")[0], "train")
     if job.spec.get("container", {}).get("level") and job.spec["container"].get("runtime") != "pyxis":
         del job.spec["container"]["level"]
-    job.spec["name"] = launch_name(job.spec.get("name") or name.partition(".")[0], "train")
     if "%t" in job.output or "%n" in job.output:
         job.put("logs", "style", "slurm")
-    body = Body(job)
-    for command in commands(script):
-        body.take(command)
-    _start(job, body.steps)
-    body.finish()
     return job
 
 
-def _start(job: Job, body: list[tuple[Command, Step]]) -> None:
-    """Choose the step of the ranks: the last one that starts a program on all nodes. The others prepare or inspect."""
-    ranks = [pair for pair in body if _is_ranks(pair[1])]
-    if not ranks:
-        raise RankzeroError(
-            "no line of the script starts a program: expected srun, torchrun, accelerate launch, deepspeed or python"
-        )
-    chosen = ranks[-1]
-    for command, step in body:
-        if step is chosen[1]:
-            _inside(job, step)
-            steps.apply(job, step)
-        elif step.program[:2] == ["uv", "sync"] or "uv sync" in step.shell:
-            job.spec["environment"] = {"mode": "venv", "project": ".."}
-            job.covered(command.line, "a step that prepares the environment", "built once, before the job")
-        elif step.program[:1] == ["nvidia-smi"]:
-            job.put("monitor", "gpu", 15)
-            job.covered(command.line, "nvidia-smi", "monitor.gpu")
-        elif step.program[:1] and step.program[0] in ("hostname", "echo", "date", "true"):
-            job.covered(command.line, command.text, "the preflight shows every node")
-        elif "import " in command.text or "proj=" in command.text or "pkgs=" in command.text:
-            job.covered(command.line, "a check of every node", "preflight")
-        else:
-            job.unknown(command.line, command.text)
+def _read(path: str) -> str:
+    """The text of a script. Raises RankzeroError, with the line, for what sbatch itself would not take."""
+    importable()
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
+
+    try:
+        with open(path, encoding="utf-8", newline="") as stream:
+            script = stream.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise RankzeroError(f"--from {path}: the script cannot be read: {error}") from None
+    problem = batch_script.problem(script)
+    if problem:
+        raise RankzeroError(f"--from {path}: line 1: {problem}")
+    return script
 
 
-def _is_ranks(step: Step) -> bool:
-    if step.by:
-        return True
-    if step.shell:
-        inner = steps.read(step.line, words(step.shell))
-        return ("python" in step.shell and "import " not in step.shell) or bool(inner.by)
-    return (
-        bool(step.program)
-        and (step.program[0].endswith(".py") or step.program[0] == "python")
-        and "-c" not in step.program
-    )
+def _script_job(script: Script, path: str, folder: str, job: Job) -> Converted:
+    """The script as it is, as a job. Raises RankzeroError with every line for which a launch cannot take it."""
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
+
+    problems = batch_script.read_header(script.text).problems
+    if problems:
+        listed = "\n".join(f"  line {line}: {sentence}" for line, sentence in problems)
+        kept = "\n".join(f"  {_shown(row)}" for row in job.kept[:5])
+        raise RankzeroError(f"--from {path}: a launch cannot run this script as it is:\n{listed}\nas a job:\n{kept}")
+    spec: dict[str, Any] = {"name": job.spec["name"], "script": os.path.relpath(path, folder)}
+    if script.arguments:
+        spec["script_args"] = list(script.arguments)
+    spec["code"] = {"src": os.path.relpath(script.folder, folder)}
+    wrong = _problems(spec, folder)
+    if wrong:
+        raise RankzeroError(f"--from {path}: a launch cannot run this script as it is: {'; '.join(wrong)}")
+    exports = {
+        match[1]: number for number, line in enumerate(script.text.split("\n"), 1) for match in EXPORT.finditer(line)
+    }
+    rows = [row if row.kept else Row(row.line, row.what) for row in job.rows if row.kept or row.what[:2] != "--"]
+    named = {row.what for row in rows}
+    rows += [Row(line, name) for name, line in {**exports, **job.exports}.items() if name not in named]
+    rows = [*_of_header(script.text), *rows]
+    return Converted(spec["name"], _text(spec, path, rows), _notes(path, job, job.kept), rows)
 
 
-def _inside(job: Job, step: Step) -> None:
-    """Read the line in `srun bash -c "export A=1; python train.py"` like the script, if it is simple enough."""
-    if not step.shell:
-        return
-    attempt = copy.deepcopy(job)
-    body = Body(attempt)
-    for command in commands(step.shell):
-        body.take(Command(step.line, command.text, command.block))
-    starts = [start for _line, start in body.steps if _is_ranks(start)]
-    understood = attempt.not_understood == job.not_understood and not body.commands and not body.modules
-    if len(starts) == 1 and understood:
-        job.__dict__.update(attempt.__dict__)
-        inner = starts[0]
-        step.by, step.launcher, step.program, step.shell = inner.by, inner.launcher, inner.program, inner.shell
-        step.image = step.image or inner.image
+def _of_header(text: str) -> list[Row]:
+    """What each option of a header becomes in a script job: as the launch itself reads it."""
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
+
+    rows = []
+    for line, name, value in header(text)[0]:
+        alone = batch_script.read_header(f"#!/bin/sh\n#SBATCH --{name}{f'={_quoted(value)}' if value else ''}\n")
+        paths = ", ".join(alone.lines) or "nothing: it is about one call of sbatch"
+        rows.append(Row(line, f"--{name}", paths))
+    return rows
 
 
-def _text(job: Job, script: str) -> str:
-    spec = {key: job.spec[key] for key in ORDER if key in job.spec}
-    spec.update({key: value for key, value in job.spec.items() if key not in spec})
+def _quoted(value: str) -> str:
+    return re.sub(r"([\s\"'\\#])", r"\\\1", value)
+
+
+def _problems(spec: Mapping[str, Any], folder: str) -> list[str]:
+    """Why `rankzero plan` would refuse a job."""
+    from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError as Refused
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
+
+    try:
+        read_job(dict(spec), {}, {}, {}, folder)
+    except Refused as error:
+        return list(getattr(error, "problems", [])) or [str(error)]
+    return []
+
+
+def _relative(spec: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """The spec with its keys in order, and with paths relative to the job file."""
+    spec = {**{key: spec[key] for key in ORDER if key in spec}, **spec}
+    if "src" in spec.get("code", {}):
+        source = os.path.relpath(spec["code"]["src"], folder)
+        spec["code"] = {"src": source}
+        if spec.get("environment", {}).get("mode") == "venv":
+            spec["environment"] = {"mode": "venv", "project": source}
+    return spec
+
+
+def _notes(path: str, job: Job, kept: list[Row]) -> list[str]:
+    """What the user should know at once."""
+    if kept:
+        notes = ["the script runs as it is (a script job), because of what a job file cannot say:"]
+        notes += [f"  {_shown(row)}" for row in kept[:8]]
+        return notes + (["  ... see the table at the end of the file"] if len(kept) > 8 else [])
+    notes = ["every line of the script is in the job: see the table at the end of the file"]
+    if job.spec.get("secrets"):
+        notes.append(f"export {', '.join(job.spec['secrets'])} before you run it")
+    return notes
+
+
+def _shown(row: Row) -> str:
+    where = f"line {row.line}: " if row.line else ""
+    return f"{where}{row.what} -> {row.becomes}{f': {row.why}' if row.why else ''}"
+
+
+def _text(spec: Mapping[str, Any], path: str, rows: list[Row]) -> str:
+    script = os.path.basename(path)
     parts = [f"# Read from {script}. Every key is described in docs/job-spec.md. Paths are relative to this file."]
     for key, value in spec.items():
         line = f"{key}: {_flow(value)}"
@@ -140,14 +197,9 @@ def _text(job: Job, script: str) -> str:
             parts += [f"{key}:", *(f"  {name}: {_flow(item)}" for name, item in value.items())]
         else:
             parts.append(line)
-    if not job.spec.get("artifact"):
-        parts += _comment(
-            "", [f"artifact: {{path: {job.awaited or 'result.json'}, then: end}}   # the file that proves success"]
-        )
-    if job.left_out:
-        parts += _comment("\n# Not needed any more:", job.left_out)
-    if job.not_understood:
-        parts += _comment("\n# Not understood, and not part of this job:", job.not_understood)
+    parts.append("# artifact: {path: result.json, then: end}   # the file that proves success")
+    parts += [f"\n# What became of each part of {script}:"] if rows else []
+    parts += list(dict.fromkeys(f"# {_shown(row)}" for row in sorted(rows, key=lambda row: row.line)))
     return "\n".join(parts) + "\n"
 
 
@@ -157,12 +209,3 @@ def _flow(value: Any) -> str:
 
     text: str = yaml.safe_dump(value, sort_keys=False, width=10_000, default_flow_style=True)
     return text.removesuffix("\n").removesuffix("\n...")
-
-
-def _comment(title: str, lines: list[str]) -> list[str]:
-    wrapped = [
-        part
-        for line in lines
-        for part in textwrap.wrap(line, 116, subsequent_indent="      ", drop_whitespace=False) or [""]
-    ]
-    return [*([title] if title else []), *(f"# {line.rstrip()}" for line in wrapped)]

@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import types
+from collections.abc import Mapping
 from typing import Any
 
 from rankzero.playbook import collection_root
@@ -16,11 +18,26 @@ from rankzero.playbook import collection_root
 ADDED = ("container-mounts",)
 
 
-def _loaded() -> Any:
+def _collection() -> str:
+    """The folder of the collection: that of this installation, or the checkout."""
     root = collection_root()
     checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    collection = os.path.join(root, "ansible_collections", "rankzero", "slurm") if root else checkout
-    path = os.path.join(collection, "plugins", "module_utils", "spec", "sbatch", "reader.py")
+    return os.path.join(root, "ansible_collections", "rankzero", "slurm") if root else checkout
+
+
+def importable() -> None:
+    """Make the collection's own modules importable under their names, where Ansible is not started."""
+    parts = ["ansible_collections", "rankzero", "slurm"]
+    if importlib.util.find_spec(parts[0]) and importlib.util.find_spec(".".join(parts[:2])):
+        return
+    for count in (1, 2, 3):
+        module = types.ModuleType(".".join(parts[:count]))
+        module.__path__ = [_collection()] if count == 3 else []
+        sys.modules[module.__name__] = module
+
+
+def _loaded() -> Any:
+    path = os.path.join(_collection(), "plugins", "module_utils", "spec", "sbatch", "reader.py")
     spec = importlib.util.spec_from_file_location("rankzero.sbatch.reader", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -66,6 +83,34 @@ def of_step(words: list[str]) -> tuple[dict[str, str], list[str]]:
         more = f"{values[given.name]}," if given.name in values and given.name in ADDED else ""
         values[given.name] = more + _text(given.value)
     return values, [word for _line, word in rest]
+
+
+def taken(given: list[str], switches: frozenset[str], letters: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """(options by long name, the words after them) of a command other than Slurm's.
+
+    switches: long names without a value; their value is "". letters: short option -> long name.
+    """
+    values: dict[str, str] = {}
+    rest = list(given)
+    while rest and rest[0].startswith("-") and rest[0] != "-":
+        word = rest.pop(0)
+        if word == "--":
+            break
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+        else:
+            name = letters.get(word[:2], word[1:2])
+            value = word[2:].removeprefix("=")
+            equals = "=" if value else ""
+        if not equals and name not in switches and rest:
+            value = rest.pop(0)
+        values[name] = f"{values[name]},{value}" if name in values and name == "bind" else value
+    return values, rest
+
+
+def names(text: str) -> frozenset[str]:
+    """The words in a text."""
+    return frozenset(text.split())
 
 
 def _text(value: str | bool) -> str:

@@ -11,13 +11,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rankzero.sbatch.declared import STARTERS
-from rankzero.sbatch.job import OUR_STEP, Job, container, integer, mount, take
-from rankzero.sbatch.options import of_step
-from rankzero.sbatch.text import is_plain, names, options
+from rankzero.sbatch.job import SIZES, Job, container, exported, integer, mount, take
+from rankzero.sbatch.options import names, of_step, taken
+from rankzero.sbatch.sizes import STEP_SIZES, sizes
 
 PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.\d+)?)?")
 #: The values of launcher.kind whose commands have a reader here. Others are read by their declarations.
 READ_HERE = ("srun", "torchrun", "standalone")
+#: Options of srun that a job's own step sets, or that say nothing about it, with what there is instead.
+OURS = {
+    **dict.fromkeys(("label", "output", "error", "unbuffered", "open-mode"), "every rank's log is kept"),
+    **dict.fromkeys(("kill-on-bad-exit", "wait"), "the exit of a rank ends the others"),
+    **dict.fromkeys(("overlap", "exact", "jobid", "no-kill"), "the ranks have the job's nodes"),
+    **dict.fromkeys(("verbose", "quiet"), "nothing"),
+}
+#: What an allocation has, and a step inside one does not choose.
+OF_AN_ALLOCATION = ("partition", "account", "qos", "time", "job-name", "reservation", "constraint", "exclusive", "mem")
+#: Options whose values say where and when the ranks meet: a job says it itself.
+MEETING = names(
+    "node_rank machine_rank master_addr master_port main_process_ip main_process_port rdzv_endpoint rdzv_id"
+)
 #: Options of the launchers without a value.
 LAUNCHER_SWITCHES = names(
     "standalone no-python no_python module m run-path run_path multi_gpu multi-gpu use_deepspeed use_fsdp cpu "
@@ -40,6 +53,18 @@ class Step:
     image: dict[str, str] = field(default_factory=dict)
     program: list[str] = field(default_factory=list)
     shell: str = ""
+    #: The folder of an environment whose Python or launcher is called by path.
+    environment: str = ""
+    #: Programs around the program, which a job does not have.
+    around: list[str] = field(default_factory=list)
+    #: Variables that `env` sets for it.
+    variables: dict[str, str] = field(default_factory=dict)
+    #: Whether `uv run` chooses the environment.
+    of_project: bool = False
+    #: Whether no srun starts it: it runs once, on the first node.
+    direct: bool = False
+    #: Whether the script has no header: the options of srun are then those of the job.
+    alone: bool = False
 
 
 def read(line: int, words: list[str]) -> Step:
@@ -49,23 +74,54 @@ def read(line: int, words: list[str]) -> Step:
     while rest:
         head = os.path.basename(rest[0])
         if head == "srun":
-            step.srun, rest = of_step(rest[1:])
+            given, rest = of_step(rest[1:])
+            step.srun = {name.replace("_", "-"): value for name, value in given.items()}
         elif head in ("apptainer", "singularity") and rest[1:2] in (["exec"], ["run"]):
-            step.image, rest = options(rest[2:], APPTAINER_SWITCHES, APPTAINER_LETTERS)
+            step.image, rest = taken(rest[2:], APPTAINER_SWITCHES, APPTAINER_LETTERS)
             step.image["image"], rest = (rest or [""])[0], rest[1:]
         elif head == "uv" and rest[1:2] == ["run"]:
-            rest = rest[2:]
-            while rest and rest[0].startswith("--"):
-                rest = rest[1:]
-        elif declared(rest)[0]:
-            return _launched(step, rest)
-        elif head in ("exec", "time", "numactl") and not (head == "numactl" and len(rest) < 2):
-            rest = rest[1:]
-            while head == "numactl" and rest and rest[0].startswith("-"):
-                rest = rest[1:]
+            rest = _uv_run(step, rest[2:])
+        elif head == "env":
+            rest = _env(step, rest[1:])
+        elif (
+            head in AROUND
+            and not declared(rest)[0]
+            and not (head in ("bash", "sh") and len(rest) == 3 and rest[1][:1] == "-")
+        ):
+            step.around.append(head)
+            return step
         else:
             return _launched(step, rest)
     return step
+
+
+#: Programs that start another one, and change what it gets.
+AROUND = names(
+    "numactl taskset timeout nice nohup stdbuf setsid chrt nsys ncu poetry pixi conda mamba micromamba hatch pdm "
+    "shifter podman-hpc podman docker enroot charliecloud ch-run mpirun mpiexec ray vllm sudo bash sh zsh"
+)
+
+
+def _uv_run(step: Step, rest: list[str]) -> list[str]:
+    """Leave out `uv run` with the options that say only that the environment is as it is."""
+    step.of_project = True
+    while rest and rest[0].startswith("-"):
+        if rest[0] not in ("--no-sync", "--frozen", "--locked", "--"):
+            step.around.append(f"uv run {rest[0].partition('=')[0]}")
+            return []
+        rest = rest[1:]
+    return rest
+
+
+def _env(step: Step, rest: list[str]) -> list[str]:
+    """Leave out `env NAME=VALUE`."""
+    while rest and re.match(r"[A-Za-z_]\w*=", rest[0]):
+        name, _equals, value = rest[0].partition("=")
+        step.variables[name], rest = value, rest[1:]
+    if rest[:1] and rest[0].startswith("-"):
+        step.around.append(f"env {rest[0]}")
+        return []
+    return rest
 
 
 def declared(words: list[str]) -> tuple[str, int]:
@@ -85,11 +141,16 @@ def declared(words: list[str]) -> tuple[str, int]:
 
 def _launched(step: Step, rest: list[str]) -> Step:
     head = os.path.basename(rest[0])
+    if rest[0].startswith("/") and not step.image and "container-image" not in step.srun:
+        folder, _slash, place = os.path.dirname(rest[0]).rpartition("/")
+        of_environment = PYTHON.fullmatch(head) or head in ("torchrun", "accelerate", "deepspeed")
+        if place == "bin" and folder not in ("", "/usr", "/usr/local") and of_environment:
+            step.environment, rest = folder, [head, *rest[1:]]
     kind, count = declared(rest)
     if kind:
         wanted = STARTERS[kind][2]
         switches = LAUNCHER_SWITCHES | {each for name, value in wanted.items() if not value for each in _spelled(name)}
-        given, step.program = options(rest[count:], switches, {})
+        given, step.program = taken(rest[count:], switches, {})
         step.launcher = {name.replace("-", "_"): value for name, value in given.items()}
         step.by, step.program = kind, _without_python(step.program) if _is_python(step.program) else step.program
         return step
@@ -106,13 +167,13 @@ def _launched(step: Step, rest: list[str]) -> Step:
         step.by, rest = head, rest[2:]
     elif head == "deepspeed":
         step.by, rest = head, rest[1:]
-    elif head in ("bash", "sh") and rest[1:2] and re.fullmatch(r"-l?c|-cl", rest[1]) and len(rest) > 2:
+    elif head in ("bash", "sh") and len(rest) == 3 and rest[1] in ("-c", "-lc", "-cl", "-ec", "-ce"):
         step.shell = rest[2]
         return step
     else:
         step.program = rest
         return step
-    given, program = options(rest, LAUNCHER_SWITCHES, {})
+    given, program = taken(rest, LAUNCHER_SWITCHES, {})
     step.launcher = {name.replace("-", "_"): value for name, value in given.items()}
     step.program = ["python", "-m", *program] if {"module", "m"} & set(step.launcher) else program
     return step
@@ -135,28 +196,48 @@ def _without_python(words: list[str]) -> list[str]:
 def apply(job: Job, step: Step) -> None:
     """Write the settings of the step to the job."""
     for name, value in step.srun.items():
-        if name.removeprefix("no-").startswith("container-"):
-            if not container(job, name, value):
-                job.unknown(step.line, f"srun --{name}={value}")
-        elif name in ("nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "gpus-per-node", "gres"):
-            if is_plain(value):
-                take(job, step.line, name, value)
-        elif name not in OUR_STEP:
-            job.spec.setdefault("launcher", {}).setdefault("srun", {})[name] = value or True
+        _of_srun(job, step, name, value)
+    for what in step.around:
+        job.keep(step.line, what, "a job has no program around its own")
     if step.image:
         _apptainer(job, step)
+    if step.environment:
+        job.spec["environment"] = {"mode": "path", "path": step.environment}
+        job.becomes(step.line, f"{step.environment}/bin", "environment.path")
     of_declaration = step.by in STARTERS and step.by not in READ_HERE
     (_of_declaration if of_declaration else LAUNCHERS[step.by])(job, step)
-    _sizes(job, step)
-    if step.shell:
-        job.spec["shell"] = step.shell
-        return
-    job.spec["command"] = step.program
-    for word in step.program:
-        if not is_plain(word):
-            job.unknown(
-                step.line, word, "a variable that the script does not set; the program gets it as it stands here"
-            )
+    sizes(job, step, not step.by or (step.by in STARTERS and STARTERS[step.by][0] == "rank"))
+    job.spec["shell" if step.shell else "command"] = step.shell or step.program
+    job.becomes(step.line, "the program", "shell" if step.shell else "command")
+
+
+def _of_srun(job: Job, step: Step, name: str, value: str) -> None:
+    """One option of the ranks' srun."""
+    shown = f"srun --{name}"
+    if name.removeprefix("no-").startswith("container-"):
+        if container(job, name, value):
+            job.becomes(step.line, shown, "container")
+        else:
+            job.keep(step.line, shown, "has no key in the section `container`")
+    elif name in STEP_SIZES:
+        job.becomes(step.line, shown, SIZES)
+    elif name in ("gpus-per-node", "gres"):
+        take(job, step.line, name, value)
+    elif name == "export":
+        exported(job, step.line, value)
+    elif name == "cpu-bind" and value.partition(",")[0] in ("none", "cores", "verbose", "quiet", "threads", "sockets"):
+        job.becomes(step.line, shown, "the binding that the launcher needs")
+    elif name in OURS:
+        job.becomes(step.line, shown, OURS[name])
+    elif name in OF_AN_ALLOCATION and not step.alone:
+        job.keep(step.line, shown, "limits only this step; a job has one")
+    elif name in OF_AN_ALLOCATION:
+        take(job, step.line, name, value)
+    elif name in ("chdir", "cpu-bind"):
+        job.keep(step.line, shown, "has no key")
+    else:
+        job.spec.setdefault("launcher", {}).setdefault("srun", {})[name] = value or True
+        job.becomes(step.line, shown, f"launcher.srun.{name}")
 
 
 def _apptainer(job: Job, step: Step) -> None:
@@ -175,8 +256,9 @@ def _apptainer(job: Job, step: Step) -> None:
         name, _equals, value = pair.partition("=")
         job.put("env", name, value)
     known = {"nv", "rocm", "cleanenv", "contain", "containall", "no-home", "writable", "writable-tmpfs"}
+    job.becomes(step.line, "apptainer", "container")
     for name in sorted(set(image) - known):
-        job.unknown(step.line, f"apptainer --{name} {image[name]}".rstrip())
+        job.keep(step.line, f"apptainer --{name}", "has no key in the section `container`")
 
 
 def _srun(job: Job, step: Step) -> None:
@@ -191,10 +273,8 @@ def _torchrun(job: Job, step: Step) -> None:
     port = integer(given.get("master_port", ""))
     if port:
         job.put("launcher", "port", port)
-    _ranks(job, given.get("nproc_per_node", ""))
-    nodes = given.get("nnodes", "").partition(":")[0]
-    if nodes.isdecimal() and not job.get("resources", "nodes"):
-        job.put("resources", "nodes", int(nodes))
+    _ranks(job, given.get("nproc_per_node", "1"))
+    _nodes(job, step, given.get("nnodes", "1"))
     known = (
         "nproc_per_node nnodes node_rank master_addr master_port rdzv_backend rdzv_endpoint rdzv_id standalone "
         "no_python module m"
@@ -205,8 +285,8 @@ def _torchrun(job: Job, step: Step) -> None:
 def _accelerate(job: Job, step: Step) -> None:
     given = step.launcher
     job.put("launcher", "kind", "torchrun")
-    machines = integer(given.get("num_machines", "")) or job.get("resources", "nodes", 1)
-    job.put("resources", "nodes", job.get("resources", "nodes", machines))
+    machines = integer(given.get("num_machines", "")) or job.nodes or 1
+    _nodes(job, step, given.get("num_machines", "1"))
     processes = integer(given.get("num_processes", ""))
     if processes:
         _ranks(job, str(processes // machines))
@@ -221,11 +301,9 @@ def _accelerate(job: Job, step: Step) -> None:
 
 def _deepspeed(job: Job, step: Step) -> None:
     job.put("launcher", "kind", "torchrun")
-    job.covered(step.line, "deepspeed", "torchrun starts the ranks, with the variables that DeepSpeed reads")
+    job.becomes(step.line, "deepspeed", "launcher.kind: torchrun, with the variables that DeepSpeed reads")
     _ranks(job, step.launcher.get("num_gpus", ""))
-    nodes = integer(step.launcher.get("num_nodes", ""))
-    if nodes and not job.get("resources", "nodes"):
-        job.put("resources", "nodes", nodes)
+    _nodes(job, step, step.launcher.get("num_nodes", ""))
     _rest(job, step, "num_gpus num_nodes hostfile master_addr master_port node_rank no_ssh launcher", "deepspeed")
 
 
@@ -242,11 +320,22 @@ def _of_declaration(job: Job, step: Step) -> None:
     _per, _first, wanted = STARTERS[step.by]
     job.put("launcher", "kind", step.by)
     told = {wanted[name]: integer(value) for name, value in step.launcher.items() if name in wanted}
-    nodes = told.get("nodes") or job.get("resources", "nodes", 1)
-    job.put("resources", "nodes", job.get("resources", "nodes", nodes))
+    nodes = told.get("nodes") or job.nodes or 1
+    _nodes(job, step, str(told.get("nodes") or ""))
     ranks = told.get("ranks_per_node") or (told.get("world_size") or 0) // nodes
     _ranks(job, str(ranks or ""))
     _rest(job, step, " ".join(wanted), step.by)
+
+
+def _nodes(job: Job, step: Step, value: str) -> None:
+    """The number of nodes that a launcher is told: without a header, that of the job."""
+    number = integer(value)
+    if value and number is None:
+        job.keep(step.line, f"{step.by}: nodes", "a job has a plain number here")
+    elif number and job.nodes not in (None, number):
+        job.keep(step.line, f"{step.by}: nodes", f"the job has {job.nodes}")
+    elif number:
+        job.nodes = number
 
 
 def _ranks(job: Job, value: str) -> None:
@@ -257,20 +346,8 @@ def _ranks(job: Job, value: str) -> None:
 
 
 def _rest(job: Job, step: Step, known: str, what: str) -> None:
-    for name in sorted(set(step.launcher) - set(known.split())):
-        job.unknown(step.line, f"{what} --{name} {step.launcher[name]}".rstrip())
-
-
-def _sizes(job: Job, step: Step) -> None:
-    """Turn Slurm's tasks into the job's ranks. One task of torchrun contains all ranks of its node."""
-    nodes, gpus = int(job.get("resources", "nodes", 1)), int(job.get("resources", "gpus_per_node", 0))
-    tasks = job.tasks_per_node or (job.ntasks // nodes if job.ntasks else 1)
-    if not job.get("resources", "nodes") and job.ntasks and job.tasks_per_node:
-        job.put("resources", "nodes", job.ntasks // job.tasks_per_node)
-    ranks = job.get("launcher", "ranks_per_node") or gpus or 1
-    if not step.by or (step.by in STARTERS and STARTERS[step.by][0] == "rank"):
-        if tasks != (gpus or 1):
-            job.put("launcher", "ranks_per_node", tasks)
-        ranks = tasks
-    if job.cpus_per_task:
-        job.put("resources", "cpus_per_rank", max(1, job.cpus_per_task * (tasks if step.by else ranks) // ranks))
+    for name in sorted(step.launcher):
+        if name in known.split():
+            job.becomes(step.line, f"{what} --{name}", "launcher")
+        else:
+            job.keep(step.line, f"{what} --{name}", "the launcher of a job does not set it")

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import FieldInfo, fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS, Starter
@@ -17,12 +19,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Resources
 from rankzero.sbatch import step
-from rankzero.sbatch.convert import job_of
+from rankzero.sbatch.convert import converted
+from rankzero.sbatch.job import Row
+from rankzero.sbatch.recorder import Script
+from rankzero.sbatch.translate import translated
 from tests.repository import ROOT
+from tests.unit.command.recorded import needs_sandbox
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import generate_reference  # beside the repository's tests
+
+pytestmark = needs_sandbox
 
 #: Values on the nodes, as a script may have them.
 VALUES = {"python": "python3", "nodes": "2", "ranks_per_node": "4", "world_size": "8", "node": "$SLURM_NODEID"}
@@ -41,13 +49,22 @@ ACCELERATE = Starter(
 HWLOC = Starter(kind="hwloc", doc="bound to memory", per="rank", command=("hwloc-bind", "--membind", "{rank}"))
 
 
+def job_of(folder: Path, script: str) -> tuple[dict[str, Any], list[Row]]:
+    """The job of a script, and what of it only the script itself can say."""
+    (folder / "train.py").touch()
+    path = folder / "x.sbatch"
+    path.write_text(script, encoding="utf-8")
+    made = converted(str(path), str(folder / "jobs"))
+    return yaml.safe_load(made.text), [row for row in made.rows if row.kept]
+
+
 @pytest.mark.parametrize("info", OPTIONS, ids=lambda info: info.path)
-def test_each_option_of_sbatch_sets_the_key_that_declares_it(info: FieldInfo) -> None:
+def test_each_option_of_sbatch_sets_the_key_that_declares_it(info: FieldInfo, tmp_path: Path) -> None:
     example = info.meta["example"]
     value = "" if example is True else f"={','.join(example) if isinstance(example, list) else example}"
-    job = job_of(f"#!/bin/bash\n#SBATCH --{info.meta['sbatch'].name}{value}\nsrun train.py\n")
-    assert (job.not_understood, job.spec["resources"].get("sbatch")) == ([], None)
-    made = parse(merge([Layer("script", {"name": "x", **job.spec})]))
+    spec, kept = job_of(tmp_path, f"#!/bin/bash\n#SBATCH --{info.meta['sbatch'].name}{value}\nsrun train.py\n")
+    assert (kept, spec["resources"].get("sbatch")) == ([], None)
+    made = parse(merge([Layer("script", spec)]))
     assert made.problems == []
     wanted = parse(merge([Layer("job", {"name": "x", "resources": {info.path: example}})])).spec
     assert getattr(made.spec.resources, info.path) == getattr(wanted.resources, info.path)
@@ -58,16 +75,20 @@ def declare(monkeypatch: pytest.MonkeyPatch, row: Starter) -> None:
     monkeypatch.setitem(step.STARTERS, row.kind, generate_reference.starter_in_scripts(row))
 
 
-def spec_of(row: Starter) -> tuple[dict[str, Any], list[str]]:
+def spec_of(folder: Path, row: Starter) -> tuple[dict[str, Any], list[Row]]:
     """The job of a script that starts two nodes with four ranks each by the launcher, as its record does."""
+    values = {**VALUES, "nodes": "1"} if row.one_node else VALUES
     words = row.words(row.meets("static"))[:-1] if row.command else ()
     filled = [
-        re.sub(r"\{(\w+)\}", lambda match: VALUES.get(PLACES.get(match[1], match[1]), "$X"), word) for word in words
+        re.sub(r"\{(\w+)\}", lambda match: values.get(PLACES.get(match[1], match[1]), "$SLURM_JOB_ID"), word)
+        for word in words
     ]
     tasks = 4 if row.per == "rank" else 1
     head = f"#!/bin/bash\n#SBATCH --nodes={1 if row.one_node else 2}\n#SBATCH --ntasks-per-node={tasks}\n"
-    job = job_of(f"{head}srun {' '.join([*filled, 'train.py', '--lr', '1'])}\n")
-    return job.spec, job.not_understood
+    (folder / "train.py").touch()
+    # A cluster's own launcher is not one that `plan` knows here.
+    job = translated(Script(f"{head}srun {' '.join([*filled, 'train.py', '--lr', '1'])}\n", str(folder)))
+    return job.spec, job.kept
 
 
 PLACES = {"RANKZERO_PYTHON": "python", "RANKZERO_NODES": "nodes", "RANKZERO_RANKS_PER_NODE": "ranks_per_node",
@@ -75,19 +96,23 @@ PLACES = {"RANKZERO_PYTHON": "python", "RANKZERO_NODES": "nodes", "RANKZERO_RANK
 
 
 @pytest.mark.parametrize("row", [*STARTERS, ACCELERATE, HWLOC], ids=lambda row: row.kind)
-def test_each_launcher_is_found_by_the_words_of_its_command(row: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_launcher_is_found_by_the_words_of_its_command(
+    row: Starter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     if row not in STARTERS:
         declare(monkeypatch, row)
-    spec, not_understood = spec_of(row)
-    assert not_understood == []
+    spec, kept = spec_of(tmp_path, row)
+    assert kept == []
     assert (spec["launcher"]["kind"], spec["command"]) == (row.kind, ["train.py", "--lr", "1"])
     assert spec["launcher"]["ranks_per_node"] == 4
 
 
-def test_the_command_of_a_declared_launcher_is_no_longer_translated(monkeypatch: pytest.MonkeyPatch) -> None:
-    line = "#!/bin/bash\naccelerate launch --num_processes 8 --num_machines 2 --multi_gpu --odd 1 train.py\n"
-    assert job_of(line).spec["launcher"]["kind"] == "torchrun"
+def test_the_command_of_a_declared_launcher_is_no_longer_translated(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    line = "#!/bin/bash\n#SBATCH -N2\nsrun accelerate launch --num_processes 8 --num_machines 2 --multi_gpu train.py\n"
+    assert job_of(tmp_path, line)[0]["launcher"]["kind"] == "torchrun"
     declare(monkeypatch, ACCELERATE)
-    job = job_of(line)
-    assert job.spec["launcher"] == {"kind": "accelerate", "ranks_per_node": 4}
-    assert job.spec["command"] == ["train.py"] and len(job.not_understood) == 1 and "--odd" in job.not_understood[0]
+    spec, kept = job_of(tmp_path, line.replace("train.py", "--odd 1 train.py"))
+    assert spec["script"] == "../x.sbatch"
+    assert [row.what for row in kept if row.why] == ["accelerate --odd"]

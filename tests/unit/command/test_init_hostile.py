@@ -1,68 +1,128 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A script of somebody else is read by `rankzero init --from` in bounded time and memory."""
+"""A script of somebody else, recorded by `rankzero init --from` as an ordinary user, changes nothing."""
 
 from __future__ import annotations
 
-import resource
+import json
+import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from rankzero.sbatch.text import LONGEST, commands, filled
+from tests.unit.command.recorded import needs_sandbox
 
-HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n"
-BOMB = "A=" + "x" * 100 + "\n" + "".join(f"{chr(66 + level)}={f'${chr(65 + level)}' * 10}\n" for level in range(20))
-SCRIPTS = {
-    "one apostrophe": HEAD + "echo don't\n" + "echo a line of the script\n" * 20_000,
-    "a bomb of variables": HEAD + BOMB + "srun python $U\n",
-    "many quotes": HEAD + "echo '\"' \"'\" " * 20_000 + "\n",
-}
-READ = """
-import sys
-from rankzero.sbatch.convert import converted
-try:
-    converted(sys.argv[1], sys.argv[2])
-except Exception as error:
-    print(type(error).__name__)
+pytestmark = needs_sandbox
+NOBODY = 65534
+RECORD = """
+import json, sys
+from rankzero.sbatch import recorder
+recorder.SECONDS = int(sys.argv[2])
+text = open(sys.argv[1] + "/job.sbatch", encoding="utf-8").read()
+done = recorder.recorded(recorder.Script(text, sys.argv[1]), recorder.Allocation(), 1)
+print(json.dumps([done.code, done.ended, [call.words for call in done.calls]]))
 """
 
 
-@pytest.mark.parametrize("script", SCRIPTS.values(), ids=list(SCRIPTS))
-def test_no_script_takes_for_ever(tmp_path: Path, script: str) -> None:
-    """The child is killed only where it would run for hours, and gets less memory than a bomb takes."""
-    source = tmp_path / "job.sbatch"
-    source.write_text(script)
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that another user may enter, which the folders of pytest are not."""
+    place = Path(tempfile.mkdtemp(prefix="rankzero-hostile-"))
+    (place / "project").mkdir()
+    for path in (place, place / "project"):
+        path.chmod(0o755)
+        if os.getuid() == 0:
+            os.chown(path, NOBODY, NOBODY)
+    yield place
+    shutil.rmtree(place)
 
-    def little() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
 
+def record(folder: Path, body: str, seconds: int = 10) -> tuple[int, str, list[list[str]]]:
+    """(exit code, the bound that ended it, calls) of a script."""
+    script = folder / "project" / "job.sbatch"
+    script.write_text(f"#!/bin/bash\n{body}\n", encoding="utf-8")
+    user: dict[str, Any] = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
     done = subprocess.run(
-        [sys.executable, "-c", READ, str(source), str(tmp_path / "jobs")],
-        env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, timeout=300, check=True,
-        preexec_fn=little,
+        [sys.executable, "-c", RECORD, str(script.parent), str(seconds)],
+        env={"PYTHONPATH": ":".join(sys.path), "HOME": "/nowhere"}, capture_output=True, text=True, timeout=300,
+        check=True, cwd=folder, **user,
     )  # fmt: skip
-    assert done.stdout.strip() in ("", "RankzeroError")
+    code, ended, calls = json.loads(done.stdout)
+    return code, ended, calls
 
 
-def test_the_values_of_variables_add_a_bounded_text() -> None:
-    known = {"A": "x" * (LONGEST // 2)}
-    assert len(filled("$A" * 1000, known)) < 2 * LONGEST and filled("$A", known) == known["A"]
+def test_nothing_outside_the_copy_is_changed(folder: Path) -> None:
+    (folder / "outside").write_text("mine", encoding="utf-8")
+    (folder / "outside").chmod(0o666)
+    (folder / "project" / "own").write_text("mine", encoding="utf-8")
+    (folder / "project" / "own").chmod(0o666)
+    body = f"echo yours > {folder}/outside; echo yours > own; rm -f own; touch /usr/x /etc/x; srun end $?"
+    _code, _ended, calls = record(folder, body)
+    assert calls[-1][:2] == ["srun", "end"]
+    assert (folder / "outside").read_text(encoding="utf-8") == "mine"
+    assert (folder / "project" / "own").read_text(encoding="utf-8") == "mine"
+
+
+def test_nothing_outside_the_folder_is_read(folder: Path) -> None:
+    (folder / "key").write_text("secret", encoding="utf-8")
+    (folder / "key").chmod(0o644)
+    (folder / "project" / "link").symlink_to(folder / "key")
+    (folder / "project" / "config").write_text("inside", encoding="utf-8")
+    body = (
+        f'srun "$(cat {folder}/key link /proc/1/root{folder}/key 2>/dev/null)" "$(cat config)" "$(ls -A /home /root)"'
+    )
+    _code, _ended, calls = record(folder, body)
+    assert calls[-1] == ["srun", "", "inside", "/home:\n\n/root:"]
+
+
+def test_it_has_no_capability_and_no_network(folder: Path) -> None:
+    body = (
+        "mount -o remount,rw,bind /usr && srun mounted\n"
+        "umount /proc && srun unmounted\n"
+        "(exec 3<>/dev/tcp/127.0.0.1/22) 2>/dev/null && srun connected\n"
+        'srun "$(grep CapEff /proc/self/status)" "$(tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d \' \')"'
+    )
+    _code, _ended, calls = record(folder, body)
+    assert calls == [["srun", "CapEff:\t0000000000000000", "lo"]]
 
 
 @pytest.mark.parametrize(
-    ("script", "lines"),
+    ("body", "ended"),
     [
-        ("echo 'a\nb'\necho c\n", [1, 3]),
-        ('echo "a # b\nc"\necho c\n', [1, 3]),
-        ("echo a # don't\necho c\n", [1, 2]),
-        ('echo "a \\" b"\necho c\n', [1, 2]),
-        ("echo 'a\\'\necho c\n", [1, 2]),
-        ("echo a\\'b\necho c\n", [1, 2]),
+        ("while :; do :; done", "time"),
+        ("while :; do { sleep 1000; :; } & done", "processes"),
+        ("trap '' TERM INT HUP; (while :; do :; done) & wait", "time"),
     ],
 )
-def test_a_command_ends_where_its_quotes_do(script: str, lines: list[int]) -> None:
-    assert [command.line for command in commands(script)] == lines
+def test_no_script_takes_for_ever(folder: Path, body: str, ended: str) -> None:
+    code, why, _calls = record(folder, body, seconds=3)
+    assert code < 0 and why == ended
+
+
+def test_a_script_that_waits_is_ended(folder: Path) -> None:
+    code, _ended, calls = record(folder, "srun a\nwhile [ ! -f result ]; do sleep 60; done\nsrun b", seconds=60)
+    assert code == -9
+    assert [call for call in calls if call[0] == "srun"] == [["srun", "a"]]
+
+
+def test_what_it_writes_is_bounded(folder: Path) -> None:
+    body = "head -c 200000000 /dev/zero > big; srun $(wc -c < big)\nfor i in {1..400}; do srun $i; done"
+    _code, _ended, calls = record(folder, body, seconds=60)
+    assert int(calls[0][1]) <= 8 << 20
+    assert len(calls) <= 150
+
+
+def test_nothing_that_is_recorded_runs(folder: Path) -> None:
+    (folder / "project" / "t.py").write_text("open('ran', 'w')", encoding="utf-8")
+    python = os.path.realpath("/usr/bin/python3")
+    body = f"python3 t.py; {python} t.py; env python3 t.py; [ ! -e ran ] && srun nothing"
+    _code, _ended, calls = record(folder, body)
+    assert calls[-1] == ["srun", "nothing"]
+    assert [call[1:] for call in calls[:-1]] == [["t.py"]] * 3
