@@ -150,6 +150,22 @@ def test_the_head_builds_and_air_gapped_nodes_run(desk: Desk) -> None:
     assert (gone["changed"], gone["ref"]) == (True, planned["ref"])
 
 
+@pytest.mark.parametrize("by", ["head", "controller"])
+def test_air_gapped_nodes_run_a_requirements_file(desk: Desk, by: str) -> None:
+    """Its constraint holds wherever it is resolved, and for the packages from which nodes build."""
+    make_wheel(desk.wheels, "beta", "3.0", {"beta.py": "VALUE = 2\n"})
+    (desk.project / "requirements.txt").write_text("alpha  # the newest\n-c bounds.txt\n", encoding="utf-8")
+    (desk.project / "bounds.txt").write_text("beta<3\n", encoding="utf-8")
+    sources = {"on_host": desk.sources} if by == "head" else {"on_host": CUT_OFF, "here": desk.sources}
+    options = {"project": str(desk.project), "requirements": "requirements.txt", **sources}
+    built = desk.result(ENVIRONMENT, **options)
+    assert built["environment"]["downloaded_by"] == by
+    assert built["environment"]["packages"] == {"alpha": "1.0", "beta": "2.0"}
+    assert desk.value_on(desk.lab.nodes[0], built["ref"]["path"]) == "2"
+    assert not desk.result(ENVIRONMENT, **options)["changed"]
+    assert desk.result(PACKAGES, **options)["packages"]["packages"] == {"alpha": "1.0", "beta": "2.0"}
+
+
 def test_a_sealed_environment_is_one_file_that_a_second_task_leaves_alone(desk: Desk) -> None:
     if shutil.which("mksquashfs") is None:
         pytest.skip("mksquashfs is not on this machine (package squashfs-tools)")
