@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import threads
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import nobody_reads
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import user_name
@@ -68,8 +69,7 @@ def hold(
             raise trouble(error, os.path.dirname(path)) from error
         raise
     over = threading.Event()
-    toucher = threading.Thread(target=_touch, args=(own, over), daemon=True)
-    toucher.start()
+    toucher = threads.start(threading.Thread(target=_touch, args=(own, over), daemon=True))
     try:
         yield
     finally:

@@ -10,9 +10,10 @@ while a wait runs; the last wait removes it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 _COUNT = "asked."
 
@@ -22,28 +23,19 @@ def count(most: int, clock: Callable[[], float] = time.time) -> bool:
 
     Where nothing can be counted, every query is allowed.
     """
-    path = _folder()
-    current = f"{_COUNT}{int(clock()) // 60}"
+    current = _minute(clock)
     with contextlib.suppress(OSError):
         with contextlib.suppress(FileExistsError):
-            os.mkdir(path, 0o700)
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            if os.fstat(folder).st_uid != os.getuid():
-                return True
+            os.mkdir(_path(), 0o700)
+        with _own_folder() as folder:
             names = os.listdir(folder)
             for name in names if current not in names else ():
                 if name.startswith(_COUNT):
                     os.unlink(name, dir_fd=folder)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            file = os.open(current, flags, 0o600, dir_fd=folder)
-            try:
-                os.write(file, b".")
-                return os.fstat(file).st_size <= most
-            finally:
-                os.close(file)
-        finally:
-            os.close(folder)
+            with os.fdopen(os.open(current, flags, 0o600, dir_fd=folder), "wb", buffering=0) as file:
+                file.write(b".")
+                return os.fstat(file.fileno()).st_size <= most
     return True
 
 
@@ -52,21 +44,30 @@ def drop(asked: int, clock: Callable[[], float] = time.time) -> None:
 
     `asked`: the queries that this wait made in the last minute.
     """
-    path = _folder()
-    current = f"{_COUNT}{int(clock()) // 60}"
-    with contextlib.suppress(OSError):
-        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        try:
-            if os.fstat(folder).st_uid != os.getuid():
-                return
-            for name in os.listdir(folder):
-                size = os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
-                if name.startswith(_COUNT) and (name != current or size <= asked):
-                    os.unlink(name, dir_fd=folder)
-            os.rmdir(path)
-        finally:
-            os.close(folder)
+    current = _minute(clock)
+    with contextlib.suppress(OSError), _own_folder() as folder:
+        for name in os.listdir(folder):
+            size = os.stat(name, dir_fd=folder, follow_symlinks=False).st_size
+            if name.startswith(_COUNT) and (name != current or size <= asked):
+                os.unlink(name, dir_fd=folder)
+        os.rmdir(_path())
 
 
-def _folder() -> str:
+@contextlib.contextmanager
+def _own_folder() -> Iterator[int]:
+    """Open the folder. Raises OSError where it is not there, is a link or belongs to somebody else."""
+    folder = os.open(_path(), os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        if os.fstat(folder).st_uid != os.getuid():
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), _path())
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _minute(clock: Callable[[], float]) -> str:
+    return f"{_COUNT}{int(clock()) // 60}"
+
+
+def _path() -> str:
     return os.path.join(os.environ.get("XDG_RUNTIME_DIR") or "/tmp", f"rankzero-{os.getuid()}")

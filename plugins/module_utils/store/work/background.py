@@ -20,6 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import threads
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
@@ -240,7 +241,7 @@ def _become(desk: Desk, work: Work) -> None:
     os.closerange(3, 256)
     os.chdir("/")
     meter = Meter(written=written)
-    threading.Thread(target=_watch, args=(desk, meter), daemon=True).start()
+    threads.start(threading.Thread(target=_watch, args=(desk, meter), daemon=True))
     try:
         answer: dict[str, Any] = {"result": work(meter)}
     except RankzeroError as error:
