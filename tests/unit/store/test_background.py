@@ -19,6 +19,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import lives
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work import background
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import in_steps, written
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
@@ -100,6 +101,32 @@ def test_an_error_reaches_every_follower(tmp_path: Path) -> None:
     for _follower in range(3):
         with pytest.raises(RankzeroError, match="no wheel"):
             until_done(ensure)
+
+
+def test_a_caller_that_looks_before_another_one_begins_joins_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, tries = tmp_path / "gate", tmp_path / "tries"
+
+    def ensure(options: Any, request: Any, *, check_mode: bool, meter: Meter) -> dict[str, Any]:
+        tries.open("a").write("x")
+        while not gate.exists():
+            time.sleep(0.02)
+        return {"process": os.getpid()}
+
+    usable = background._usable
+
+    def overtaken(desk: background.Desk) -> bool:
+        monkeypatch.setattr(background, "_usable", usable)
+        usable_then = usable(desk)
+        assert "going" in ask(ensure)
+        return usable_then
+
+    monkeypatch.setattr(background, "_usable", overtaken)
+    assert "going" in ask(ensure)
+    gate.touch()
+    assert "process" in until_done(ensure)
+    assert tries.read_text() == "x"
 
 
 def test_what_was_begun_at_once_is_done_once(tmp_path: Path) -> None:

@@ -137,8 +137,9 @@ def follow(records: str, asked: JsonObject, seconds: float, work: Work, *, again
     _sweep(records, works)
     os.makedirs(works, mode=0o700, exist_ok=True)
     _touch(Desk(works, 0).lease)
-    if not again and not _usable(_newest(works)):
-        _start(_newest(works), work)
+    desk = _newest(works)
+    if not again and not _usable(desk):
+        _start(desk, work)
     until = time.monotonic() + seconds
     while True:
         desk = _newest(works)
