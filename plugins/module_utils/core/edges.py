@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The boundaries of the library: types for untyped data (Ansible's options and results, JSON), files of others that are
-read whole, who reads a result, and what another program is told of this process's environment.
+read whole, who reads a result, which thread takes signals, and what another program is told of this process's
+environment.
 
 Only functions at such a boundary use these types. Data that passes between rooms has known fields.
 """
@@ -14,14 +15,17 @@ import io
 import json
 import os
 import select
+import signal
 import stat
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from typing import IO, Any, TypeVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 T = TypeVar("T")
+Thread = TypeVar("Thread", bound=threading.Thread)
 
 # What a program needs of its caller's variables to run, to reach a network as the site wants it, and to build.
 _FOR_ALL = frozenset(
@@ -200,3 +204,18 @@ def nobody_reads(descriptor: int | None = None) -> bool:
     except (OSError, ValueError, AttributeError):
         # No output, or a system without poll(2).
         return False
+
+
+def start_thread(thread: Thread) -> Thread:
+    """Start a thread that blocks all signals, and return it.
+
+    Python runs a signal's handler in the main thread. If the kernel gives the signal to another thread while the main
+    thread waits in a system call, that call goes on, and Ctrl-C has no effect until it ends. Two signals at once are
+    enough. Programs that such a thread starts inherit its mask: give them to the main thread or to a pool.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        thread.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return thread

@@ -21,8 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import threads
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import nobody_reads
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import nobody_reads, start_thread
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import user_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
@@ -69,7 +68,7 @@ def hold(
             raise trouble(error, os.path.dirname(path)) from error
         raise
     over = threading.Event()
-    toucher = threads.start(threading.Thread(target=_touch, args=(own, over), daemon=True))
+    toucher = start_thread(threading.Thread(target=_touch, args=(own, over), daemon=True))
     try:
         yield
     finally:

@@ -20,7 +20,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import threads
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import start_thread
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import (
     printable,
     printable_lines,
@@ -122,4 +122,4 @@ def end_with(parent: int, end: Callable[[], object]) -> None:
             time.sleep(_LOOK_SECONDS)
         end()
 
-    threads.start(threading.Thread(target=look, daemon=True))
+    start_thread(threading.Thread(target=look, daemon=True))

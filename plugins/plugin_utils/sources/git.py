@@ -22,7 +22,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import threads
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import start_thread
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
 
@@ -129,7 +129,7 @@ class Git:
             tempfile.TemporaryFile() as errors,
             subprocess.Popen(command, cwd=self._view, env=environment, stdout=subprocess.PIPE, stderr=errors) as child,
         ):
-            late = threads.start(threading.Timer(_PATIENCE, child.kill))
+            late = start_thread(threading.Timer(_PATIENCE, child.kill))
             try:
                 output = child.stdout.read(most) if child.stdout else b""
                 if len(output) == most:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import threads
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import start_thread
 from tests.repository import ROOT
 
 COLLECTIONS = ROOT / ".cache" / "collections"
@@ -24,7 +24,7 @@ OTHERS = {
 #: sleeps and has the last CPU.
 PROGRAM = """
 import os, select, signal, sys, threading, time
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import threads
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import start_thread
 cpus = sorted(os.sched_getaffinity(0))
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: os._exit(7))
@@ -32,7 +32,7 @@ def look():
     os.sched_setaffinity(0, cpus[-1:])
     while True:
         time.sleep(0.001)
-threads.start(threading.Thread(target=look, daemon=True))
+start_thread(threading.Thread(target=look, daemon=True))
 os.sched_setaffinity(0, cpus[:1])
 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 19)
 print("ready", flush=True)
@@ -53,7 +53,7 @@ while time.monotonic() < end:
 def test_a_thread_takes_no_signal_and_its_starter_keeps_its_own() -> None:
     seen: list[set[int]] = []
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
-    thread = threads.start(threading.Thread(target=lambda: seen.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))))
+    thread = start_thread(threading.Thread(target=lambda: seen.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))))
     thread.join()
     assert {signal.SIGINT, signal.SIGTERM, signal.SIGHUP} <= seen[0]
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == before
@@ -76,11 +76,11 @@ def test_every_thread_is_started_by_the_one_function() -> None:
     own = []
     for path in sorted(path for path in (ROOT / "plugins").rglob("*.py") if not path.is_symlink()):
         tree = ast.parse(path.read_text())
-        given = {id(word) for node in ast.walk(tree) if _calls(node, "start") for word in node.args}  # type: ignore[attr-defined]
+        given = {id(word) for node in ast.walk(tree) if _calls(node, "start_thread") for word in node.args}  # type: ignore[attr-defined]
         made = [node for node in ast.walk(tree) if _calls(node, "Thread") or _calls(node, "Timer")]
         own += [str(path.relative_to(ROOT)) for node in made if id(node) not in given]
     assert sorted(set(own)) == sorted(OTHERS)
 
 
 def _calls(node: ast.AST, name: str) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == name
+    return isinstance(node, ast.Call) and name in (getattr(node.func, "attr", ""), getattr(node.func, "id", ""))

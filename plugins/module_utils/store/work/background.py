@@ -20,7 +20,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import threads
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
@@ -28,6 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     ModuleResult,
     Parameters,
     read_json,
+    start_thread,
     text_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -242,7 +242,7 @@ def _become(desk: Desk, work: Work) -> None:
     os.closerange(3, 256)
     os.chdir("/")
     meter = Meter(written=written)
-    threads.start(threading.Thread(target=_watch, args=(desk, meter), daemon=True))
+    start_thread(threading.Thread(target=_watch, args=(desk, meter), daemon=True))
     try:
         answer: dict[str, Any] = {"result": work(meter)}
     except RankzeroError as error:

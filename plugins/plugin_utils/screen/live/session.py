@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import threads
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import start_thread
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import close_channel, open_channel
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.painter import Painter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import Row, settings
@@ -80,7 +80,7 @@ class Session:
                 sys.stderr = _Above(sys.stderr, self.painter)
         else:
             _by_lines(sys.stdout)
-        self._thread = threads.start(threading.Thread(target=self._loop, name="rankzero-screen", daemon=True))
+        self._thread = start_thread(threading.Thread(target=self._loop, name="rankzero-screen", daemon=True))
 
     def of_hosts(self, names: Sequence[str]) -> None:
         """Set the hosts of the play that begins. With several hosts, rows begin with the host's name."""
