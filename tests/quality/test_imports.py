@@ -323,6 +323,8 @@ OPENS_ITSELF = {
     "logs/archive.py write_archive": "a new archive in a folder of its own",
     "logs/final.py packed": "the archive that was just written",
     "watch/budget.py _own_folder": "a folder of this user alone, no link",
+    "watch/budget.py count": "a folder of this user alone, no link",
+    "watch/budget.py drop": "a folder of this user alone, no link",
     "submit/admission/storage.py _text": "the kernel's own files",
     "submit/refs.py recorded_digest": "what lies in a store, by its path",
     "submit/shell_session.py _lay_out": "new files in a folder that was just made",
