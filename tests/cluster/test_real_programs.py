@@ -4,14 +4,12 @@
 """Programs of others, by their own entry points, as the package index has them: 2 nodes x 2 ranks, on CPUs, without
 a network, by srun and by torchrun.
 
-A program that is on no index runs from a copy of its repository: RANKZERO_TEST_KEMPNERFORGE names KempnerForge's.
+A program that is on no index runs from a clone of its repository (tests/checkouts.py).
 """
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests import checkouts
 from tests.cluster.conftest import LabCluster
 from tests.cluster.examples import Example, read_json
 
@@ -181,12 +180,9 @@ def test_kempnerforge_trains_its_debug_configuration(example: Example, kind: str
     """Its own program and configuration, by srun as its authors start several nodes. What it asks of a GPU by name, it
     asks of a CPU.
     """
-    repository = os.environ.get("RANKZERO_TEST_KEMPNERFORGE")
-    if not repository:
-        pytest.skip("RANKZERO_TEST_KEMPNERFORGE names no copy of KempnerForge's repository")
     copy = example.folder / "kempnerforge"
     if not copy.exists():
-        shutil.copytree(repository, copy, ignore=shutil.ignore_patterns(".git", "tests", "docs"))
+        checkouts.unpacked(checkouts.KEMPNERFORGE, copy)
         for path in (copy / "kempnerforge").rglob("*.py"):
             path.write_text(CUDA.sub(_on_cpus, path.read_text(encoding="utf-8")), encoding="utf-8")
     command = ["python", "-c", RUN, "scripts/train.py", "configs/train/debug.toml", "--train.max_steps=2"]

@@ -15,6 +15,7 @@ import getpass
 import json
 import os
 import platform
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -69,6 +70,8 @@ RUNTIME_FILES = tuple(
 NOT_CODE = "not code"
 #: The file of a run directory that holds the script of a script job.
 BATCH_SCRIPT = "slurm_script"
+#: Folders that a script may use without a word in it, as `uv run` does.
+VIRTUAL_ENVIRONMENTS = (".venv", "venv")
 #: Up to this number of files, the code is compared with an earlier launch's file by file.
 MOST_COMPARED = 1000
 
@@ -156,7 +159,7 @@ def prepare(
     lines = summary(made) + _sources(snapshot, built, job) + leaving.lines()
     lines += [f"image {image[:12]}"] if image else []
     lines += [adopted.line()] if adopted else []
-    lines += [f"warning: {sentence}" for sentence in _warnings(job)]
+    lines += [f"warning: {sentence}" for sentence in _warnings(job, snapshot)]
     rows = explain.rows(made, job.merged)
     return Prepared(made, snapshot, files, runtime, arguments, lines, rows, plan_of, leaving)
 
@@ -260,10 +263,30 @@ def _compared(snapshot: Snapshot) -> dict[str, str]:
     return {entry.path: short_digest(entry) for entry in snapshot.files} if few else {}
 
 
-def _warnings(job: Job) -> list[str]:
+def _warnings(job: Job, snapshot: Snapshot) -> list[str]:
     chosen = fabric(job.spec.fabric, job.settings.fabrics)
     exposed = [*exposed_secrets(job.spec.env), *exposed_in_script(job.spec.script or "")]
-    return [*exposed, *(expired(chosen, date.today()) if chosen else [])]
+    return [*exposed, *_not_copied(job.spec, snapshot), *(expired(chosen, date.today()) if chosen else [])]
+
+
+def _not_copied(spec: LaunchSpec, snapshot: Snapshot) -> list[str]:
+    """What a script uses of the folder from which it is launched, and does not find in its copy of that."""
+    if not spec.script or spec.code.in_place:
+        return []
+    copied = {entry.path.split("/", 1)[0] for entry in snapshot.files}
+    there = sorted({entry.name for entry in os.scandir(snapshot.src) if entry.is_dir()} - copied)
+    # `uv run` and the scripts that a script starts use a virtual environment without a word in it.
+    used = [
+        name
+        for name in there
+        if name in VIRTUAL_ENVIRONMENTS
+        or re.search(rf"(?<![\w/.$}}-])(\./|\$\{{?PWD\}}?/)?{re.escape(name)}/", spec.script)
+    ]
+    return [
+        f"script: {name}/ of {snapshot.src} is not in the copy in which it works, because git ignores it, tools "
+        "have made it, or it has no files; set code.in_place to a folder of the cluster to work there as it is"
+        for name in used
+    ]
 
 
 def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callable[[str], Any]) -> bytes:

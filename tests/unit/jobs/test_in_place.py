@@ -41,6 +41,23 @@ def test_nothing_is_taken_and_the_key_has_the_folder_only(tmp_path: Path) -> Non
     assert ready(tmp_path, "/home/me/other").plan.key != made.plan.key
 
 
+def warned(project: Path, script: str, **code: Any) -> list[str]:
+    read = read_job({"name": "x", "script": f"#!/bin/sh\n{script}\n", "code": code}, None, None, None, str(project))
+    made = prepare(read, Site("/state", "/store", read.settings), relaunch="on_failure", facts={})
+    return [line for line in made.lines if line.startswith("warning: script:")]
+
+
+def test_what_the_copy_lacks_of_the_folder_is_said(tmp_path: Path) -> None:
+    for path in ("train.py", ".venv/bin/python", "node_modules/a.js", "data/part", "runs/x/log"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    (line,) = warned(tmp_path, "srun uv run train.py --data data/part --out /scratch/runs/1 $HOME/node_modules/x")
+    assert " .venv/ " in line and "code.in_place" in line
+    named = warned(tmp_path, "cat ./runs/x/log; ls $PWD/node_modules/a.js")
+    assert [line.split()[2] for line in named] == [".venv/", "node_modules/", "runs/"]
+    assert warned(tmp_path, "ls ./runs/x", in_place="/home/me/gpt") == []
+
+
 def test_it_is_no_exact_commit(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"code\.in_place"):
         ready(tmp_path, "/home/me/gpt", dirty="refuse")
