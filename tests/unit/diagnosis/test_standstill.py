@@ -13,6 +13,18 @@ TORCH = "/env/lib/python3.11/site-packages/torch/"
 POLL = 'Thread 0x00007f01 (most recent call first):\n  File "/usr/lib/python3.11/threading.py", line 320 in wait\n\n'
 
 
+#: Where torch lies: a short path, and that of an environment below the home of an ordinary user.
+FOLDERS = {
+    "short": "/env",
+    "long": f"/shared/home/groups/vision/students/user260001/.local/share/rankzero/environments/{'0f' * 32}/tree",
+}
+
+
+@pytest.fixture(autouse=True, params=FOLDERS)
+def _folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "TORCH", f"{FOLDERS[request.param]}/lib/python3.11/site-packages/torch/")
+
+
 def stack(*frames: tuple[str, int, str]) -> str:
     lines = "".join(f'  File "{file}", line {line} in {name}\n' for file, line, name in frames)
     return f"{POLL}Current thread 0x00007f02 (most recent call first):\n{lines}"
@@ -56,6 +68,14 @@ def test_the_rank_outside_the_collective_is_the_culprit(more: dict[str, object],
     assert (rank.rank, rank.node, rank.place) == (3, "node02", "/code/data.py:42, in __next__")
     assert rank.activity == activity
     assert "3 other ranks wait in all_reduce (/code/train.py:50, in main)" in verdict.message
+
+
+def test_a_long_path_is_shown_by_its_end() -> None:
+    data = stack((f"{FOLDERS['long']}/tiny/data.py", 42, "__next__"))
+    verdict = judged(collective(), collective(), collective(), data)
+    assert verdict is not None
+    place = verdict.ranks[0].place
+    assert place.startswith("...") and place.endswith("/tree/tiny/data.py:42, in __next__") and len(place) < 150
 
 
 def test_a_stopped_rank_is_the_culprit_without_a_stack() -> None:

@@ -14,8 +14,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.flight_recorder import Group, groups_of
 
-# The ranks that a sentence names, and the longest name of a file, in characters.
+# The ranks that a sentence names, and the longest name that it shows, in characters.
 NAMED, WIDTH = 4, 100
+# The longest path that is read. faulthandler writes 500 characters of one. What a frame does is told by the end of its
+# path, and an environment has a long one: nothing is cut before it is compared.
+PATH = 1000
 # A node swaps from this many pages a second read back on, and a process is hit if so much of it (KiB) is swapped out.
 SWAPPING, SWAPPED_KB = 50, 10_000
 # From this part of a CPU on, a process computes.
@@ -88,7 +91,10 @@ class RankState:
         """The innermost line of the program itself, as `file.py:42, in function`; empty where it is not known."""
         own = next((frame for frame in self.frames if not _LIBRARY.search(frame.file)), None)
         frame = own or next(iter(self.frames), None)
-        return printable(f"{frame.file}:{frame.line}, in {frame.name}", 2 * WIDTH) if frame else ""
+        if frame is None:
+            return ""
+        file = frame.file if len(frame.file) <= WIDTH else f"...{frame.file[3 - WIDTH :]}"
+        return printable(f"{file}:{frame.line}, in {frame.name}", 3 * WIDTH)
 
     @property
     def activity(self) -> str:
@@ -160,7 +166,7 @@ def main_thread(text: str) -> tuple[Frame, ...]:
     block = text[chosen.end() : after[0] if after else len(text)]
     return tuple(
         Frame(
-            printable(match["file"] or match["file2"], WIDTH),
+            printable(match["file"] or match["file2"], PATH),
             int(match["line"] or match["line2"]),
             printable(match["name"] or match["name2"], WIDTH),
         )
