@@ -25,7 +25,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import LaunchSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 OPERATIONS = ("os.rename", "os.link", "os.symlink", "os.mkdir", "os.remove", "os.rmdir", "os.chmod", "subprocess.Popen")
@@ -77,7 +77,7 @@ def main() -> int:
     with open(options.request, encoding="utf-8") as stream:
         request = json.load(stream)
     counter = Counter(options.kill, options.at)
-    launcher = Launcher(Request.of(request, f"{socket.gethostname()}:{os.getpid()}"), Slurm())
+    launcher = LaunchSubmission(Request.of(request, f"{socket.gethostname()}:{os.getpid()}"), Slurm())
     counter.arm()
     try:
         result = launcher.launch().result()

@@ -27,9 +27,9 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import LaunchSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 
 
@@ -40,9 +40,9 @@ def launch(path: str) -> dict[str, Any]:
     who = f"{socket.gethostname()}:{os.getpid()}"
     try:
         if "elements" in request:
-            result = SweepLauncher(SweepRequest.of(request, who, None), Slurm()).launch().result()
+            result = SweepSubmission(SweepRequest.of(request, who, None), Slurm()).launch().result()
         else:
-            result = Launcher(Request.of(request, who), Slurm()).launch().result()
+            result = LaunchSubmission(Request.of(request, who), Slurm()).launch().result()
     except RankzeroError as error:
         return {"failed": True, "kind": type(error).__name__, "msg": error.message}
     return {name: result.get(name) for name in ("submission", "job_id", "message", "run_dir", "generation")}

@@ -94,7 +94,7 @@ class ActionModule(LaunchAction):
             },
             "refs": [ref.record() for ref in plan.refs],
             "stores": prepared.arguments["stores"],
-            "attach": asked and asdict(asked),
+            "inside_job": asked and asdict(asked),
             **({"environments": plan.environments_inside} if plan.environments_inside else {}),
         }
         given = {"job": arguments["job"], "x_request": request}

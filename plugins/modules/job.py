@@ -292,7 +292,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import LaunchSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
@@ -300,8 +300,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
 
-    def launcher_of(request: dict[str, Any], submitter: str) -> Launcher:
-        return Launcher(Request.of(request, submitter), slurm, check_mode=module.check_mode)
+    def launcher_of(request: dict[str, Any], submitter: str) -> LaunchSubmission:
+        return LaunchSubmission(Request.of(request, submitter), slurm, check_mode=module.check_mode)
 
     secrets_file = module.params["x_request"].get("secrets_file")
     return carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)

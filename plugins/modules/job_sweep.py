@@ -217,16 +217,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm, secrets_file = Slurm(), module.params["x_secrets_file"]
 
-    def launcher_of(given: dict[str, Any], submitter: str) -> SweepLauncher:
+    def launcher_of(given: dict[str, Any], submitter: str) -> SweepSubmission:
         request = SweepRequest.of({**given, "only": module.params["elements"]}, submitter, secrets_file)
-        return SweepLauncher(request, slurm, check_mode=module.check_mode)
+        return SweepSubmission(request, slurm, check_mode=module.check_mode)
 
     result = carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)
     return {**result, "elements": bounded(result["elements"])}

@@ -20,7 +20,7 @@ class Event(_Line, total=False):
     """A line of the journal.
 
     `event`: intent, submitted, adopted, rejected, cancelled and so on. `time`: epoch seconds. `submitter`: host:pid of
-    an intent. `array`, `task`: the place of a sweep's element. `attach`: the job that the launch runs inside.
+    an intent. `array`, `task`: the place of a sweep's element. `inside_job`: the job that the launch runs inside.
     """
 
     job_id: str | None
@@ -29,7 +29,7 @@ class Event(_Line, total=False):
     reason: str
     array: str | None
     task: int
-    attach: str | None
+    inside_job: str | None
 
 
 class Started(TypedDict, total=False):

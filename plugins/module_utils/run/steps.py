@@ -163,7 +163,7 @@ def judged(record: JobRecord | None, outcome: Outcome | None) -> JobRecord | Non
 def host_job(run: RunDirectory) -> str | None:
     """Return the job that a generation runs in according to its newest intent; None for a separate job."""
     intents = [event for event in run.events() if event["event"] == "intent"]
-    return str(intents[-1]["attach"]) if intents and intents[-1].get("attach") else None
+    return str(intents[-1]["inside_job"]) if intents and intents[-1].get("inside_job") else None
 
 
 def by_name(slurm: Slurm, run: RunDirectory, name: str) -> list[JobRecord]:

@@ -22,7 +22,7 @@ LOOK_SECONDS = 1.0
 
 
 class Inside:
-    """The operations of a request on the job around it. Without `request.attach` only old generations need them."""
+    """The operations of a request on the job around it. Without `request.inside_job` only old generations need them."""
 
     def __init__(
         self, request: Request, slurm: Slurm, sleep: Callable[[float], None], clock: Callable[[], float]
@@ -36,9 +36,9 @@ class Inside:
 
     def place(self) -> list[str]:
         """Look up the job and choose the nodes. Returns sentences on why the launch does not fit into the job."""
-        if self.request.attach is None:
+        if self.request.inside_job is None:
             raise RuntimeError("only a launch inside a running job looks at one")
-        self.allocation, self.nodes, problems = allocation.place(self.slurm, self.request.attach, self.clock)
+        self.allocation, self.nodes, problems = allocation.place(self.slurm, self.request.inside_job, self.clock)
         return problems
 
     def check(self, building: bool) -> checks.Checked:
@@ -59,7 +59,7 @@ class Inside:
 
     def intent(self) -> dict[str, object]:
         """Return the additional fields of an intent in the journal: where to look for the step."""
-        return {"attach": self.allocation.job_id, "nodes": self.nodes} if self.allocation else {}
+        return {"inside_job": self.allocation.job_id, "nodes": self.nodes} if self.allocation else {}
 
     def start(self, run: RunDirectory, **identity: object) -> str:
         """Start the script of a generation as a step; return the step's id. `identity`: additional fields of an error.

@@ -63,7 +63,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import LaunchResult
 
 
-class Launcher:
+class LaunchSubmission:
     """Turns one request into one admitted job. `sleep` and `clock` are injectable for tests."""
 
     def __init__(
@@ -192,7 +192,7 @@ class Launcher:
 
     def check(self, generation: int, building: bool) -> checks.Checked:
         """Check the launch before the job is queued. Raises an error with all problems at once."""
-        if self.request.attach:
+        if self.request.inside_job:
             checked = self.inside.check(building)
             checks.raise_for(checked.problems)
             return checked
@@ -213,7 +213,7 @@ class Launcher:
         submitted.
         """
         checkpoint_owner.register(self.slurm, self.request, run)
-        if self.request.attach:
+        if self.request.inside_job:
             step_id = self.inside.start(run, **self._identity(run))
             self._record_submitted(run, step_id)
             return self._result("submitted", run, previous, job_id=step_id)

@@ -37,7 +37,7 @@ class Placement:
 class Request:
     """One launch as the controller rendered it. `files` still contain `token` in place of the generation.
 
-    `attach` is set for a launch inside a running job, and `placement` for any other launch.
+    `inside_job` is set for a launch inside a running job, and `placement` for any other launch.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Request:
     secrets_file: str | None = None
     secret_files: Mapping[str, str] = field(default_factory=dict)
     container: ContainerNeeds | None = None
-    attach: AllocationNeeds | None = None
+    inside_job: AllocationNeeds | None = None
     placement: Placement | None = None
     places: StorageNeeds = field(default_factory=StorageNeeds)
     checkpoint_dir: str | None = None
@@ -91,7 +91,7 @@ class Request:
 _TYPED: dict[str, Callable[..., Any]] = {
     "limits": ResourceNeeds,
     "container": ContainerNeeds,
-    "attach": AllocationNeeds,
+    "inside_job": AllocationNeeds,
     "placement": Placement,
     "places": StorageNeeds,
 }

@@ -30,7 +30,7 @@ def prepare(
     files: Mapping[str, str],
     refs: Sequence[Ref],
     stores: Parameters,
-    attach: JsonObject | None,
+    inside_job: JsonObject | None,
     environments: str = "",
     check_mode: bool = False,
 ) -> ModuleResult:
@@ -42,8 +42,8 @@ def prepare(
     """
     inside: str | None = None
     nodes: list[str] = []
-    if attach:
-        held, nodes, problems = allocation.place(slurm, AllocationNeeds(**attach), time.time)
+    if inside_job:
+        held, nodes, problems = allocation.place(slurm, AllocationNeeds(**inside_job), time.time)
         if problems:
             raise RankzeroError(
                 "\n".join(["the job cannot hold this session:", *(f"  - {problem}" for problem in problems)])

@@ -35,7 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import point_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit import create, node_archives
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import checkpoint_owner, excluded_nodes
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import LaunchSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.patience import statuses, submitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import SUPERSEDED, Request, superseded
@@ -87,7 +87,7 @@ class _Row:
 
 
 @dataclass
-class SweepLauncher:
+class SweepSubmission:
     """Turns a sweep into one admitted job for each element. `sleep` and `clock` are injectable for tests."""
 
     request: SweepRequest
@@ -206,8 +206,8 @@ class SweepLauncher:
         else:
             row.why = f"{status.standing}: {status.message}"
 
-    def _launcher(self, array: Request) -> Launcher:
-        return Launcher(array, self.slurm, check_mode=self.check_mode, sleep=self.sleep, clock=self.clock)
+    def _launcher(self, array: Request) -> LaunchSubmission:
+        return LaunchSubmission(array, self.slurm, check_mode=self.check_mode, sleep=self.sleep, clock=self.clock)
 
     def _check_owners(self, todo: Sequence[_Row]) -> None:
         for row in todo:
@@ -218,7 +218,7 @@ class SweepLauncher:
         known = generations(self.request.array.runs_dir)
         return known[-1].generation + 1 if known else 1
 
-    def _parts(self, todo: Sequence[_Row], launcher: Launcher) -> list[list[_Row]]:
+    def _parts(self, todo: Sequence[_Row], launcher: LaunchSubmission) -> list[list[_Row]]:
         """Split the elements into arrays, as large as the site's MaxArraySize and max_array_tasks allow."""
         setting = launcher.checks.informed.setting if launcher.checks else lambda _name: None
         most = parse.parse_count(setting("MaxArraySize") or "")
@@ -236,7 +236,7 @@ class SweepLauncher:
             )
         return [list(todo[start : start + most]) for start in range(0, len(todo), most)]
 
-    def _submit_part(self, rows: Sequence[_Row], launcher: Launcher) -> None:
+    def _submit_part(self, rows: Sequence[_Row], launcher: LaunchSubmission) -> None:
         """Create the generations of some elements and their array, and submit the array."""
         array = self._new_array()
         place = os.path.join(os.path.basename(os.path.dirname(array.path)), os.path.basename(array.path))

@@ -97,7 +97,7 @@ def test_a_request_arrives_as_it_was_sent(project: Path, more: dict[str, Any]) -
     arrived = Request.of(json.loads(json.dumps(sent)), "host:1", "/secrets")
     assert (arrived.submitter, arrived.secrets_file) == ("host:1", "/secrets")
     assert isinstance(arrived.limits, ResourceNeeds) and isinstance(arrived.places, StorageNeeds)
-    assert isinstance(arrived.attach, AllocationNeeds) == ("launcher" in more)
+    assert isinstance(arrived.inside_job, AllocationNeeds) == ("launcher" in more)
     assert isinstance(arrived.placement, Placement) == ("launcher" not in more)
     assert isinstance(arrived.container, ContainerNeeds) == ("container" in more)
     assert json.loads(json.dumps(arrived.arguments())) == json.loads(json.dumps(sent))

@@ -66,7 +66,7 @@ class Place:
         # What lies at these paths is not looked at as a store's: its keys are no digests.
         stores = {"store_root": str(self.root / "other")}
         return prepare(
-            Slurm(environment={}), folder=folder, files=files, refs=made.refs, stores=stores, attach=None, **options
+            Slurm(environment={}), folder=folder, files=files, refs=made.refs, stores=stores, inside_job=None, **options
         )
 
     def say(self, made: Plan, line: str, templates: str | None = None, **environment: str) -> list[str]:

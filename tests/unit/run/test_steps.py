@@ -131,13 +131,13 @@ def test_a_launch_ends_with_its_outcome_and_not_with_what_slurm_still_closes() -
 
 def begun(root: Path) -> RunDirectory:
     """A generation whose script has taken its claim as step 2.3."""
-    made = make_run(root, entry("intent", attach="2"), claim="1 lab 2.3\n", started_json=started())
+    made = make_run(root, entry("intent", inside_job="2"), claim="1 lab 2.3\n", started_json=started())
     return RunDirectory(str(made))
 
 
 def test_a_running_step_is_a_running_launch(tmp_path: Path) -> None:
     run = RunDirectory(
-        str(make_run(tmp_path, entry("intent", attach="2"), claim="1 lab 2.3\n", started_json=started()))
+        str(make_run(tmp_path, entry("intent", inside_job="2"), claim="1 lab 2.3\n", started_json=started()))
     )
     fake = answers(squeue=[said(step_row("2.3"))])
     slurm = fake.slurm()
@@ -147,7 +147,7 @@ def test_a_running_step_is_a_running_launch(tmp_path: Path) -> None:
 
 def test_a_step_that_vanished_without_an_outcome_is_a_failure_with_an_explanation(tmp_path: Path) -> None:
     run = RunDirectory(
-        str(make_run(tmp_path, entry("intent", attach="2"), claim="1 lab 2.3\n", started_json=started()))
+        str(make_run(tmp_path, entry("intent", inside_job="2"), claim="1 lab 2.3\n", started_json=started()))
     )
     slurm = answers(squeue=[said(""), said(job_row("2"))]).slurm()
     found = report(slurm, run, ask_slurm(slurm, [run]))
@@ -159,7 +159,7 @@ def test_a_step_that_vanished_without_an_outcome_is_a_failure_with_an_explanatio
 
 
 def test_a_start_whose_id_was_never_recorded_is_found_by_its_name(tmp_path: Path) -> None:
-    run = RunDirectory(str(make_run(tmp_path, entry("intent", attach="2"))))
+    run = RunDirectory(str(make_run(tmp_path, entry("intent", inside_job="2"))))
     slurm = answers(squeue=[said(step_row("2.9", "x") + step_row("2.3"))], scontrol=said("node01\n")).slurm()
     found = report(slurm, run, ask_slurm(slurm, [run]))
     assert (found.job_id, found.slurm_state) == ("2.3", "RUNNING")

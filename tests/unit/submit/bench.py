@@ -23,7 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import LaunchSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 from tests.writers import Run
 
@@ -186,13 +186,13 @@ class Bench:
             submitter=f"{socket.gethostname()}:{os.getpid()}",
         )
 
-    def launcher(self, check_mode: bool = False, **changes: Any) -> Launcher:
+    def launcher(self, check_mode: bool = False, **changes: Any) -> LaunchSubmission:
         def sleep(seconds: float) -> None:
             self.time += seconds
 
         slurm = Slurm(self.cluster, environment={"PATH": "/bin"}, which=lambda name, _path: f"/usr/bin/{name}")
         request = replace(self.request, **changes)
-        return Launcher(request, slurm, check_mode=check_mode, sleep=sleep, clock=lambda: self.time)
+        return LaunchSubmission(request, slurm, check_mode=check_mode, sleep=sleep, clock=lambda: self.time)
 
     def launch(self, check_mode: bool = False, **changes: Any) -> dict[str, Any]:
         return self.launcher(check_mode, **changes).launch().result()

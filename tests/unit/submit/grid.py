@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_result
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import tasks_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 from tests.unit.submit.bench import Bench, Cluster
@@ -77,7 +77,7 @@ class Grid:
         self.parallel: int | None = None
         self.key = SWEEP
 
-    def launcher(self, check_mode: bool = False, **changes: Any) -> SweepLauncher:
+    def launcher(self, check_mode: bool = False, **changes: Any) -> SweepSubmission:
         only = changes.pop("only", ())
         array = replace(
             self.bench.request,
@@ -112,7 +112,7 @@ class Grid:
             parallel=self.parallel,
             only=only,
         )
-        return SweepLauncher(request, self.slurm(), check_mode, self.sleep, lambda: self.bench.time)
+        return SweepSubmission(request, self.slurm(), check_mode, self.sleep, lambda: self.bench.time)
 
     def slurm(self) -> Slurm:
         return Slurm(self.cluster, environment={"PATH": "/bin"}, which=lambda name, _path: f"/usr/bin/{name}")

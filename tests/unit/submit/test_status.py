@@ -26,7 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.listing 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, STANDINGS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import RunFacts, status_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, query_squeue
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, View
@@ -164,7 +164,7 @@ def submit(case: Case) -> str:
     return str(result["standing"])
 
 
-def sweep_launcher(case: Case) -> SweepLauncher:
+def sweep_launcher(case: Case) -> SweepSubmission:
     launcher = case.grid.launcher(True, relaunch="never")
     element = Element(0, case.bench.request.key, {"lr": "1"}, "export LR=1")
     object.__setattr__(launcher.request, "elements", [element])

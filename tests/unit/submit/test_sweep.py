@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import R
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import substituted
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.checks import Checked
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import LaunchSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import SweepResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import Manifests
@@ -326,11 +326,11 @@ def test_a_sweep_is_checked_before_what_takes_long_is_built(
     """`building` asks whether the store can be written."""
     building: list[bool] = []
 
-    def check(_self: Launcher, _generation: int, for_a_build: bool) -> Checked:
+    def check(_self: LaunchSubmission, _generation: int, for_a_build: bool) -> Checked:
         building.append(for_a_build)
         return Checked()
 
-    monkeypatch.setattr(Launcher, "check", check)
+    monkeypatch.setattr(LaunchSubmission, "check", check)
     grid.launch(check_mode, refs=[Ref(kind, "k", f"/not/there/{kind}") for kind in missing])
     assert building == expected
 

@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import Launcher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import LaunchSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import (
     Answer,
     BatchLaunch,
@@ -38,7 +38,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result impor
     SweepResult,
     read_result,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepLauncher
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 
 # Commands that describe the cluster. Their answers are the same for all launches of a call.
@@ -165,12 +165,14 @@ class Batch:
 
         def launcher_of(given: JsonObject, submitter: str) -> Submission:
             if not launch.is_sweep:
-                launcher = Launcher(Request.of(given, submitter), self.slurm, check_mode=check_mode)
+                launcher = LaunchSubmission(Request.of(given, submitter), self.slurm, check_mode=check_mode)
                 launcher.ended = self._ended
                 return launcher
             of_sweep = {**given, "only": launch.elements}
             secrets_file = given["array"].get("secrets_file")
-            return SweepLauncher(SweepRequest.of(of_sweep, submitter, secrets_file), self.slurm, check_mode=check_mode)
+            return SweepSubmission(
+                SweepRequest.of(of_sweep, submitter, secrets_file), self.slurm, check_mode=check_mode
+            )
 
         params = {"x_request": request, "x_runtime": None, "state": "present"}
         try:
