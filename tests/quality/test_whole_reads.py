@@ -35,10 +35,10 @@ READS_ALL = {
         "plugins/runtime/preflight/limits.py groups_of",
         "plugins/runtime/preflight/limits.py of_process",
         "plugins/runtime/preflight/limits.py words_of",
-        "plugins/runtime/preflight/network.py free_port",
         "plugins/runtime/preflight/network.py number_in",
         "plugins/runtime/preflight/program.py identity",
-        "plugins/runtime/start/rendezvous.py used_ports",
+        "plugins/runtime/start/ports.py of_connections",
+        "plugins/runtime/start/ports.py used",
     ),
     "code in the user's own cache, whose owner is checked": ("plugins/module_utils/core/module_cache.py read",),
 }

@@ -26,7 +26,7 @@ from fabric_schedule import COMPARING, combined, compare, speed, tournament  # n
 from core.files import await_document, publish  # noqa: E402
 from preflight.binding import unbound  # noqa: E402
 from preflight.exchange import MEGABYTE  # noqa: E402
-from preflight.network import free_port  # noqa: E402
+from start import ports  # noqa: E402
 
 RESULT = "result.json"
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
@@ -105,7 +105,7 @@ class Agent:
         deadline = time.monotonic() + self.plan["seconds"] + START_SECONDS
         first, path = measure["addresses"][measure["names"][0]], self.path(f"{measure['id']}.port")
         if (measure["places"][0], 0) == (self.place, self.local):
-            publish(path, free_port(os.environ["SLURM_JOB_ID"]))
+            publish(path, next(iter(ports.free(os.environ["SLURM_JOB_ID"])), None))
         given = {
             "backend": phase["backend"],
             "meet": f"tcp://{first}:{await_document(path, deadline)}",
