@@ -71,7 +71,7 @@ PLAYED: dict[str, tuple[str, list[list[tuple[str, str, dict[str, Any]]]]]] = {
                 ("job_wait", "ok", PROVEN),
             ],
             [
-                ("job", "ok", {**LAUNCH, "submission": "submitted", "standing": "active"}),
+                ("job", "ok", {**LAUNCH, "submission": "submitted", "standing": "waiting"}),
                 ("job_wait", "ok", REPORT.as_dict()),
                 ("job_logs", "ok", {"dest": "/home/me/runs"}),
                 ("job_diagnosis", "ok", {"diagnosis": DIAGNOSED, "lines": []}),
