@@ -119,9 +119,9 @@ def _script_job(script: Script, path: str, folder: str, job: Job) -> Converted:
     if script.arguments:
         spec["script_args"] = list(script.arguments)
     spec["code"] = {"src": os.path.relpath(script.folder, folder)}
-    wrong = _problems(spec, folder)
+    wrong = "\n".join(f"  {_with_line(problem, script.text)}" for problem in _problems(spec, folder))
     if wrong:
-        raise RankzeroError(f"--from {path}: a launch cannot run this script as it is: {'; '.join(wrong)}")
+        raise RankzeroError(f"--from {path}: a launch cannot run this script as it is:\n{wrong}")
     exports = {
         match[1]: number for number, line in enumerate(script.text.split("\n"), 1) for match in EXPORT.finditer(line)
     }
@@ -130,6 +130,14 @@ def _script_job(script: Script, path: str, folder: str, job: Job) -> Converted:
     rows += [Row(line, name) for name, line in {**exports, **job.exports}.items() if name not in named]
     rows = [*_of_header(script.text), *rows]
     return Converted(spec["name"], _text(spec, path, rows), _notes(path, job, job.kept), rows)
+
+
+def _with_line(problem: str, text: str) -> str:
+    """A mistake in a script job with the line of the option that it is about; the first line if it is about several."""
+    place = re.search(r" \(set in [^()]*:(\d+)\)$", problem)
+    lines = [line for line, name, _value in header(text)[0] if name in problem]
+    number = place[1] if place else str((lines or [1])[0])
+    return f"line {number}: {problem[: place.start()] if place else problem}"
 
 
 def _of_header(text: str) -> list[Row]:

@@ -64,11 +64,14 @@ def name_of(script: str) -> str | None:
 
 def header(script: str) -> tuple[list[tuple[int, str, str]], list[tuple[int, str]]]:
     """(line, long name, value) of the #SBATCH lines of a script, and what of them is no option, with its line."""
+    importable()
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import SBATCH
+
     problems: list[tuple[int, str]] = []
     values: list[tuple[int, str, str]] = []
     rest = reader.directives(script, problems)
     while rest:
-        for given in reader.options(rest, reader.SBATCH, reader.SBATCH.names, problems):
+        for given in reader.options(rest, reader.SBATCH, SBATCH, problems):
             values.append((given.line, given.name, _text(given.value)))
         problems += [(line, f"#SBATCH {word}") for line, word in rest[:1]]
         del rest[:1]
