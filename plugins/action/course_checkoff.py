@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import records_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.checkoff import ACTION_ARGUMENTS, ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
@@ -28,19 +31,24 @@ class ActionModule(Action):
         if result.get("failed"):
             return result
         host = (task_vars or {}).get("inventory_hostname", "localhost")
-        lines = list(result["lines"])
-        for student in result["students"] if options["evidence"] else []:
-            lines += [f"{student['id']}, all evidence:", *(f"  {line}" for line in student["lines"])]
-        result["files"] = {}
+        lines, files = list(result.get("lines", [])), {}
+        for student in records_of(_Student, result.get("students", []) if options["evidence"] else []):
+            lines += [f"{student.id}, all evidence:", *(f"  {line}" for line in student.lines)]
         if options["dest"] and not self._task.check_mode:
             try:
-                result["files"] = _write(result, os.path.abspath(options["dest"]), options["pick"])
+                files = _write(result, os.path.abspath(options["dest"]), options["pick"])
             except RankzeroError as error:
                 return {**result, "failed": True, "msg": error.message}
-            lines.append(f"tables: {', '.join(os.path.relpath(path) for path in result['files'].values())}")
+            lines.append(f"tables: {', '.join(map(os.path.relpath, files.values()))}")
         for line in lines:
             display.display(f"{host}: {line}")
-        return result
+        return {**result, "files": files}
+
+
+@dataclass(frozen=True)
+class _Student:
+    id: str
+    lines: Sequence[str] = ()
 
 
 def _write(result: dict[str, Any], dest: str, pick: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request import DatasetRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.select import check
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter, Reading
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.transfer import event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import dataset
@@ -73,7 +73,6 @@ class ActionModule(Producer):
                     pieces.size = min(pieces.size * 2, dataset.LARGEST)
                 done = total - pieces.left
                 files += len(entries)
-                known = {"phase": "sent", "size": total, "bytes": done, "done": done, "files": 0, "files_done": 0}
-                self.shown.events([event({**known, "seconds": now - began})])
+                self.shown.events([event(Reading("sent", total, done, done, 0, 0, now - began))])
         self.shown.flush()
         return None

@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.explain import table
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid
@@ -45,13 +46,13 @@ class ActionModule(LaunchAction):
         result = self.launched(job, prepared, {"job": arguments["job"], "state": state}, task_vars)
         completed = self.completed(result, prepared, job, prepared.lines)
         if not completed.get("failed"):
-            completed["variables"] = prepared.variables
             artifact = prepared.plan.spec.artifact
-            completed["proof"] = {"path": artifact.path, "require": artifact.require} if artifact else None
+            proof = {"path": artifact.path, "require": artifact.require} if artifact else None
+            completed.update(variables=prepared.variables, proof=proof)
             if completed.get("standing") in ACTIVE and state == "present":
-                completed["commands"] = commands_of(str(completed["run_dir"]), task_vars)
-        if explained and state == "present" and not completed.get("failed"):
-            completed["explain"] = table(prepared.variables)
+                completed.update(commands=commands_of(str(completed.get("run_dir")), task_vars))
+            if explained and state == "present":
+                completed.update(explain=table(prepared.variables))
         if display.draws and not self._task.check_mode:
             for row in _rows(host, completed, prepared, told=bool(self._kept)):
                 display.row(row)
@@ -82,9 +83,9 @@ def _rows(host: str, result: dict[str, Any], prepared: Prepared, *, told: bool) 
     state = result.get("submission")
     if result.get("failed") or state is None:
         return []
-    facts = {ref.kind: ref.key[:12] for ref in prepared.plan.refs}
     count = len(prepared.snapshot.files)
-    facts[CODE.name] = f"{count} file{'' if count == 1 else 's'}"
+    facts = {ref.kind: ref.key[:12] for ref in prepared.plan.refs}
+    facts = {**facts, CODE.name: f"{count} file{'' if count == 1 else 's'}"}
     lines = [line for line in prepared.lines if line.startswith("warning: ")] if state == "submitted" else []
     news = [] if told else [*_not_code(prepared), *_changed(result)]
     rows = [Row(host, NOTE, text=line.strip()) for line in news]
@@ -101,7 +102,8 @@ def _not_code(prepared: Prepared) -> list[str]:
 
 def _changed(result: dict[str, Any]) -> list[str]:
     """Why this is another launch than the nearest of its name."""
-    return [f"  {result['changed_since']['text']}"] if result.get("changed_since") else []
+    changed = result.get("changed_since")
+    return [f"  {changed['text']}"] if changed else []
 
 
 def _left_out(result: dict[str, Any]) -> list[str]:
@@ -112,7 +114,7 @@ def _why(result: dict[str, Any]) -> list[str]:
     """The variables of the ranks, if `explain` was given."""
     if not result.get("explain") or result.get("submission") == "missing":
         return []
-    return ["  the variables of every rank, and why:", *(f"    {line}" for line in result["explain"])]
+    return ["  the variables of every rank, and why:", *(f"    {line}" for line in result.get("explain", []))]
 
 
 def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
@@ -120,7 +122,7 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     first, *rest = prepared.lines
     plan = [first, *_changed(result), *(f"  {line}" for line in rest)]
     state, job = result.get("submission"), f"job {result.get('job_id')}, generation {result.get('generation')}"
-    missing = ", ".join(ref["kind"] for ref in result.get("missing", []))
+    missing = ", ".join(ref.kind for ref in map(Ref.of, result.get("missing", [])))
     gone = "cancelled" if result.get("changed") else "was cancelled before and is still ending"
     if result.get("allocation"):
         plan.append(f"  inside {result['allocation']}")
@@ -138,7 +140,7 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     checks = result.get("checks") or {}
     seen = [f"  looked at: {fact}" for fact in checks.get("facts", [])]
     why = _why(result)
-    plan += [f"  {source['kind']} {source['key'][:12]} from the store {source['store']}" for source in borrowed(result)]
+    plan += [f"  {source.kind} {source.key[:12]} from the store {source.store}" for source in borrowed(result)]
     if state in ("missing", "absent", "unchanged"):
         return [first, *_not_code(prepared), *why, f"  {sentences[state]}"]
     return [*plan, *seen, *_left_out(result), *why, f"  {sentences[state]}"]

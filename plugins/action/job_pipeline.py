@@ -10,7 +10,13 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import LaunchResult, SweepResult, read_result
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import (
+    LaunchResult,
+    SubmissionResult,
+    SweepResult,
+    read_result,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch_many import LaunchManyAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, stages
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
@@ -47,9 +53,9 @@ class ActionModule(LaunchManyAction):
             results.append(result)
             if result.get("failed"):
                 break
-            for line in _told(job, result, [rendered[index].request["name"] for index in job.stage.after]):
+            for line in _told(job, result, [rendered[index].plan.name for index in job.stage.after]):
                 display.display(f"{host}: {line}")
-            if result["missing"] and not self._task.check_mode:
+            if result.get("missing") and not self._task.check_mode:
                 break
         return self._result(rendered, results)
 
@@ -61,9 +67,10 @@ class ActionModule(LaunchManyAction):
             results.insert(0, self.completed(result, job.first, job.stage.job, job.launch.lines))
             if result.get("failed"):
                 return self._result(rendered[-len(results) :], results)
-            if not job.is_sweep:
-                result["diff"] = _gone(job, result)
-            display.display(f"{host}: {_ended(job, result)}")
+            made = read_result(result)
+            if isinstance(made, LaunchResult):
+                results[0] = {**results[0], "diff": _gone(job, made)}
+            display.display(f"{host}: {_ended(job, made)}")
         return self._result(rendered, results)
 
     def _read(self, path: str, arguments: Parameters) -> Job:
@@ -84,14 +91,14 @@ class ActionModule(LaunchManyAction):
         for index in job.stage.after:
             before = read_result(results[index])
             if isinstance(before, LaunchResult):
-                texts[rendered[index].request["token"]] = str(before.generation)
+                texts[rendered[index].plan.token] = str(before.generation)
             if before.hopeless:
-                name = rendered[index].request["name"]
+                name = rendered[index].plan.name
                 return {
                     "failed": True,
                     "changed": False,
                     "msg": (
-                        f"{job.request['name']}: follows {name}, which has failed and is not launched again "
+                        f"{job.plan.name}: follows {name}, which has failed and is not launched again "
                         f"(relaunch: {relaunch}): {results[index].get('message') or 'see its elements'}"
                     ),
                 }
@@ -100,19 +107,20 @@ class ActionModule(LaunchManyAction):
         changes: dict[str, Any] = {"supersedes": relaunched}  # a waiting job of an older generation can never start
         if not results:
             # Everything that any stage needs must exist before the first one is submitted.
-            known = {(ref["kind"], ref["key"]): ref for each in rendered for ref in each.request["refs"]}
-            changes["refs"] = list(known.values())
+            known = {(ref.kind, ref.key): ref.record() for each in rendered for ref in each.first.refs}
+            changes.update(refs=list(known.values()))
         launch = job.submitted(texts, waits, **changes)
         result = self.launched_stage(job.stage, launch, task_vars)
         result = self.completed(result, job.first, job.stage.job, launch.lines)
-        if result.get("missing"):
-            result["missing"] = [
-                ref
-                for owner in rendered
-                for ref in self.producers(result, owner.first, owner.stage.job)["missing"]
-                if _owner(ref, rendered) is owner
-            ]
-        return result
+        if not result.get("missing"):
+            return result
+        missing = [
+            ref
+            for owner in rendered
+            for ref in self.producers(result, owner.first, owner.stage.job)["missing"]
+            if _owner(Ref.of(ref), rendered) is owner
+        ]
+        return {**result, "missing": missing}
 
     def _result(self, rendered: list[Rendered], results: list[dict[str, Any]]) -> dict[str, Any]:
         shown = []
@@ -137,42 +145,41 @@ class ActionModule(LaunchManyAction):
         return {**whole, "diff": diffs}
 
 
-def _owner(ref: dict[str, Any], rendered: list[Rendered]) -> Rendered | None:
+def _owner(ref: Ref, rendered: list[Rendered]) -> Rendered | None:
     """The first stage that needs this input, which tells how to build it."""
     for job in rendered:
-        if any(each["kind"] == ref["kind"] and each["key"] == ref["key"] for each in job.request["refs"]):
+        if any((each.kind, each.key) == (ref.kind, ref.key) for each in job.first.refs):
             return job
     return None
 
 
-def _gone(job: Rendered, result: dict[str, Any]) -> dict[str, str]:
+def _gone(job: Rendered, made: LaunchResult) -> dict[str, str]:
     """A job before and after its end, in the form of Ansible's diff."""
-    line = f"{job.request['name']} {job.request['key']} job {result.get('job_id')}\n" if result["changed"] else ""
-    header = job.request["runs_dir"]
+    line = f"{job.plan.name} {job.plan.key} job {made.job_id}\n" if made.changed else ""
+    header = job.plan.runs_dir()
     return {"before_header": header, "after_header": header, "before": line, "after": ""}
 
 
-def _ended(job: Rendered, result: dict[str, Any]) -> str:
+def _ended(job: Rendered, made: SubmissionResult) -> str:
     """One line for each stage: what was cancelled."""
-    name = job.request["name"]
-    if not result["changed"]:
-        ending = result.get("job_id") or any(row["why"] for row in result.get("elements", []))
+    name = job.plan.name
+    if not made.changed:
+        ending = any(row.why for row in made.elements) if isinstance(made, SweepResult) else made.job_id
         return f"{name}: {'was cancelled before and is still ending' if ending else 'nothing is active'}"
-    if job.is_sweep:
-        return f"{name}: {result['counts']['cancelled']} elements cancelled"
-    return f"{name}: job {result.get('job_id')} cancelled"
+    if isinstance(made, SweepResult):
+        return f"{name}: {made.counts.get('cancelled', 0)} elements cancelled"
+    return f"{name}: job {made.job_id} cancelled"
 
 
 def _told(job: Rendered, result: dict[str, Any], after: list[str]) -> list[str]:
     """One line for each stage: what was done, and what it waits for."""
     follows = f", after {' and '.join(after)}" if after else ""
-    missing = ", ".join(ref["kind"] for ref in result["missing"])
-    if missing:
-        return [f"{job.request['name']}: to be built first: {missing}"]
     answer = read_result(result)
+    if answer.missing:
+        return [f"{job.plan.name}: to be built first: {', '.join(ref.kind for ref in answer.missing)}"]
     if isinstance(answer, SweepResult):
         counts = ", ".join(f"{count} {name}" for name, count in answer.counts.items())
-        return [f"{job.request['name']}: sweep: {counts}{follows}; {answer.sweep_dir}"]
+        return [f"{job.plan.name}: sweep: {counts}{follows}; {answer.sweep_dir}"]
     outcomes = {
         "submitted": f"job {answer.job_id} submitted",
         "adopted": f"job {answer.job_id} is active, adopted",
@@ -181,6 +188,6 @@ def _told(job: Rendered, result: dict[str, Any], after: list[str]) -> list[str]:
     }
     changed = result.get("changed_since")
     return [
-        f"{job.request['name']}: {outcomes[answer.submission]}{follows}; {answer.run_dir}",
-        *([f"{job.request['name']}: {changed['text']}"] if changed else []),
+        f"{job.plan.name}: {outcomes[answer.submission]}{follows}; {answer.run_dir}",
+        *([f"{job.plan.name}: {changed['text']}"] if changed else []),
     ]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import SweepResult
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch_many import LaunchManyAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
@@ -43,11 +44,11 @@ def _lines(result: dict[str, Any], lines: list[str]) -> list[str]:
     """The result as text: the plan if anything is submitted, and the number of elements for each outcome."""
     if result.get("failed"):
         return []
-    missing = ", ".join(ref["kind"] for ref in result["missing"])
-    counts = ", ".join(f"{count} {name}" for name, count in result["counts"].items())
-    answer = [f"  {counts}; {result['sweep_dir']}"]
-    answer += [f"  array {array['job_id']}: {array['elements']} elements" for array in result["arrays"]]
-    answer += [f"  to be built first: {missing}"] if missing else []
+    made = SweepResult.of(result)
+    counts = ", ".join(f"{count} {name}" for name, count in made.counts.items())
+    answer = [f"  {counts}; {made.sweep_dir}"]
+    answer += [f"  array {array.job_id}: {array.elements} elements" for array in made.arrays]
+    answer += [f"  to be built first: {', '.join(ref.kind for ref in made.missing)}"] if made.missing else []
     first, *rest = lines
-    plan = [f"  {line}" for line in rest] if result["submission"] in ("planned", "submitted") else []
+    plan = [f"  {line}" for line in rest] if made.submission in ("planned", "submitted") else []
     return [first, *plan, *answer]

@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import ACTION_ARGUMENTS, ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import (
+    ACTION_ARGUMENTS,
+    ARGUMENTS,
+    SweepOutcome,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
@@ -20,51 +26,64 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.sweep_table 
 FIRST_DELAY = 1.0
 
 
+@dataclass(frozen=True)
+class Options:
+    """The options that the module does not read. Times are in seconds; a `wait_timeout` of 0 is none."""
+
+    wait: bool
+    wait_timeout: int
+    poll_max: float
+    reconnect_timeout: int
+    dest: str | None
+
+
 class ActionModule(Action):
     _supports_check_mode = True
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        result = self._results(tmp, task_vars)
-        # The table and the files were made of all values.
-        return {**result, "elements": bounded(result["elements"])} if "elements" in result else result
-
-    def _results(self, tmp: str | None, task_vars: dict[str, Any] | None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(ACTION_ARGUMENTS)
         self._task_vars = task_vars or {}
         self._host = self._task_vars.get("inventory_hostname", "localhost")
+        result = self._results(record_of(Options, options))
+        # The table and the files were made of all values.
+        return {**result, "elements": bounded(result["elements"])} if "elements" in result else result
+
+    def _results(self, options: Options) -> dict[str, Any]:
         began = time.monotonic()
         result, polls = self._ask(), 1
         delay, last_tally = FIRST_DELAY, ""
-        waiting = options["wait"] and not self._task.check_mode
-        while waiting and not result.get("failed") and not result["completed"]:
-            left = options["wait_timeout"] - (time.monotonic() - began) if options["wait_timeout"] else delay
-            if left <= 0:
+        waiting = options.wait and not self._task.check_mode
+        while waiting and not result.get("failed"):
+            sweep = SweepOutcome.of(result)
+            left = options.wait_timeout - (time.monotonic() - began) if options.wait_timeout else delay
+            if sweep.completed or left <= 0:
                 break
-            if tally(result) != last_tally:
-                last_tally = tally(result)
-                self._say(f"{result['name']}: {last_tally}")
+            if tally(sweep) != last_tally:
+                last_tally = tally(sweep)
+                self._say(f"{sweep.name}: {last_tally}")
             time.sleep(min(delay, left))
             # Each round costs Slurm one query, however many elements there are.
-            delay = min(delay * 1.3, max(options["poll_max"], FIRST_DELAY))
+            delay = min(delay * 1.3, max(options.poll_max, FIRST_DELAY))
             try:
-                result = retried(self._ask, self._say, options["reconnect_timeout"], self._connection)
+                result = retried(self._ask, self._say, options.reconnect_timeout, self._connection)
             except ConnectionLost as error:
-                return {**result, "failed": True, "msg": _lost(self._host, result, str(error))}
+                return {**result, "failed": True, "msg": _lost(self._host, sweep, str(error))}
             polls += 1
         if result.get("failed"):
             return result
-        result.update(polls=polls, waited=time.monotonic() - began, table=screen(result), files={})
-        for line in result["table"]:
+        sweep = SweepOutcome.of(result)
+        table, files = screen(sweep), {}
+        for line in table:
             self._say(line)
-        if options["dest"] and not self._task.check_mode:
+        if options.dest and not self._task.check_mode:
             try:
-                result["files"] = write(result, options["dest"])
+                files = write(sweep, options.dest)
             except RankzeroError as error:
                 return {**result, "failed": True, "msg": error.message}
-            self._say(f"results: {', '.join(os.path.relpath(path) for path in result['files'].values())}")
-        return result
+            self._say(f"results: {', '.join(map(os.path.relpath, files.values()))}")
+        return {**result, "polls": polls, "waited": time.monotonic() - began, "table": table, "files": files}
 
     def _say(self, text: str, color: str | None = None) -> None:
         display.display(f"{self._host}: {text}", color=color)
@@ -74,9 +93,9 @@ class ActionModule(Action):
         return call_module(self, "rankzero.slurm.job_sweep_info", given, self._task_vars, ACTION_ARGUMENTS)
 
 
-def _lost(host: str, result: dict[str, Any], reason: str) -> str:
+def _lost(host: str, sweep: SweepOutcome, reason: str) -> str:
     return (
-        f"the connection to {host} was lost: {reason}. The sweep {result['name']} is not affected. Attach to it again "
+        f"the connection to {host} was lost: {reason}. The sweep {sweep.name} is not affected. Attach to it again "
         f"by running the same command, or with: ansible {host} -m rankzero.slurm.job_sweep_info "
-        f'-a "sweep_dir={result["sweep_dir"]} wait=true"'
+        f'-a "sweep_dir={sweep.sweep_dir} wait=true"'
     )

@@ -10,15 +10,18 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleError
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, TaskVariables, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import STALL_FACTOR, STALL_SECONDS
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import NOTIFY_SPEC, WAIT_SPEC
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import NOTIFY_SPEC, WAIT_SPEC, WaitOptions
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNKNOWN, shown
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import Waits
@@ -48,9 +51,43 @@ WIDTH = shutil.get_terminal_size().columns
 
 _MODULE = "rankzero.slurm.job_wait"
 
-Record = dict[str, Any]
 Screens = list[Progress | Waiting]
 Counts = tuple[int, int, int]
+# Fields of the module's answer that are for this action alone.
+_INTERNAL = ("_proof", "_notify", "_logs")
+
+
+@dataclass
+class _Launch:
+    """A launch of the module's answer, and what is returned of it.
+
+    `artifact`: what its job needs to prove, if that is waited for. `notifies`: whether messages are sent about it.
+    """
+
+    report: LaunchReport
+    result: ModuleResult
+    artifact: str = ""
+    notifies: bool = False
+
+    @classmethod
+    def of(cls, answer: ModuleResult) -> _Launch:
+        """Read a launch of an answer."""
+        shown = {name: value for name, value in answer.items() if name not in _INTERNAL}
+        return cls(LaunchReport.of(answer), shown, answer.get("_proof", ""), answer.get("_notify", False))
+
+    def end(self, watch: Watch, timeout: int) -> None:
+        """Add what only the wait knows."""
+        message = self.report.message
+        if watch.hopeless is not None:
+            message = f"it can never start: {watch.hopeless.sentence}"
+        elif watch.matched is None and watch.pattern is not None and self.report.completed:
+            message = f"it ended, and no line of its log matches {watch.pattern.pattern}: {message}"
+        elif not watch.done:
+            message = f"not finished after {timeout} s (wait_timeout); the job continues: {message}"
+        self.report = replace(self.report, message=message)
+        told = {"matched": watch.matched, "proven": watch.proven or self.report.success, "message": message}
+        progress = {} if watch.metrics is None else {"progress": vars(watch.metrics)}
+        self.result = {**self.result, **progress, **told}
 
 
 class ActionModule(Action):
@@ -61,12 +98,13 @@ class ActionModule(Action):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         public = {name: spec for name, spec in WAIT_SPEC.items() if not name.startswith("x_")}
-        _checked, self._options = self.validate_argument_spec(public)
+        _checked, options = self.validate_argument_spec(public)
+        self._options = record_of(WaitOptions, options)
         self._task_vars = task_vars or {}
         self._host = self._task_vars.get("inventory_hostname", "localhost")
         try:
-            self._logs = self._final_logs(self._options["logs_dest"], self._options["run_dir"])
-            return self._wait(_pattern(self._options))
+            self._logs = self._final_logs(self._options.logs_dest, self._options.run_dir)
+            return self._wait(self._options.compiled())
         except RankzeroError as error:
             return {"failed": True, "msg": error.message, **error.partial}
         except ConnectionLost as error:
@@ -74,63 +112,66 @@ class ActionModule(Action):
             message = f"the connection to {self._host} was lost, and {error}. No job is affected; run the same command"
             return {"failed": True, "standing": UNKNOWN, "completed": False, "msg": f"{message} again."}
 
-    def _wait(self, pattern: re.Pattern[str] | None) -> dict[str, Any]:
+    def _wait(self, pattern: re.Pattern[str] | None) -> ModuleResult:
         began = time.monotonic()
         options = self._options
-        many = options["run_dirs"] is not None
         first = self._retried(self._record, self._line)
-        records: list[Record] = first.get("launches", []) if many else [first]
         if first.get("failed"):
             return first
-        if first.get("choice"):
-            self._line(first["choice"], None)
+        launches = self._launches(first)
+        if choice := first.get("choice"):
+            self._line(choice, None)
             # The launch stays the same, even if a newer one of its name appears in the meantime.
-            self._same = {"run_dir": first["run_dir"]}
-        proofs = [record.pop("_proof", "") for record in records]
-        logs = first.pop("_logs", None)
-        notices = self._notices(records)
+            self._same = {"run_dir": launches[0].report.run_dir}
+        notices = self._notices(launches)
         open_ = [
             index
-            for index, record in enumerate(records)
-            if not _nothing_to_wait_for(record, options["outcome_grace"], pattern is not None)
+            for index, launch in enumerate(launches)
+            if not _nothing_to_wait_for(launch.report, options.outcome_grace, pattern is not None)
         ]
         if self._task.check_mode or not open_:
             if notices:
                 notices.end(time.monotonic())
-            return _together(first, records) if many else {**first, **self._with_logs(logs)}
-        waits = Waits([self._watch(records[index], pattern, proofs[index]) for index in open_])
-        screens = [self._screen(records[index], len(open_)) for index in open_]
-        timeout = options["wait_timeout"]
-        self._report(screens, many)
+            return self._result(first, launches)
+        waits = Waits([self._watch(launches[index], pattern) for index in open_])
+        screens = [self._screen(launches[index].report, len(open_)) for index in open_]
+        timeout = options.wait_timeout
+        self._report(screens)
         try:
             polls, asked, lately = self._poll(waits, screens, began + timeout if timeout else None, notices)
             settle = SETTLE if any(watch.ended for watch in waits.watches) else 0.0
             last = self._retried(lambda: self._record(settle, lately), screens[0].say)
         except ConnectionLost as error:
-            return {
-                **(_together(first, records) if many else first),
-                "failed": True,
-                "completed": False,
-                "msg": _lost(self._host, waits, str(error), None if many else self._task_vars),
-            }
+            message = _lost(self._host, waits, str(error), None if options.many else self._task_vars)
+            told = {"failed": True, "completed": False, "msg": message}
+            return {**(_together(first, launches) if options.many else launches[0].result), **told}
         if last.get("failed"):
             return last
-        last.update(polls=polls, waited=time.monotonic() - began, slurm_commands=last["slurm_commands"] + asked)
-        ends = last["launches"] if many else [last]
+        commands = last.get("slurm_commands", 0) + asked
+        counts = {"polls": polls, "waited": time.monotonic() - began, "slurm_commands": commands}
+        ends = self._launches(last)
         for index, watch, screen in zip(open_, waits.watches, screens):
-            _completed(ends[index], watch, timeout)
+            ends[index].end(watch, timeout)
+            report = ends[index].report
             if isinstance(screen, Waiting):
-                goes_on = not ends[index]["completed"] and watch.hopeless is None
-                screen.end(None if goes_on else bool(ends[index]["success"]), _ending(ends[index], watch))
+                goes_on = not report.completed and watch.hopeless is None
+                screen.end(None if goes_on else report.success, _ending(report, watch))
             else:
-                screen.say(_ending(ends[index], watch))
+                screen.say(_ending(report, watch))
         if notices:
             notices.end(time.monotonic())
-        for record in ends:
-            record.pop("_proof", None)
-            record.pop("_notify", None)
-        logs = last.pop("_logs", None)
-        return _together(last, ends) if many else {**last, **self._with_logs(logs)}
+        return {**self._result(last, ends), **counts}
+
+    def _launches(self, answer: ModuleResult) -> list[_Launch]:
+        """The launches of an answer of the module."""
+        return [_Launch.of(each) for each in (answer.get("launches", []) if self._options.many else [answer])]
+
+    def _result(self, answer: ModuleResult, launches: Sequence[_Launch]) -> ModuleResult:
+        """The result of the action for an answer of the module, with the logs that came with it."""
+        if self._options.many:
+            return _together(answer, launches)
+        taken = self._logs.taken(answer.get("_logs")) if self._logs else None
+        return {**launches[0].result, **({"logs": taken} if taken else {})}
 
     def _final_logs(self, dest: str | None, run_dir: str | None) -> FinalLogs | None:
         """What fetches the logs with a look. Imported only if a task asks for them."""
@@ -140,24 +181,19 @@ class ActionModule(Action):
 
         return FinalLogs(dest, run_dir)
 
-    def _notices(self, records: list[Record]) -> Notices | None:
+    def _notices(self, launches: Sequence[_Launch]) -> Notices | None:
         """What sends messages; None if these launches notify nobody. Imported only for those that do."""
-        run_dirs = [record["run_dir"] for record in records if record.pop("_notify", False)]
+        run_dirs = [launch.report.run_dir for launch in launches if launch.notifies]
         if not run_dirs or self._task.check_mode:
             return None
         from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.notices import Notices
 
-        def call(options: Mapping[str, Any]) -> Record:
+        def call(options: Mapping[str, Any]) -> ModuleResult:
             return call_module(self, "rankzero.slurm.job_notify", options, self._task_vars, NOTIFY_SPEC)
 
         return Notices(run_dirs, call, lambda text: self._line(text, "yellow"))
 
-    def _with_logs(self, answer: Record | None) -> Record:
-        """What the result says of the logs that came with a look; nothing if they are to be fetched by themselves."""
-        taken = self._logs.taken(answer) if self._logs else None
-        return {"logs": taken} if taken else {}
-
-    def _record(self, settle: float = 0.0, asked: int | None = None) -> Record:
+    def _record(self, settle: float = 0.0, asked: int | None = None) -> ModuleResult:
         """What the module knows now. `asked`: at the end of a wait, its queries to Slurm in the last minute."""
         given = {name: value for name, value in self._task.args.items() if name != "logs_dest"}
         logs = self._logs.request() if self._logs else None
@@ -168,8 +204,8 @@ class ActionModule(Action):
         """Show a line before a job is known."""
         display.display(f"{self._host}: {text}", color=color)
 
-    def _retried(self, command: Callable[[], Record], say: Callable[[str, str | None], None]) -> Record:
-        timeout = self._options["reconnect_timeout"]
+    def _retried(self, command: Callable[[], ModuleResult], say: Callable[[str, str | None], None]) -> ModuleResult:
+        timeout = self._options.reconnect_timeout
         return retried(command, say, timeout, self._connection, clock=time.monotonic, sleep=time.sleep)
 
     def _polled(self, request: Request, say: Callable[[str, str | None], None]) -> tuple[Poll, float]:
@@ -178,7 +214,7 @@ class ActionModule(Action):
         """
         began = 0.0
 
-        def ask() -> Record:
+        def ask() -> ModuleResult:
             nonlocal began
             began = time.monotonic()
             return call_module(self, _MODULE, {"x_poll": request.as_dict()}, self._task_vars, WAIT_SPEC)
@@ -190,18 +226,18 @@ class ActionModule(Action):
             raise RankzeroError(str(answer.get("msg")))
         return Poll.of(answer.get("poll")), took
 
-    def _watch(self, record: Record, pattern: re.Pattern[str] | None, artifact: str) -> Watch:
+    def _watch(self, launch: _Launch, pattern: re.Pattern[str] | None) -> Watch:
         options = self._options
         return Watch(
-            record["run_dir"],
-            record["job_id"],
-            until=options["until"],
-            poll_min=max(0.05, options["poll_min"]),
-            poll_max=max(0.05, options["poll_max"]),
-            outcome_grace=options["outcome_grace"],
+            launch.report.run_dir,
+            launch.report.job_id or "",
+            until=options.until,
+            poll_min=max(0.05, options.poll_min),
+            poll_max=max(0.05, options.poll_max),
+            outcome_grace=options.outcome_grace,
             pattern=pattern,
-            log=options["log"],
-            artifact=artifact,
+            log=options.log,
+            artifact=launch.artifact,
         )
 
     def _explain(self, watch: Watch, screen: Progress | Waiting) -> None:
@@ -217,10 +253,10 @@ class ActionModule(Action):
         if isinstance(culprit, Mapping):
             screen.say(printable(str(culprit.get("message")), WHY_WIDTH), "yellow")
 
-    def _screen(self, record: Record, count: int) -> Progress | Waiting:
+    def _screen(self, report: LaunchReport, count: int) -> Progress | Waiting:
         if count == 1 and display.draws:
             return Waiting(
-                display.row, self._host, record["job_id"], time.monotonic, attached=bool(record["started_at"])
+                display.row, self._host, report.job_id or "", time.monotonic, attached=bool(report.started_at)
             )
         alone = count == 1 and AT_TERMINAL and len(self._task_vars.get("ansible_play_hosts_all") or [self._host]) == 1
         made = Progress(
@@ -231,15 +267,15 @@ class ActionModule(Action):
             bar=display.progress if alone else None,
             width=WIDTH,
         )
-        made.job_id = record["job_id"]
+        made.job_id = report.job_id or ""
         return made
 
-    def _report(self, screens: Screens, many: bool) -> None:
+    def _report(self, screens: Screens) -> None:
         if isinstance(screens[0], Waiting):
             screens[0].begin()
             return
         text = "waiting; Ctrl-C leaves the job alone, and the same command attaches to it again"
-        if many:
+        if self._options.many:
             text = "Ctrl-C leaves the jobs alone, and the same command attaches again"
             display.display(f"{self._host}: waiting for {len(screens)} launches; {text}")
         else:
@@ -261,7 +297,7 @@ class ActionModule(Action):
             request = Request(
                 targets,
                 jobs=tuple(waits.jobs()) if ask else (),
-                budget=self._options["queue_budget"],
+                budget=self._options.queue_budget,
                 hold=0.0 if ask else pause,
                 checker=checker() if any(target.artifact for target in targets) else (),
             )
@@ -310,70 +346,44 @@ def _refresh(screens: Screens, watches: Sequence[Watch]) -> None:
             screen.events([])
 
 
-def _pattern(options: dict[str, Any]) -> re.Pattern[str] | None:
-    """The compiled pattern of a wait for a log line. Raises RankzeroError if the options contradict each other."""
-    if options["log"] and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", options["log"]):
-        raise RankzeroError(f"log: must be the name of a log file such as rank-0003.log, not {options['log']!r}")
-    if (options["until"] == "pattern") != bool(options["pattern"]):
-        raise RankzeroError("pattern: requires until: pattern, and until: pattern requires it")
-    try:
-        return re.compile(options["pattern"]) if options["pattern"] else None
-    except re.error as error:
-        raise RankzeroError(f"pattern: {options['pattern']!r} is not a regular expression: {error}") from error
-
-
-def _nothing_to_wait_for(record: Record, grace: float, reads: bool) -> bool:
+def _nothing_to_wait_for(launch: LaunchReport, grace: float, reads: bool) -> bool:
     """Whether the first look is already final. `reads`: a log is to be read, which may exist even after the end."""
-    if record["job_id"] is None:
+    if launch.job_id is None:
         return True
     # A network file system may hide the outcome for a while after the end.
-    ended = record["finished_at"]
-    hidden = record["outcome"] is None and ended is not None and time.time() - ended < grace
-    return bool(record["completed"]) and not hidden and not reads
+    ended = launch.finished_at
+    hidden = launch.outcome is None and ended is not None and time.time() - ended < grace
+    return launch.completed and not hidden and not reads
 
 
-def _completed(record: Record, watch: Watch, timeout: int) -> None:
-    """Add what only the wait knows to the module's result for a launch."""
-    if watch.metrics is not None:
-        record["progress"] = vars(watch.metrics)
-    record["matched"] = watch.matched
-    record["proven"] = watch.proven or record["success"]
-    if watch.hopeless is not None:
-        record["message"] = f"it can never start: {watch.hopeless.sentence}"
-    elif watch.matched is None and watch.pattern is not None and record["completed"]:
-        record["message"] = f"it ended, and no line of its log matches {watch.pattern.pattern}: {record['message']}"
-    elif not watch.done:
-        record["message"] = f"not finished after {timeout} s (wait_timeout); the job continues: {record['message']}"
-
-
-def _together(result: Record, records: list[Record]) -> Record:
+def _together(answer: ModuleResult, launches: Sequence[_Launch]) -> ModuleResult:
     """The combined result for several launches."""
-    good = sum(bool(record["success"]) for record in records)
-    over = sum(bool(record["completed"]) for record in records)
-    bad = [record for record in records if record["completed"] and not record["success"]]
-    message = f"{good} of {len(records)} succeeded, {len(bad)} failed, {len(records) - over} not over"
-    shown = "; ".join(f"{record['name']} (job {record['job_id']}): {record['message']}" for record in bad[:5])
+    reports = [launch.report for launch in launches]
+    good, over = sum(report.success for report in reports), sum(report.completed for report in reports)
+    bad = [report for report in reports if report.completed and not report.success]
+    message = f"{good} of {len(reports)} succeeded, {len(bad)} failed, {len(reports) - over} not over"
+    told = "; ".join(f"{report.name} (job {report.job_id}): {report.message}" for report in bad[:5])
     more = f"; and {len(bad) - 5} more" if len(bad) > 5 else ""
     return {
-        **result,
-        "launches": records,
-        "completed": over == len(records),
-        "success": good == len(records),
-        "message": f"{message}{': ' if shown else ''}{shown}{more}",
+        **answer,
+        "launches": [launch.result for launch in launches],
+        "completed": over == len(reports),
+        "success": good == len(reports),
+        "message": f"{message}{': ' if told else ''}{told}{more}",
     }
 
 
-def _ending(last: Record, watch: Watch) -> str:
-    if last["completed"]:
-        took = "" if last["wall_time"] is None else f" after {last['wall_time']:.0f} s"
-        return f"{shown(last['standing'], last['slurm_state'])}{took}: {last['message']}"
+def _ending(last: LaunchReport, watch: Watch) -> str:
+    if last.completed:
+        took = "" if last.wall_time is None else f" after {last.wall_time:.0f} s"
+        return f"{shown(last.standing, last.slurm_state)}{took}: {last.message}"
     if watch.done and watch.hopeless is None:
         sentences = {"started": "started", "artifact": "the artifact is valid", "pattern": "the line is there"}
         return f"{sentences[watch.until]}; not waiting for its end"
-    return str(last["message"])
+    return last.message
 
 
-def _lost(host: str, waits: Waits, reason: str, task_vars: Record | None) -> str:
+def _lost(host: str, waits: Waits, reason: str, task_vars: TaskVariables | None) -> str:
     """The message when the connection stays lost. `task_vars`: for the command that attaches to a single launch."""
     jobs = waits.jobs()
     which = f"Job {jobs[0]} is" if len(jobs) == 1 else f"Its {len(jobs)} jobs are"

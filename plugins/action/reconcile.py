@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
-from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, runtime_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import runtime_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS, Step
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, Policies, Wanted
@@ -118,12 +118,12 @@ class ActionModule(LaunchManyAction):
             state_root=_state_root(ready),
             set=name,
             facts=origin,
-            runtime=runtime_of(map(Ref.of, next(iter(ready.values())).rendered.request["refs"])),
+            runtime=runtime_of(next(iter(ready.values())).rendered.first.refs),
             policies=Policies(**{field.name: options[field.name] for field in fields(Policies)}),
             wanted=[
                 Wanted(
                     of,
-                    prepared.rendered.request["key"],
+                    prepared.rendered.plan.key,
                     prepared.spec.file,
                     tuple(prepared.rendered.element_keys()),
                     tuple(prepared.follows),
@@ -134,7 +134,7 @@ class ActionModule(LaunchManyAction):
         answer = self._module(options, request)
         if answer.get("failed"):
             return answer
-        stores = next(iter(ready.values())).rendered.first.arguments["stores"]
+        stores = next(iter(ready.values())).rendered.first.stores
         lines = _lines([Step(**step) for step in answer["steps"]], ready)
         self._tell(lines, ready, name, origin)
         outcome = _Outcome(answer["slurm_commands"], [_standing(lines)])
@@ -147,7 +147,8 @@ class ActionModule(LaunchManyAction):
             "set": name,
             "provenance": origin,
             **vars(outcome),
-            **{option: stores[option] for option in ("store_root", "store_group_writable")},
+            "store_root": stores.store_root,
+            "store_group_writable": stores.store_group_writable,
             "counts": {action: sum(line.step.action == action for line in lines) for action in ACTIONS},
             "active": _active(lines),
             **_failure(lines, outcome),
@@ -225,7 +226,7 @@ class ActionModule(LaunchManyAction):
                     shipped[lines] = self.ship_secrets(lines, f"secrets-{len(shipped) - 1}.env")
                 launches.append(_launch(of_name[name], prepared, shipped[lines]))
         known = {
-            name: Before(ready[name].rendered.request["token"], ready[name].generation, ready[name].jobs)
+            name: Before(ready[name].rendered.plan.token, ready[name].generation, ready[name].jobs)
             for launch in launches
             for name in launch.follows
         }
@@ -301,7 +302,7 @@ def _launch(step: Step, prepared: _Ready, secrets_file: str) -> BatchLaunch:
 
 def _state_root(ready: Mapping[str, _Ready]) -> str:
     """The state root: a cluster has a single place for all runs."""
-    runs_dir = str(next(iter(ready.values())).rendered.request["runs_dir"])
+    runs_dir = next(iter(ready.values())).rendered.plan.runs_dir()
     return os.path.dirname(os.path.dirname(os.path.dirname(runs_dir)))
 
 

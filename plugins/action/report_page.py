@@ -9,6 +9,7 @@ import os
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import LAUNCH, Page
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.pages import ACTION_ARGUMENTS, ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import COLUMNS
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.tables import csv_text
@@ -39,24 +40,25 @@ class ActionModule(Action):
         answer = call_module(self, "rankzero.slurm.report_page", given, task_vars, ACTION_ARGUMENTS)
         if answer.get("failed"):
             return answer
-        page = os.path.abspath(options["dest"] or default_path(answer))
+        shown = Page.of(answer)
+        page = os.path.abspath(options["dest"] or default_path(shown))
         # Page and summary have the same name with another ending.
         summary, folder = os.path.splitext(page)[0] + ".md", os.path.dirname(page)
-        files = {page: html(answer), summary: markdown(answer)}
-        hours = os.path.splitext(page)[0] + ".csv" if answer["kind"] == "launch" else None
+        files = {page: html(answer), summary: markdown(shown)}
+        hours = os.path.splitext(page)[0] + ".csv" if shown.kind == LAUNCH else None
         if hours:
-            files[hours] = csv_text(COLUMNS, answer["launches"][0]["ledger"]["parts"])
+            files[hours] = csv_text(COLUMNS, shown.launches[0].ledger.parts)
         asked = options["annotations"]
         system = platform(os.environ) if asked == "auto" else asked
         if system == GITLAB:
-            files[os.path.join(folder, CODE_QUALITY)] = code_quality(answer)
+            files[os.path.join(folder, CODE_QUALITY)] = code_quality(shown)
         try:
             differences = place(files, pretend=self._task.check_mode)
             if system == GITHUB and not self._task.check_mode:
                 append_summary(files[summary], os.environ)
         except RankzeroError as error:
             return {**answer, "failed": True, "msg": error.message}
-        for line in annotation_lines(answer) if system == GITHUB and not self._task.check_mode else []:
+        for line in annotation_lines(shown) if system == GITHUB and not self._task.check_mode else []:
             display.command(line)
         size = len(files[page].encode())
         changes = {"changed": bool(differences), "diff": differences}

@@ -231,8 +231,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 def logic(module: AnsibleModule) -> dict[str, Any]:
     """One look: the waiting itself is done by the action plugin of the same name, on the controller."""
     slurm = Slurm()
-    info = results(slurm, module.params)
-    return {"changed": False, **info, "slurm_commands": slurm.commands, "warnings": slurm.notes}
+    sweep = results(slurm, module.params)
+    return {"changed": False, **sweep.as_dict(), "slurm_commands": slurm.commands, "warnings": slurm.notes}
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ def registered(state_root: str) -> Any:
 
 
 def sweep(folder: str) -> Any:
-    return sweep_results.results(Slurm(), {"sweep_dir": folder})["counts"]
+    return sweep_results.results(Slurm(), {"sweep_dir": folder}).counts
 
 
 def uses(run_dir: str) -> Any:

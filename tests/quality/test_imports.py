@@ -50,7 +50,6 @@ IMPORTERS = ("plugins/module_utils/core/module_cache.py", "plugins/module_utils/
 ANY = {
     "actions/modules.py call_module": "Ansible's action, of which any may call a module",
     "actions/modules.py checked": "options of any type, as Ansible converts them",
-    "actions/modules.py result_of": "what Ansible answers for a command",
     "actions/plain.py plain": "what a user has written, of any shape",
     "actions/reconnect.py master_is_gone": "Ansible's connection, of which any plugin may be",
     "actions/reconnect.py retried": "as master_is_gone",

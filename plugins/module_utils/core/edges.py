@@ -19,7 +19,8 @@ import signal
 import stat
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from typing import IO, Any, TypeVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -168,6 +169,21 @@ def read_json(path: str) -> object:
 def has_fields(document: object, **kinds: type | tuple[type, ...]) -> bool:
     """Return whether a JSON value is an object that has all these fields, each of the given type."""
     return isinstance(document, dict) and all(isinstance(document.get(name), kind) for name, kind in kinds.items())
+
+
+def record_of(kind: type[T], document: Parameters, **parts: Callable[..., object]) -> T:
+    """Read a dataclass from an answer that this collection wrote: its fields by their names. Other fields are left out.
+
+    `parts`: how a field is read that is itself a dataclass, or several of them (`records_of`); null stays None.
+    """
+    values = {part.name: document[part.name] for part in fields(kind) if part.name in document}  # type: ignore[arg-type]
+    values.update({name: read(values[name]) for name, read in parts.items() if values.get(name) is not None})
+    return kind(**values)
+
+
+def records_of(kind: type[T], documents: Iterable[Parameters]) -> list[T]:
+    """Read several dataclasses, each as `record_of`."""
+    return [record_of(kind, document) for document in documents]
 
 
 def made_of(kind: Callable[..., T], request: JsonObject) -> T:

@@ -60,6 +60,11 @@ class Measured:
     speed_up: float | None = None
     efficiency: float | None = None
 
+    @property
+    def short_name(self) -> str:
+        """Name, start of the key, and generation, for people."""
+        return f"{self.name}/{self.key[:8]}/{self.generation}"
+
     def time(self, name: str) -> float | None:
         """The time of that name."""
         return self.wall_time if name == WALL_TIME else self.scalars.get(name)
@@ -102,7 +107,7 @@ def scaled(launches: Sequence[Measured], time: str) -> list[Measured]:
 def table(launches: Sequence[Measured], time: str) -> list[str]:
     """Aligned lines for people: a column for each launch."""
     rows: list[tuple[str, list[str]]] = [
-        ("launch", [f"{launch.name}/{launch.key[:8]}/{launch.generation}" for launch in launches]),
+        ("launch", [launch.short_name for launch in launches]),
         ("job", [launch.job_id or "-" for launch in launches]),
         ("nodes", [str(launch.nodes or "-") for launch in launches]),
         ("ranks", [str(launch.ranks or "-") for launch in launches]),

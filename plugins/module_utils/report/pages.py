@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import compare
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import COMPARE, INDEX, LAUNCH, SWEEP
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.page_data import page_data
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import results
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -20,7 +21,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_l
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS, selection
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
-LAUNCH, COMPARE, SWEEP, INDEX = "launch", "compare", "sweep", "index"
 # Launches side by side, elements of a sweep with a chart, and points of a chart in a row of a table.
 MOST_COMPARED, MOST_CHARTS, ROW_POINTS = 16, 64, 60
 ARGUMENTS: dict[str, Any] = {
@@ -72,13 +72,13 @@ def _sweep(slurm: Slurm, options: Parameters) -> ModuleResult:
     given = str(options["sweep"])
     chosen = {"sweep_dir": given} if given.startswith(("/", "~")) else {"name": given}
     sweep = results(slurm, {**chosen, "state_root": options["state_root"]})
-    runs = [RunDirectory(row["run_dir"]) for row in sweep["elements"] if row["run_dir"]][:MOST_CHARTS]
+    runs = [RunDirectory(row.run_dir) for row in sweep.elements if row.run_dir][:MOST_CHARTS]
     launches = [page_data(run, launch) for run, launch in zip(runs, final_reports(slurm, runs))]
     for launch in launches:
         launch["metrics"] = {name: _few(series) for name, series in launch["metrics"].items()}
         for name in ("spec", "variables", "provenance"):
             launch.pop(name)
-    return {"kind": SWEEP, "sweep": sweep, "launches": launches}
+    return {"kind": SWEEP, "sweep": sweep.as_dict(), "launches": launches}
 
 
 def _index(slurm: Slurm, options: Parameters) -> ModuleResult:

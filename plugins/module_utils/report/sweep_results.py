@@ -8,10 +8,17 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    ModuleResult,
+    Parameters,
+    record_of,
+    records_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import SWEEP_RECORD, json_object
@@ -56,6 +63,60 @@ ACTION_ARGUMENTS: dict[str, Any] = {
 }
 
 
+@dataclass(frozen=True)
+class ElementRow:
+    """What an element of a sweep has come to. Times are in epoch seconds, `wall_time` is in seconds.
+
+    `slurm_state`: what Slurm calls its job. `scalars`: the values of its artifact; `metric`: the
+    one by which elements are compared.
+    """
+
+    number: int
+    key: str
+    parameters: Mapping[str, str]
+    standing: str = UNSUBMITTED
+    slurm_state: str | None = None
+    metric: float | None = None
+    scalars: Mapping[str, object] = field(default_factory=dict)
+    message: str = ""
+    job_id: str | None = None
+    generation: int | None = None
+    run_dir: str | None = None
+    wall_time: float | None = None
+    finished_at: float | None = None
+
+
+@dataclass(frozen=True)
+class SweepOutcome:
+    """What a sweep has come to, with the fields that module `job_sweep_info` documents."""
+
+    name: str
+    key: str
+    sweep_dir: str
+    metric: str | None
+    goal: str
+    elements: Sequence[ElementRow]
+    counts: Mapping[str, int]
+    completed: bool = False
+    success: bool = False
+    best: ElementRow | None = None
+    first_failed: ElementRow | None = None
+    silent: str = ""
+
+    @classmethod
+    def of(cls, result: Parameters) -> SweepOutcome:
+        """Read the result of the module. Fields that the module or the action adds are left out."""
+        row = partial(record_of, ElementRow)
+        return record_of(cls, result, elements=partial(records_of, ElementRow), best=row, first_failed=row)
+
+    def as_dict(self) -> ModuleResult:
+        """Return the fields as the module returns them."""
+        rows = {
+            name: row and dict(vars(row)) for name, row in (("best", self.best), ("first_failed", self.first_failed))
+        }
+        return {**vars(self), "elements": [dict(vars(row)) for row in self.elements], **rows}
+
+
 def sweep_dir(options: Parameters) -> str:
     """The folder that the options select: `sweep_dir`, else the newest sweep of `name` (with that `key`)."""
     if options.get("sweep_dir"):
@@ -75,7 +136,7 @@ def sweep_dir(options: Parameters) -> str:
     return max(folders, key=lambda path: os.stat(os.path.join(path, SWEEP_RECORD)).st_mtime)
 
 
-def results(slurm: Slurm, options: Parameters) -> ModuleResult:
+def results(slurm: Slurm, options: Parameters) -> SweepOutcome:
     """The result of module job_sweep_info. Raises `RankzeroError`."""
     folder = sweep_dir(options)
     record = state_files.record_of_sweep(folder)
@@ -95,56 +156,49 @@ def results(slurm: Slurm, options: Parameters) -> ModuleResult:
     rows = [_row(element, statuses.get(element.number), record["artifact"], metric) for element in elements]
     counts: dict[str, int] = {}
     for row in rows:
-        counts[row["standing"]] = counts.get(row["standing"], 0) + 1
+        counts[row.standing] = counts.get(row.standing, 0) + 1
     over = not any(status.active or status.standing == UNKNOWN for status in statuses.values())
-    failed = [row for row in rows if row["standing"] == FAILED]
-    return {
-        "name": record["name"],
-        "key": record["key"],
-        "sweep_dir": folder,
-        "metric": metric,
-        "goal": goal,
-        "elements": rows,
-        "counts": counts,
-        "completed": over,
-        "success": over and counts.get(SUCCEEDED, 0) == len(rows),
-        "best": best(rows, metric, goal),
-        "first_failed": min(failed, key=lambda row: (row["finished_at"] or math.inf, row["number"]), default=None),
-        "silent": silent,
-    }
+    failed = [row for row in rows if row.standing == FAILED]
+    return SweepOutcome(
+        name=record["name"],
+        key=record["key"],
+        sweep_dir=folder,
+        metric=metric,
+        goal=goal,
+        elements=rows,
+        counts=counts,
+        completed=over,
+        success=over and counts.get(SUCCEEDED, 0) == len(rows),
+        best=best(rows, metric, goal),
+        first_failed=min(failed, key=lambda row: (row.finished_at or math.inf, row.number), default=None),
+        silent=silent,
+    )
 
 
-def _row(element: Element, status: LaunchStatus | None, artifact: str | None, metric: str | None) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "number": element.number,
-        "key": element.key,
-        "parameters": dict(element.point),
-        "standing": status.standing if status else UNSUBMITTED,
-        "slurm_state": None,
-        "metric": None,
-        "scalars": {},
-        "message": "",
-        "job_id": None,
-        "generation": None,
-        "run_dir": None,
-        "wall_time": None,
-        "finished_at": None,
-    }
+def _row(element: Element, status: LaunchStatus | None, artifact: str | None, metric: str | None) -> ElementRow:
+    row = ElementRow(element.number, element.key, dict(element.point))
     if status is None:
         return row
     run, record = status.run, status.record
-    row.update(job_id=status.job_id, generation=run.generation, run_dir=run.path, message=status.message)
-    row["slurm_state"] = record.state if record else None
     outcome = status.outcome if status.over else None
+    row = replace(
+        row,
+        standing=status.standing,
+        slurm_state=record.state if record else None,
+        message=status.message,
+        job_id=status.job_id,
+        generation=run.generation,
+        run_dir=run.path,
+    )
     if outcome:
-        row["finished_at"] = outcome.get("time")
         begun, ended = outcome.get("started"), outcome.get("time")
-        row["wall_time"] = None if begun is None or ended is None else max(0.0, ended - begun)
-        row["scalars"] = dict((outcome.get("artifact") or {}).get("scalars") or {})
+        took = None if begun is None or ended is None else max(0.0, ended - begun)
+        scalars = dict((outcome.get("artifact") or {}).get("scalars") or {})
+        row = replace(row, finished_at=ended, wall_time=took, scalars=scalars)
     elif record is not None:
-        row["finished_at"] = record.end
+        row = replace(row, finished_at=record.end)
     if metric and status.standing == SUCCEEDED:
-        row["metric"] = _metric(run, row["scalars"], artifact, metric)
+        row = replace(row, metric=_metric(run, row.scalars, artifact, metric))
     return row
 
 
@@ -170,23 +224,23 @@ def _looked_up(run: RunDirectory, artifact: str, dotted: str) -> Any:
     return document
 
 
-def best(rows: Sequence[ModuleResult], metric: str | None, goal: str) -> ModuleResult | None:
+def best(rows: Sequence[ElementRow], metric: str | None, goal: str) -> ElementRow | None:
     """The row with the best metric, the first of equal ones; None without a metric or a successful element.
 
     Raises `RankzeroError` where elements succeeded but none of their artifacts has such a number.
     """
-    proven = [row for row in rows if row["standing"] == SUCCEEDED]
+    proven = [row for row in rows if row.standing == SUCCEEDED]
     if not metric or not proven:
         return None
-    measured = [row for row in proven if row["metric"] is not None]
+    measured = [(row.metric, row) for row in proven if row.metric is not None]
     if measured:
         sign = 1 if goal == "min" else -1
-        return dict(min(measured, key=lambda row: sign * row["metric"]))
+        return min(measured, key=lambda pair: sign * pair[0])[1]
     numbers = sorted(
         {
             name
             for row in proven
-            for name, value in row["scalars"].items()
+            for name, value in row.scalars.items()
             if isinstance(value, (int, float)) and not isinstance(value, bool)
         }
     )

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    ModuleResult,
+    Parameters,
+    record_of,
+    records_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Outcome
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import Standing
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.drained import Drained
@@ -87,6 +93,12 @@ class LaunchReport:
     journal: Sequence[Event] = ()
     source: str | None = None
     allocations: Sequence[Allocation] = ()
+
+    @classmethod
+    def of(cls, result: Parameters) -> LaunchReport:
+        """Read a launch as a module returned it. Fields that the module or an action adds are left out."""
+        rows = {"attempts": Attempt, "allocations": Allocation, "drained": Drained}
+        return record_of(cls, result, **{name: partial(records_of, kind) for name, kind in rows.items()})
 
     def as_dict(self) -> ModuleResult:
         """Return the fields as modules return them, with the artifact of the outcome."""

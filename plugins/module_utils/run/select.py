@@ -65,6 +65,42 @@ WAIT_SPEC: dict[str, Any] = {
     "x_asked": {"type": "int"},
     "x_logs": {"type": "dict"},
 }
+
+
+@dataclass(frozen=True)
+class WaitOptions:
+    """The options of a wait. Times are in seconds; a `wait_timeout` of 0 is none."""
+
+    run_dir: str | None
+    run_dirs: Sequence[str] | None
+    until: str
+    pattern: str | None
+    log: str
+    logs_dest: str | None
+    wait_timeout: int
+    poll_min: float
+    poll_max: float
+    outcome_grace: int
+    reconnect_timeout: int
+    queue_budget: int
+
+    @property
+    def many(self) -> bool:
+        """Whether the result is one of several launches."""
+        return self.run_dirs is not None
+
+    def compiled(self) -> re.Pattern[str] | None:
+        """The pattern of a wait for a log line. Raises RankzeroError if the options contradict each other."""
+        if self.log and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", self.log):
+            raise RankzeroError(f"log: must be the name of a log file such as rank-0003.log, not {self.log!r}")
+        if (self.until == "pattern") != bool(self.pattern):
+            raise RankzeroError("pattern: requires until: pattern, and until: pattern requires it")
+        try:
+            return re.compile(self.pattern) if self.pattern else None
+        except re.error as error:
+            raise RankzeroError(f"pattern: {self.pattern!r} is not a regular expression: {error}") from error
+
+
 NOTIFY_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
     "run_dirs": {"type": "list", "elements": "path"},

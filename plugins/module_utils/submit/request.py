@@ -34,6 +34,22 @@ class Placement:
 
 
 @dataclass(frozen=True)
+class Predecessor:
+    """An earlier launch that a new one of its name is compared with: the recorded `spec` and `refs`, and its code.
+
+    `code`: how it differs from that of the new one (admission/predecessor.py); None if its files are not known.
+    """
+
+    name: str
+    key: str
+    generation: int
+    run_dir: str
+    spec: Mapping[str, object]
+    refs: Sequence[Mapping[str, str]]
+    code: JsonObject | None
+
+
+@dataclass(frozen=True)
 class Request:
     """One launch as the controller rendered it. `files` still contain `token` in place of the generation.
 

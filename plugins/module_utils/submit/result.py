@@ -6,20 +6,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Union
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    ModuleResult,
+    Parameters,
+    record_of,
+    records_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, Standing
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Predecessor
 
 # The fields of a cancelled launch's result.
 _OF_A_CANCELLATION = ("name", "key", "generation", "run_dir", "changed", "submission", "missing")
 # The checks before the submission: facts, notes and what is unknown, each as sentences.
 ChecksMade = Mapping[str, Sequence[str]]
+
+
+def _refs(missing: Sequence[Mapping[str, object]]) -> list[Ref]:
+    return [Ref.of(ref) for ref in missing]
 
 
 @dataclass(frozen=True)
@@ -41,14 +52,13 @@ class LaunchResult:
     allocation: str | None = None
     checks: ChecksMade | None = None
     # The nearest other launch of the name, for the action, if this one is new.
-    predecessor: Mapping[str, object] | None = None
+    predecessor: Predecessor | None = None
 
     @classmethod
     def of(cls, result: Parameters) -> LaunchResult:
         """Read the result of the module. Fields that the module or the action adds are left out."""
-        known = {part.name: result[part.name] for part in fields(cls) if part.name in result}
-        excluded = [Exclusion(**node) for node in result.get("excluded", ())]
-        return cls(**{**known, "excluded": excluded, "missing": [Ref.of(ref) for ref in result.get("missing", ())]})
+        excluded, predecessor = partial(records_of, Exclusion), partial(record_of, Predecessor)
+        return record_of(cls, result, excluded=excluded, missing=_refs, predecessor=predecessor)
 
     def result(self) -> ModuleResult:
         """Return the result of the module."""
@@ -117,11 +127,8 @@ class SweepResult:
     @classmethod
     def of(cls, result: Parameters) -> SweepResult:
         """Read the result of the module. Fields that the module or the action adds are left out."""
-        known = {part.name: result[part.name] for part in fields(cls) if part.name in result}
-        elements = [ElementResult(**element) for element in result["elements"]]
-        arrays = [ArrayResult(**array) for array in result["arrays"]]
-        missing = [Ref.of(ref) for ref in result.get("missing", ())]
-        return cls(**{**known, "elements": elements, "arrays": arrays, "missing": missing})
+        elements, arrays = partial(records_of, ElementResult), partial(records_of, ArrayResult)
+        return record_of(cls, result, elements=elements, arrays=arrays, missing=_refs)
 
     def result(self) -> ModuleResult:
         """Return the result of the module."""

@@ -15,7 +15,12 @@ from typing import Any
 from ansible import constants as C
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB, MISSING
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    ModuleResult,
+    Parameters,
+    TaskVariables,
+    record_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
@@ -23,13 +28,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS, short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import A_MONTH
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Predecessor
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_variables import (
     check_extra_variables,
     extra_variables,
     options_of_command_line,
     tell_localhost,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import Spec, call_module
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import ShellAnswer, Spec, call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import described
@@ -138,7 +144,7 @@ class LaunchAction(Action):
         if answer.get("failed"):
             raise RankzeroError(f"launch_cluster.budget: what was used this month is not known: {answer.get('msg')}")
         rows = [*answer["rows"], answer["promised"]]
-        return {name: sum(row[name] or 0.0 for row in rows) for name in ("node_hours", "gpu_hours")}
+        return {name: sum(row.get(name) or 0.0 for row in rows) for name in ("node_hours", "gpu_hours")}
 
     def launched(self, job: Job, prepared: Prepared, arguments: Parameters, task_vars: TaskVariables) -> ModuleResult:
         """Call module `job`, with the secrets, and return its result. A second call follows if the job runtime is
@@ -155,8 +161,9 @@ class LaunchAction(Action):
 
         result = self.with_runtime(ask, prepared.runtime)
         if "predecessor" in result:
-            result["changed_since"], diff = compared(prepared, result.pop("predecessor"))
-            result["diff"] = [diff] if result["changed"] else []
+            before = result.pop("predecessor")
+            changed, diff = compared(prepared, record_of(Predecessor, before) if before else None)
+            return {**result, "changed_since": changed, "diff": [diff] if result.get("changed") else []}
         return result
 
     def with_inputs(self, launch: Callable[[TaskVariables], ModuleResult], task_vars: TaskVariables) -> ModuleResult:
@@ -186,7 +193,7 @@ class LaunchAction(Action):
             }
         for ref in missing:
             self._send_code(ref, result)
-        self._kept = result["snapshots"]
+        self._kept = result.get("snapshots")
         return launch(task_vars)
 
     def _send_code(self, ref: Mapping[str, Any], result: ModuleResult) -> None:
@@ -221,8 +228,7 @@ class LaunchAction(Action):
                 kind = unstaged[0].declared
                 paths = ", ".join(ref.path for ref in unstaged if ref.kind == kind.name)
                 raise RankzeroError(f"{kind.option}: {paths} is not on the cluster: {kind.advice}")
-            result.update(self.producers(result, prepared, job))
-            result["plan"] = lines
+            return {**result, **self.producers(result, prepared, job), "plan": lines}
         return result
 
     def with_runtime(self, ask: Callable[..., ModuleResult], runtime: Mapping[str, str]) -> ModuleResult:
@@ -265,8 +271,8 @@ class LaunchAction(Action):
         wanted = job.spec.environment
         if wanted.mode != "path" or wanted.path is None:
             return None
-        done = self._low_level_execute_command(look(wanted.path), sudoable=True)
-        return adopted(wanted.path, f"{done['stdout']}\n{done['stderr']}", wanted.python)
+        done = self._shell_answer(look(wanted.path))
+        return adopted(wanted.path, f"{done.stdout}\n{done.stderr}", wanted.python)
 
     def producers(self, result: ModuleResult, prepared: Prepared, job: Job) -> ModuleResult:
         """Describe what is missing on the cluster: what its producers need to know, and where the results go."""
@@ -282,13 +288,17 @@ class LaunchAction(Action):
         return {
             "missing": [described(ref, prepared.snapshot, job) for ref in missing],
             "snapshots": self._snapshots.path,
-            "store_root": prepared.arguments["stores"]["store_root"],
-            "store_group_writable": job.settings.store_group_writable,
+            "store_root": prepared.stores.store_root,
+            "store_group_writable": prepared.stores.store_group_writable,
         }
 
     def call(self, module: str, module_args: Parameters, task_vars: TaskVariables, spec: Spec) -> ModuleResult:
         """Run the module on the host."""
         return call_module(self, module, module_args, task_vars, spec)
+
+    def _shell_answer(self, command: str) -> ShellAnswer:
+        """Run a command of the shell on the host."""
+        return record_of(ShellAnswer, self._low_level_execute_command(command, sudoable=True))
 
     def _command_line(self) -> dict[str, Any]:
         """Overrides given as `-e nodes=8`: only names of the closed list, and only from the command line.
@@ -318,9 +328,9 @@ class LaunchAction(Action):
             # An unset name is an error: without it, $SCRATCH/rankzero would be /rankzero.
             expanded = '"$HOME"' if start == "~" else f'"${{{start[1:]}:?}}"' if start else ""
             words.append(expanded + shlex.quote(rest))
-        done = self._low_level_execute_command("printf '%s\\n' " + " ".join(words), sudoable=True)
-        paths = [line.strip() for line in done["stdout"].splitlines()][-len(roots) :]
-        if done["rc"] != 0 or len(paths) != len(roots) or not all(line.startswith("/") for line in paths):
+        done = self._shell_answer("printf '%s\\n' " + " ".join(words))
+        paths = [line.strip() for line in done.stdout.splitlines()][-len(roots) :]
+        if done.rc != 0 or len(paths) != len(roots) or not all(line.startswith("/") for line in paths):
             raise RankzeroError(
                 f"launch_cluster: {' and '.join(roots)} cannot be expanded on the cluster; give absolute paths"
             )

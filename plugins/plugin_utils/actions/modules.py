@@ -12,13 +12,19 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ansible import constants as C
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import module_cache
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    ModuleResult,
+    Parameters,
+    TaskVariables,
+    record_of,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 
@@ -79,7 +85,9 @@ def _too_old(action: Any, variables: TaskVariables) -> str:
     python = interpreter(action, variables)
     # Python 2 accepts this too.
     asked = shlex.quote("import sys; sys.stdout.write('%d.%d.%d' % tuple(sys.version_info[:3]))")
-    version = action._low_level_execute_command(f"{shlex.quote(python)} -c {asked}")["stdout"].strip()
+    version = record_of(
+        ShellAnswer, action._low_level_execute_command(f"{shlex.quote(python)} -c {asked}")
+    ).stdout.strip()
     if not re.fullmatch(r"[0-9]+\.[0-9]+\.[0-9]+", version):
         return ""
     if tuple(map(int, version.split(".")))[:2] >= OLDEST_PYTHON:
@@ -153,16 +161,25 @@ def _cached(
         text = json.dumps(call)
     except TypeError:
         return None
-    answer = action._low_level_execute_command(command, in_data=text.encode())
-    if answer["rc"] == module_cache.MISSING and module_cache.STARTED not in answer["stdout"]:
-        call["archive"] = base64.b64encode(module_cache.packed(_code()[1])).decode()
-        answer = action._low_level_execute_command(command, in_data=json.dumps(call).encode())
+    answer = record_of(ShellAnswer, action._low_level_execute_command(command, in_data=text.encode()))
+    if answer.rc == module_cache.MISSING and module_cache.STARTED not in answer.stdout:
+        text = json.dumps({**call, "archive": base64.b64encode(module_cache.packed(_code()[1])).decode()})
+        answer = record_of(ShellAnswer, action._low_level_execute_command(command, in_data=text.encode()))
     return result_of(answer)
 
 
-def result_of(answer: Mapping[str, Any]) -> ModuleResult | None:
+@dataclass(frozen=True)
+class ShellAnswer:
+    """What a command on the host has answered, as Ansible's actions run it."""
+
+    rc: int = 0
+    stdout: str = ""
+    stderr: str = ""
+
+
+def result_of(answer: ShellAnswer) -> ModuleResult | None:
     """The result in the output of a call; None if the module has not run."""
-    lines = answer["stdout"].splitlines()
+    lines = answer.stdout.splitlines()
     if module_cache.STARTED not in lines:
         return None
     for line in reversed(lines[lines.index(module_cache.STARTED) + 1 :]):
@@ -174,10 +191,10 @@ def result_of(answer: Mapping[str, Any]) -> ModuleResult | None:
             return result
     return {
         "failed": True,
-        "msg": f"The module ended without a result (exit code {answer['rc']}).",
-        "module_stdout": answer["stdout"],
-        "module_stderr": answer["stderr"],
-        "rc": answer["rc"],
+        "msg": f"The module ended without a result (exit code {answer.rc}).",
+        "module_stdout": answer.stdout,
+        "module_stderr": answer.stderr,
+        "rc": answer.rc,
     }
 
 

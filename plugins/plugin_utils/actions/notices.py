@@ -7,16 +7,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from ansible.errors import AnsibleError
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, records_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 
 PREFIX = "RANKZERO_NOTIFY_"
 # Seconds until a message that was not delivered is tried again.
 AGAIN = 60.0
+
+
+@dataclass(frozen=True)
+class _Message:
+    """What became of a message, as module job_notify says it."""
+
+    run_dir: str
+    event: str
+    receiver: str
+    state: str
+    reason: str = ""
 
 
 class Notices:
@@ -77,14 +89,15 @@ class Notices:
             self._once("", f"notify: the messages could not be sent: {result.get('msg')}")
         for run_dir in run_dirs:
             self._again.pop(run_dir, None)
-        for message in result.get("messages") or []:
-            if message["state"] in ("failed", "waiting"):
-                self._again[message["run_dir"]] = now + AGAIN
-                if message["event"] == "stalled" and message["run_dir"] in stalled:
-                    self._stalled[message["run_dir"]] = stalled[message["run_dir"]]
-            if message["state"] in ("failed", "skipped"):
-                text = f"notify: {message['receiver']} was not told `{message['event']}`: {message['reason']}"
-                self._once(str(message["receiver"]), text)
+        for message in records_of(_Message, result.get("messages") or []):
+            if message.state in ("failed", "waiting"):
+                self._again[message.run_dir] = now + AGAIN
+                if message.event == "stalled" and message.run_dir in stalled:
+                    self._stalled[message.run_dir] = stalled[message.run_dir]
+            if message.state in ("failed", "skipped"):
+                self._once(
+                    message.receiver, f"notify: {message.receiver} was not told `{message.event}`: {message.reason}"
+                )
 
     def _once(self, receiver: str, text: str) -> None:
         if receiver not in self._told:

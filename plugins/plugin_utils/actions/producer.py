@@ -18,8 +18,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     ModuleResult,
     Parameters,
     TaskVariables,
+    record_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Reading
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import RUNNING, Row
@@ -92,10 +94,11 @@ class Producer(Action):
                     self.shown.say(note)
                 return result
             if going:
-                for note in going["notes"][notes_shown:]:
+                known = record_of(Reading, going)
+                for note in known.notes[notes_shown:]:
                     self.shown.say(note)
-                notes_shown = len(going["notes"])
-                self.shown.events([event(going)])
+                notes_shown = len(known.notes)
+                self.shown.events([event(known)])
             seconds, again = min(seconds * 2, LONGEST_WAIT), True
 
     def make(self, options: Parameters, request: JsonObject) -> ModuleResult:
@@ -135,7 +138,7 @@ class Producer(Action):
             sent.append(remote)
             done += bytes_sent
             if len(files) > 1:
-                known = {"phase": "sent", "size": size, "bytes": done, "done": done, "files": len(files)}
-                self.shown.events([event({**known, "files_done": number, "seconds": time.monotonic() - began})])
+                known = Reading("sent", size, done, done, len(files), number, time.monotonic() - began)
+                self.shown.events([event(known)])
         self._fixup_perms2(sent)
         return folder

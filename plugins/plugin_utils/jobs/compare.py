@@ -9,19 +9,20 @@ import json
 import os
 from collections.abc import Mapping
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import first, recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import changes
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import small_text
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Predecessor
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, code_digests
 
 # Files up to this size are compared line by line.
 MOST_BYTES = 1_000_000
 
 
-def compared(prepared: Prepared, before: Parameters | None) -> tuple[JsonObject | None, dict[str, str]]:
+def compared(prepared: Prepared, before: Predecessor | None) -> tuple[JsonObject | None, dict[str, str]]:
     """(what has changed since the earlier launch, None without one; the difference in the form of Ansible's diff)."""
     plan = prepared.plan
     record = json.loads(prepared.files["launch.json"])
@@ -35,20 +36,20 @@ def compared(prepared: Prepared, before: Parameters | None) -> tuple[JsonObject 
     }
     if before is None:
         return None, diff
-    earlier = changes.recorded_spec(before["spec"])
+    earlier = changes.recorded_spec(before.spec)
     files, old, new = _code(prepared, before)
     diff.update(
-        before_header=f"{before['name']} {before['key']}, generation {before['generation']}",
+        before_header=f"{before.name} {before.key}, generation {before.generation}",
         before=_text([*changes.spec_lines(earlier), *(f"code {line}" for line in old)]),
         after=_text([*lines, *(f"code {line}" for line in new)]),
     )
     differences = [
         *(_with_origin(change, record["origins"]) for change in changes.spec_changes(earlier, spec)),
         *files,
-        *changes.input_changes(recorded(before["refs"]), plan.refs),
+        *changes.input_changes(recorded(before.refs), plan.refs),
     ]
-    identity = {name: before[name] for name in ("key", "generation", "run_dir")}
-    return {**identity, "changes": differences, "text": changes.sentence(before["key"], differences)}, diff
+    identity = {"key": before.key, "generation": before.generation, "run_dir": before.run_dir}
+    return {**identity, "changes": differences, "text": changes.sentence(before.key, differences)}, diff
 
 
 def _with_origin(change: str, origins: Mapping[str, str]) -> str:
@@ -58,20 +59,20 @@ def _with_origin(change: str, origins: Mapping[str, str]) -> str:
     return f"{change} (launch_cluster)" if above and origins[max(above, key=len)] == "launch_cluster" else change
 
 
-def _code(prepared: Prepared, before: Parameters) -> tuple[list[str], list[str], list[str]]:
+def _code(prepared: Prepared, before: Predecessor) -> tuple[list[str], list[str], list[str]]:
     """As changes.code_changes; only the two digests if the files of the earlier code are unknown."""
-    code = first(recorded(before["refs"]), CODE)
+    code = first(recorded(before.refs), CODE)
     digest = code.key if code else "none"
     now = prepared.snapshot.digest or "none"
     if digest == now:
         return [], [], []
-    if not before["code"]:
+    if not before.code:
         return [f"code {short_key(digest)[:8]} -> {short_key(now)[:8]}"], [digest], [now]
 
     def text_of(path: str) -> str | None:
         return small_text(os.path.join(prepared.snapshot.src, path), MOST_BYTES)
 
-    return changes.code_changes(before["code"], prepared.arguments["code"], text_of)
+    return changes.code_changes(before.code, code_digests(prepared.snapshot), text_of)
 
 
 def _text(lines: list[str]) -> str:

@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import text_replaced
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, load_job_file
@@ -49,10 +50,9 @@ class Rendered:
         return isinstance(self.launch, PreparedSweep)
 
     @property
-    def request(self) -> JsonObject:
-        """The request of its job or array."""
-        request: dict[str, Any] = self.launch.arguments["array"] if self.is_sweep else self.launch.arguments
-        return request
+    def plan(self) -> Plan:
+        """The plan of its job or array."""
+        return self.launch.plan
 
     @property
     def first(self) -> Prepared:
@@ -66,14 +66,14 @@ class Rendered:
 
     def element_keys(self) -> list[str]:
         """The keys of a sweep's elements; empty for a job."""
-        return [element["key"] for element in self.launch.arguments["elements"]] if self.is_sweep else []
+        return self.launch.keys if isinstance(self.launch, PreparedSweep) else []
 
     def upstream(self) -> Upstream:
         """How later stages refer to this one."""
-        request = self.request
+        plan = self.plan
         # For a sweep, the folder that contains all of its arrays; sweep.json there names the elements.
-        path = request["runs_dir"] if self.is_sweep else f"{request['runs_dir']}/{request['token']}"
-        return Upstream(request["name"], request["key"], path)
+        path = plan.runs_dir() if self.is_sweep else f"{plan.runs_dir()}/{plan.token}"
+        return Upstream(plan.name, plan.key, path)
 
     def submitted(
         self, generations: Mapping[str, str], waits: Sequence[str], **changes: Any
@@ -83,14 +83,16 @@ class Rendered:
         `generations`: the earlier stages' generations by their tokens. `waits`: the jobs to wait for. `changes`: other
         changes to the request.
         """
-        request = text_replaced({"files": self.request["files"]}, generations)
-        request.update(waits_for=[f"afterok:{':'.join(waits)}"] if waits else [], **changes)
-        launch = self.launch
-        if isinstance(launch, PreparedSweep):
-            own = text_replaced({name: launch.arguments[name] for name in ("elements", "manifest")}, generations)
-            array = {**launch.arguments["array"], **request}
-            return replace(launch, arguments={**launch.arguments, **own, "array": array})
-        return replace(launch, arguments={**launch.arguments, **request})
+        given = self.launch.arguments
+        request = given["array"] if self.is_sweep else given
+        files = text_replaced({"files": request["files"]}, generations)
+        waits_for = [f"afterok:{':'.join(waits)}"] if waits else []
+        own = (
+            text_replaced({name: given[name] for name in ("elements", "manifest")}, generations)
+            if self.is_sweep
+            else {}
+        )
+        return replace(self.launch, arguments={**self.changed(**files, waits_for=waits_for, **changes), **own})
 
 
 @dataclass(frozen=True)

@@ -77,10 +77,24 @@ MOST_COMPARED = 1000
 
 
 @dataclass(frozen=True)
+class Stores:
+    """The stores of a launch, as the options of the modules that use them."""
+
+    store_root: str
+    stores: list[JsonObject]
+    store_group_writable: bool
+
+
+@dataclass(frozen=True)
 class Prepared:
-    """A rendered launch. `files` contain the generation's token; `arguments` are those of the remote module."""
+    """A rendered launch. `files` contain the generation's token; `arguments` are those of the remote module.
+
+    `refs`: its inputs, with the job runtime.
+    """
 
     plan: Plan
+    refs: Sequence[Ref]
+    stores: Stores
     snapshot: Snapshot
     files: dict[str, str]
     runtime: dict[str, str]
@@ -145,15 +159,12 @@ def prepare(
     plan_of = functools.partial(plan, inputs=inputs, site=site, container_places=places)
     made = plan_of(spec, job.merged)
     files = _files(made, job, facts, _of_the_code(snapshot, snapshots), after)
-    runtime_ref = Ref(kinds.RUNTIME.name, runtime_key, made.runtime_dir)
+    refs = [*made.refs, Ref(kinds.RUNTIME.name, runtime_key, made.runtime_dir)]
+    stores = Stores(site.store_root, list(job.settings.stores), job.settings.store_group_writable)
     arguments = {
-        **request_of(made, site, [*made.refs, runtime_ref], files, relaunch).arguments(),
-        "code": _compared(snapshot),
-        "stores": {
-            "store_root": site.store_root,
-            "stores": list(job.settings.stores),
-            "store_group_writable": job.settings.store_group_writable,
-        },
+        **request_of(made, site, refs, files, relaunch).arguments(),
+        "code": code_digests(snapshot),
+        "stores": asdict(stores),
     }
     leaving.job(job, snapshot, built)
     lines = summary(made) + _sources(snapshot, built, job) + leaving.lines()
@@ -161,7 +172,7 @@ def prepare(
     lines += [adopted.line()] if adopted else []
     lines += [f"warning: {sentence}" for sentence in _warnings(job, snapshot)]
     rows = explain.rows(made, job.merged)
-    return Prepared(made, snapshot, files, runtime, arguments, lines, rows, plan_of, leaving)
+    return Prepared(made, refs, stores, snapshot, files, runtime, arguments, lines, rows, plan_of, leaving)
 
 
 def _chosen(specs: Sequence[LaunchSpec], job: Job) -> Chosen:
@@ -257,7 +268,7 @@ def _files(
     return files
 
 
-def _compared(snapshot: Snapshot) -> dict[str, str]:
+def code_digests(snapshot: Snapshot) -> dict[str, str]:
     """The files of the code with their short digests; {} if there are so many that sending them would take time."""
     few = len(snapshot.files) <= MOST_COMPARED
     return {entry.path: short_digest(entry) for entry in snapshot.files} if few else {}

@@ -27,9 +27,13 @@ _OWN = ("key", "spec", "origins", "variables")
 
 @dataclass(frozen=True)
 class PreparedSweep:
-    """A rendered sweep. `first`: its first element as an ordinary launch; `arguments`: those of the module."""
+    """A rendered sweep. `plan`: that of its array. `first`: its first element as an ordinary launch; `keys`: those of
+    its elements; `arguments`: those of the module.
+    """
 
+    plan: Plan
     first: Prepared
+    keys: list[str]
     arguments: dict[str, Any]
     lines: list[str]
 
@@ -86,7 +90,8 @@ def prepare_sweep(
         },
         "parallel": sweep.parallel,
     }
-    return PreparedSweep(first, arguments, _lines(sweep, first, plan, len(elements), notes))
+    keys = [element.plan.key for element in elements]
+    return PreparedSweep(plan, first, keys, arguments, _lines(sweep, first, plan, len(elements), notes))
 
 
 def _element(element: array.Element, line: str) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import Page, PageLaunch
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 
@@ -28,18 +28,14 @@ def platform(environment: Mapping[str, str]) -> str:
     return GITLAB if environment.get("GITLAB_CI") == "true" else NONE
 
 
-def failures(result: ModuleResult) -> list[tuple[str, str]]:
+def failures(page: Page) -> list[tuple[str, str]]:
     """(launch, message) of each launch that has failed."""
-    return [
-        (f"{row['name']}/{row['key'][:8]}/{row['generation']}", _message(row))
-        for row in result["launches"]
-        if row["standing"] == FAILED
-    ]
+    return [(launch.short_name, _message(launch)) for launch in page.launches if launch.standing == FAILED]
 
 
-def annotation_lines(result: ModuleResult) -> list[str]:
+def annotation_lines(page: Page) -> list[str]:
     """The lines that GitHub Actions shows as annotations."""
-    return [f"::error title={_property(name)}::{_data(text)}" for name, text in failures(result)]
+    return [f"::error title={_property(name)}::{_data(text)}" for name, text in failures(page)]
 
 
 def append_summary(summary: str, environment: Mapping[str, str]) -> None:
@@ -57,7 +53,7 @@ def append_summary(summary: str, environment: Mapping[str, str]) -> None:
         raise RankzeroError(f"annotations: {STEP_SUMMARY}={place} cannot be written: {error.strerror}") from error
 
 
-def code_quality(result: ModuleResult) -> str:
+def code_quality(page: Page) -> str:
     """The code quality report of GitLab: one row for each launch that has failed."""
     rows = [
         {
@@ -65,15 +61,15 @@ def code_quality(result: ModuleResult) -> str:
             "fingerprint": hashlib.sha256(name.encode()).hexdigest(),
             "location": {"path": name, "lines": {"begin": 1}},
         }
-        for name, text in failures(result)
+        for name, text in failures(page)
     ]  # fmt: skip
     return json.dumps(rows, indent=1) + "\n"
 
 
-def _message(row: ModuleResult) -> str:
+def _message(launch: PageLaunch) -> str:
     # Without the columns that the lines have on a screen.
-    cause = [" ".join(str(line).split()) for line in row.get("cause") or []]
-    return printable("; ".join([str(row["message"]), *cause[:2]]), 500)
+    cause = [" ".join(line.split()) for line in launch.cause]
+    return printable("; ".join([launch.message, *cause[:2]]), 500)
 
 
 def _data(text: str) -> str:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, significant
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import title
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import LAUNCH, Page, PageLaunch
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import SweepOutcome
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import parameters, title
 
 MOST_ROWS, MOST_LINES = 50, 30
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@])")
@@ -22,69 +23,65 @@ def escaped(text: object) -> str:
     return _SPECIAL.sub(r"\\\1", printable(str(text), 300))
 
 
-def markdown(result: ModuleResult) -> str:
+def markdown(page: Page) -> str:
     """The summary of what the cluster returned."""
-    lines = [f"## {escaped(title(result))}", ""]
-    if result["kind"] == "launch":
-        lines += _launch(result["launches"][0])
-    elif result["kind"] == "sweep":
-        lines += _sweep(result["sweep"])
+    lines = [f"## {escaped(title(page))}", ""]
+    if page.kind == LAUNCH:
+        lines += _launch(page.launches[0])
+    elif page.sweep:
+        lines += _sweep(page.sweep)
     else:
         names = ("launch", "job", "standing", "nodes", "time", "message")
-        lines += _table(names, [_row(launch) for launch in result["launches"][:MOST_ROWS]])
-    if result["kind"] == "compare" and result["comparison"]:
+        lines += _table(names, [_row(launch) for launch in page.launches[:MOST_ROWS]])
+    if page.comparison:
         rows = [
-            (_named(row), row["nodes"], _number(row["seconds"]), _number(row["speed_up"]), _number(row["efficiency"]))
-            for row in result["comparison"]
+            (row.short_name, row.nodes, _number(row.seconds), _number(row.speed_up), _number(row.efficiency))
+            for row in page.comparison
         ]
-        lines += ["", *_table(("launch", "nodes", result["time"], "speed-up", "efficiency"), rows)]
+        lines += ["", *_table(("launch", "nodes", page.time, "speed-up", "efficiency"), rows)]
     return "\n".join(lines) + "\n"
 
 
-def _launch(launch: ModuleResult) -> list[str]:
+def _launch(launch: PageLaunch) -> list[str]:
     lines = _table(("launch", "job", "standing", "nodes", "time", "message"), [_row(launch)])
-    places = [(row["tracker"], row["place"] or f"run {row['run']}") for row in launch["trackers"]]
+    places = [(row.tracker, row.place or f"run {row.run}") for row in launch.trackers]
     if places:
         lines += ["", *_table(("tracker", ""), places)]
-    if launch["values"]:
-        lines += ["", *_table(("value", ""), list(launch["values"].items()))]
+    if launch.values:
+        lines += ["", *_table(("value", ""), list(launch.values.items()))]
     rows = []
-    for name, series in launch["metrics"].items():
-        values = [value for value in series["values"] if value is not None]
+    for name, curve in launch.metrics.items():
+        values = [value for value in curve.values if value is not None]
         if values:
-            rows.append((name, _number(values[0]), _number(values[-1]), _number(min(values)), series["steps"][-1]))
+            rows.append((name, _number(values[0]), _number(values[-1]), _number(min(values)), curve.steps[-1]))
     if rows:
         lines += ["", *_table(("metric", "first", "last", "lowest", "step"), rows)]
-    if launch.get("cause"):
+    if launch.cause:
         fence = "````"
-        shown = [printable(line, 300).replace("````", "''''") for line in launch["cause"][:MOST_LINES]]
+        shown = [printable(line, 300).replace("````", "''''") for line in launch.cause[:MOST_LINES]]
         lines += ["", "### Cause", "", fence, *shown, fence]
     return lines
 
 
-def _sweep(sweep: ModuleResult) -> list[str]:
-    names = list(dict.fromkeys(name for row in sweep["elements"] for name in row["parameters"]))
-    best = sweep["best"]["number"] if sweep["best"] else None
+def _sweep(sweep: SweepOutcome) -> list[str]:
+    names = parameters(sweep)
+    best = sweep.best.number if sweep.best else None
     rows = [
         (
-            f"{row['number']}{' (best)' if row['number'] == best else ''}",
-            *(row["parameters"].get(name, "") for name in names),
-            row["standing"],
-            _number(row["metric"]),
+            f"{row.number}{' (best)' if row.number == best else ''}",
+            *(row.parameters.get(name, "") for name in names),
+            row.standing,
+            _number(row.metric),
         )
-        for row in sweep["elements"][:MOST_ROWS]
+        for row in sweep.elements[:MOST_ROWS]
     ]
-    return _table(("element", *names, "standing", sweep["metric"] or "metric"), rows)
+    return _table(("element", *names, "standing", sweep.metric or "metric"), rows)
 
 
-def _row(launch: ModuleResult) -> tuple[object, ...]:
-    nodes = launch["nodes"] if isinstance(launch["nodes"], int) else len(launch["nodes"])
-    took = duration(launch["wall_time"])
-    return (_named(launch), launch["job_id"] or "-", launch["standing"], nodes, took, launch["message"])
-
-
-def _named(launch: ModuleResult) -> str:
-    return f"{launch['name']}/{launch['key'][:8]}/{launch['generation']}"
+def _row(launch: PageLaunch) -> tuple[object, ...]:
+    nodes = launch.nodes if isinstance(launch.nodes, int) else len(launch.nodes)
+    took = duration(launch.wall_time)
+    return (launch.short_name, launch.job_id or "-", launch.standing, nodes, took, launch.message)
 
 
 def _number(value: float | None) -> str:

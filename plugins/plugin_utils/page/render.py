@@ -25,6 +25,16 @@ from markupsafe import Markup
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, significant
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import (
+    COMPARE,
+    INDEX,
+    LAUNCH,
+    SWEEP,
+    Curve,
+    Page,
+    PageLaunch,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import SweepOutcome
 
 FOLDER = os.path.join(os.path.dirname(__file__), "files")
 # The page cannot be larger than about this (bytes); larger data loses the metrics that come last.
@@ -37,6 +47,7 @@ def html(result: ModuleResult) -> str:
     """The page. `result`: the result of module report_page."""
     # A copy, in which marks of text direction are visible: they would let a name or a path read as another.
     result = _visible(result)
+    page = Page.of(result)
     scripts = [_file("uPlot.iife.min.js"), _file("page.js")]
     styles = [_file("uPlot.min.css") + _file("page.css")]
     policy = (
@@ -48,12 +59,12 @@ def html(result: ModuleResult) -> str:
     )
     environment.filters.update(duration=duration, moment=moment, significant=significant, web=web)
     return environment.get_template("page.html.j2").render(
-        found=result,
-        differences=differences(result["launches"]) if result["kind"] == "compare" else [],
-        measured=measured(result["launches"]) if result["kind"] == "compare" else [],
-        environments=environments(result["launches"]) if result["kind"] == "compare" else [],
-        parameters=parameters(result) if result["kind"] == "sweep" else [],
-        title=title(result),
+        found=page,
+        differences=differences(page.launches) if page.kind == COMPARE else [],
+        measured=measured(page.launches) if page.kind == COMPARE else [],
+        environments=environments(page.launches) if page.kind == COMPARE else [],
+        parameters=parameters(page.sweep) if page.sweep else [],
+        title=title(page),
         policy=policy,
         scripts=[Markup(script) for script in scripts],
         styles=[Markup(style) for style in styles],
@@ -70,44 +81,39 @@ def _visible(value: Any) -> Any:
     return [_visible(each) for each in value] if isinstance(value, (list, tuple)) else value
 
 
-def title(result: ModuleResult) -> str:
+def title(page: Page) -> str:
     """The title of the page."""
-    launches = result["launches"]
-    if result["kind"] == "launch":
-        return f"{launches[0]['name']} {launches[0]['key'][:8]}/{launches[0]['generation']}"
-    if result["kind"] == "compare":
-        return "Comparison of " + ", ".join(dict.fromkeys(launch["name"] for launch in launches))
-    return f"Sweep {result['sweep']['name']}" if result["kind"] == "sweep" else "Launches"
+    if page.kind == LAUNCH:
+        launch = page.launches[0]
+        return f"{launch.name} {launch.key[:8]}/{launch.generation}"
+    if page.kind == COMPARE:
+        return "Comparison of " + ", ".join(dict.fromkeys(launch.name for launch in page.launches))
+    return f"Sweep {page.sweep.name}" if page.sweep else "Launches"
 
 
-def differences(launches: Sequence[ModuleResult]) -> list[tuple[str, list[str]]]:
+def differences(launches: Sequence[PageLaunch]) -> list[tuple[str, list[str]]]:
     """The keys of the job specs that differ, with the value of each launch."""
-    keys = sorted({key for launch in launches for key in launch["spec"]})
-    rows = [(key, [str(launch["spec"].get(key, "")) for launch in launches]) for key in keys]
+    keys = sorted({key for launch in launches for key in launch.spec})
+    rows = [(key, [str(launch.spec.get(key, "")) for launch in launches]) for key in keys]
     return [(key, values) for key, values in rows if len(set(values)) > 1]
 
 
-def measured(launches: Sequence[ModuleResult]) -> list[tuple[str, list[str]]]:
+def measured(launches: Sequence[PageLaunch]) -> list[tuple[str, list[str]]]:
     """What each launch has come to: the values of its artifact, and the medians of time and throughput in its log."""
-    names = dict.fromkeys(name for launch in launches for name in launch["values"])
-    rows = [(name, [str(launch["values"].get(name, "")) for launch in launches]) for name in names]
+    names = dict.fromkeys(name for launch in launches for name in launch.values)
+    rows = [(name, [str(launch.values.get(name, "")) for launch in launches]) for name in names]
     for name, text in (("step_seconds", "median seconds of a step"), ("tokens_per_second", "median tokens per second")):
-        medians = [_median(launch["metrics"].get(name)) for launch in launches]
+        medians = [_median(launch.metrics.get(name)) for launch in launches]
         if any(median is not None for median in medians):
             rows.append((text, ["" if median is None else significant(median, 4) for median in medians]))
     return rows
 
 
-def environments(launches: Sequence[ModuleResult]) -> list[tuple[str, list[str], bool]]:
+def environments(launches: Sequence[PageLaunch]) -> list[tuple[str, list[str], bool]]:
     """(name, the value of each launch, whether they differ) of code and environment, and of variables that differ."""
-    sides = [
-        {row["name"]: row["value"] for row in launch["provenance"] if row["name"] not in _OWN} for launch in launches
-    ]
+    sides = [{row.name: row.value for row in launch.provenance if row.name not in _OWN} for launch in launches]
     rows = [(name, [side.get(name, "") for side in sides]) for name in dict.fromkeys(n for side in sides for n in side)]
-    own = [
-        {row["name"]: row["value"] for row in launch["variables"] if launch["key"][:16] not in row["value"]}
-        for launch in launches
-    ]
+    own = [{row.name: row.value for row in launch.variables if launch.key[:16] not in row.value} for launch in launches]
     for name in sorted({name for side in own for name in side}):
         values = [side.get(name, "") for side in own]
         rows += [(name, values)] if len(set(values)) > 1 else []
@@ -118,40 +124,43 @@ def environments(launches: Sequence[ModuleResult]) -> list[tuple[str, list[str],
 _OWN = ("key", "artifact", "artifact SHA-256", "run directory")
 
 
-def _median(series: ModuleResult | None) -> float | None:
-    values = sorted(value for value in (series or {}).get("values", ()) if value is not None)
+def _median(curve: Curve | None) -> float | None:
+    values = sorted(value for value in (curve.values if curve else ()) if value is not None)
     return values[len(values) // 2] if values else None
 
 
-def parameters(result: ModuleResult) -> list[str]:
+def parameters(sweep: SweepOutcome) -> list[str]:
     """The names of a sweep's parameters."""
-    return list(dict.fromkeys(name for row in result["sweep"]["elements"] for name in row["parameters"]))
+    return list(dict.fromkeys(name for row in sweep.elements for name in row.parameters))
 
 
-def default_path(result: ModuleResult) -> str:
+def default_path(page: Page) -> str:
     """Where the page is written by default."""
-    if result["kind"] == "launch":
-        launch = result["launches"][0]
-        return os.path.join("runs", launch["name"], launch["key"], str(launch["generation"]), "report.html")
-    if result["kind"] == "sweep":
-        return os.path.join("runs", result["sweep"]["name"], "report.html")
-    return os.path.join("runs", "compare.html" if result["kind"] == "compare" else "report.html")
+    if page.kind == LAUNCH:
+        launch = page.launches[0]
+        return os.path.join("runs", launch.name, launch.key, str(launch.generation), "report.html")
+    if page.sweep:
+        return os.path.join("runs", page.sweep.name, "report.html")
+    return os.path.join("runs", "compare.html" if page.kind == COMPARE else "report.html")
 
 
 def embedded(result: ModuleResult) -> str:
     """The data of the charts as JSON that cannot end its element. Of too many metrics the last ones are left out."""
-    data: dict[str, Any] = _finite({name: result[name] for name in ("kind", "launches", "sweep") if name in result})
-    if result["kind"] == "index":
-        data["launches"] = []
-    for launch in data["launches"]:
-        for name in ("variables", "preflight", "cause", "provenance", "ledger", "spec", "message", "trackers"):
-            launch.pop(name, None)
+    kind, launches = result["kind"], [] if result["kind"] == INDEX else result["launches"]
+    shown: list[ModuleResult] = [
+        _finite({name: part for name, part in launch.items() if name not in _TABLES}) for launch in launches
+    ]
+    data = {"kind": kind, "launches": shown, **({"sweep": _finite(result["sweep"])} if kind == SWEEP else {})}
     while len(text := json.dumps(data, separators=(",", ":"), allow_nan=False)) > MOST_DATA:
-        largest = max(data["launches"], key=lambda launch: len(launch["metrics"]))
-        if not largest["metrics"]:
+        metrics: ModuleResult = max((launch.get("metrics", {}) for launch in shown), key=len, default={})
+        if not metrics:
             break
-        largest["metrics"].popitem()
+        metrics.popitem()
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+# What the template shows, and no chart.
+_TABLES = ("variables", "preflight", "cause", "provenance", "ledger", "spec", "message", "trackers")
 
 
 def _finite(value: Any) -> Any:

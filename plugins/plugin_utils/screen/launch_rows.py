@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, records_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, duration, node_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import BY_NAME
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics
@@ -67,8 +67,8 @@ def job_name(job_id: object) -> str:
 def launched(host: str, result: Parameters, facts: Mapping[str, str]) -> list[Row]:
     """The rows about the submission. `facts`: kind of input -> what is known about it, as text."""
     state, job = result.get("submission"), job_name(result.get("job_id"))
-    missing = {reference["kind"] for reference in result.get("missing", [])}
-    others = {source["kind"]: f"from {source['store']}" for source in borrowed(result)}
+    missing = {ref["kind"] for ref in result.get("missing", [])}
+    others = {source.kind: f"from {source.store}" for source in borrowed(result)}
     rows = [
         Row(host, OK, BY_NAME[kind].label, f"{text} ({others.get(kind, 'cached')})", once=True)
         for kind, text in facts.items()
@@ -91,10 +91,19 @@ def launched(host: str, result: Parameters, facts: Mapping[str, str]) -> list[Ro
     return rows
 
 
-def borrowed(result: Parameters) -> list[Parameters]:
+@dataclass(frozen=True)
+class Source:
+    """An input of a launch, and the store that it comes from."""
+
+    kind: str
+    key: str
+    store: str
+
+
+def borrowed(result: Parameters) -> list[Source]:
     """The inputs of a launch that are in the store of another owner."""
-    sources: Sequence[Parameters] = result.get("sources") or ()
-    return [source for source in sources if source["store"] != result.get("store_root")]
+    sources = records_of(Source, result.get("sources") or ())
+    return [source for source in sources if source.store != result.get("store_root")]
 
 
 class Waiting:

@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Iterable
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, duration
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Reading
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, RUNNING, Row
@@ -62,25 +62,24 @@ def screen(host: str, subject: str, alone: bool) -> Progress | Moving:
     return made
 
 
-def event(known: JsonObject) -> Event:
-    """The state of a meter (store/work/progress.py) as an event."""
-    size, there = int(known["size"]), int(known["bytes"])
-    text = [str(known["phase"])]
+def event(known: Reading) -> Event:
+    """The state of a meter as an event."""
+    size, there, seconds = known.size, known.bytes, known.seconds
+    text = [known.phase]
     if size:
         text.append(f"{amount(there)} of {amount(size)}")
     elif there:
         text.append(amount(there))
-    if known["seconds"] > 1 and known["done"]:
-        rate = known["done"] / known["seconds"]
+    if seconds > 1 and known.done:
+        rate = known.done / seconds
         text.append(f"{amount(rate)}/s")
         if size > there:
             text.append(f"{duration((size - there) / rate)} left")
-    written = int(known.get("written", 0))
-    if not there and written >= LEAST_SHOWN:
-        text.append(f"{amount(written)} written")
-        text += [f"{amount(written / known['seconds'])}/s"] if known["seconds"] > 1 else []
-    done, files = int(known["files_done"]), int(known["files"])
+    if not there and known.written >= LEAST_SHOWN:
+        text.append(f"{amount(known.written)} written")
+        text += [f"{amount(known.written / seconds)}/s"] if seconds > 1 else []
+    done, files = known.files_done, known.files
     if files > 1:
-        text.append(f"{done} of {files} {known.get('unit', 'files')}")
+        text.append(f"{done} of {files} {known.unit}")
     fraction = there / size if size else done / files if files > 1 else None
     return Event("metrics", ", ".join(text).replace(", ", " ", 1), None if fraction is None else min(1.0, fraction))

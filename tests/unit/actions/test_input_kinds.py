@@ -28,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.uses import PLACES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Stores
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.results import DOING, STEPS
 from tests.repository import COLLECTION, read
 
@@ -57,9 +58,7 @@ def described(kind: str) -> dict[str, Any]:
         spec=spec, project="/p", containerfile="/p/Containerfile", context=None,
         settings=ClusterSettings(),
     )  # fmt: skip
-    prepared = SimpleNamespace(
-        snapshot=SimpleNamespace(src="/p", left_out=()), arguments={"stores": {"store_root": "/store"}}
-    )
+    prepared = SimpleNamespace(snapshot=SimpleNamespace(src="/p", left_out=()), stores=Stores("/store", [], False))
     action = SimpleNamespace(_kept=False, _snapshots=SimpleNamespace(path="/kept"))
     result = LaunchAction.producers(action, {"missing": [{"kind": kind, "key": "k", "path": "/p"}]}, prepared, job)
     return dict(result["missing"][0])

@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs import final
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import PLAIN
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Request, View
@@ -30,20 +31,18 @@ PROVEN = replace(STARTED, outcome={"attempt": 0, "success": True})
 
 def known(**more: Any) -> dict[str, Any]:
     """What the module says of a launch that runs."""
-    return {
-        "run_dir": RUN,
-        "job_id": "7",
-        "standing": "running",
-        "slurm_state": "RUNNING",
-        "completed": False,
-        "success": False,
-        "outcome": None,
-        "finished_at": None,
-        "wall_time": None,
-        "message": "running on node01",
-        "slurm_commands": 1,
-        **more,
-    }
+    launch = LaunchReport(
+        "gpt",
+        "0123456789abcdef",
+        1,
+        "running",
+        "running on node01",
+        RUN,
+        f"{RUN}/logs",
+        job_id="7",
+        slurm_state="RUNNING",
+    )
+    return {**launch.as_dict(), "slurm_commands": 1, **more}
 
 
 RUNNING = JobRecord("7", ".".join(RUN.split("/")[-3:]), "RUNNING")

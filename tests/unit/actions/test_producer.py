@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.action import uv_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Reading
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import transfer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import Row
@@ -98,5 +100,5 @@ def test_what_builds_nothing_is_one_call(
     ],
 )
 def test_what_is_known_as_text(known: dict[str, Any], text: str, fraction: float | None) -> None:
-    event = transfer.event({**GOING, **known})
+    event = transfer.event(record_of(Reading, {**GOING, **known}))
     assert (event.text, event.fraction) == (text, fraction)

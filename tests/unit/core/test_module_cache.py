@@ -25,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.fabric import resul
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import sweep_results
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import select
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import modules
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import ShellAnswer
 from tests.repository import ROOT
 
 TEXT = "#!/bin/bash\necho größe\n"
@@ -211,11 +212,11 @@ def test_a_lost_connection_is_the_callers_affair(host: Host) -> None:
 
 
 def test_a_module_that_dies_is_not_run_again(host: Host) -> None:
-    result = modules.result_of({"rc": 137, "stdout": f"banner\n{module_cache.STARTED}\n", "stderr": "Killed"})
+    result = modules.result_of(ShellAnswer(137, f"banner\n{module_cache.STARTED}\n", "Killed"))
     assert result is not None and result["failed"] and result["module_stderr"] == "Killed"
     noise = f"welcome\n{module_cache.STARTED}\n" + json.dumps({"changed": True}) + "\nbye\n"
-    assert modules.result_of({"rc": 0, "stdout": noise, "stderr": ""}) == {"changed": True}
-    assert modules.result_of({"rc": 1, "stdout": json.dumps({"changed": True}), "stderr": ""}) is None
+    assert modules.result_of(ShellAnswer(0, noise)) == {"changed": True}
+    assert modules.result_of(ShellAnswer(1, json.dumps({"changed": True}))) is None
 
 
 def test_modules_use_only_what_the_stand_in_has() -> None:

@@ -18,6 +18,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.action import course_checkoff
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Part
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import SweepOutcome
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import fabric_file
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output import fetched, writer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
@@ -88,7 +89,7 @@ WRITERS: dict[str, Callable[[], Any]] = {
     "pull": lambda: fetch("work"),
     "merge": lambda: merged_logs.merge(os.path.abspath(f"{LAUNCH}/logs")),
     "hours": lambda: hours.hours(waited(), os.path.abspath(f"{LAUNCH}/logs")),
-    "sweep": lambda: sweep_table.write(SWEEP, "runs"),
+    "sweep": lambda: sweep_table.write(SweepOutcome.of(SWEEP), "runs"),
     "page": page,
     "checkoff": checkoff,
     "fabric": lambda: fabric_file.place(os.path.abspath("runs/nodes.yml"), "x", overwrite=True, pretend=False),

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import Page
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page import annotations
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.markdown import markdown
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import (
@@ -99,7 +100,7 @@ def test_the_page_of_a_launch(root: Path) -> None:
     assert len(text) < 200_000
     for shown in ("NCCL_DEBUG", "errors are reported", "1234567890abcdef", "node02  8", "preempted", "train.py"):
         assert shown in text
-    assert default_path(seen) == f"runs/gpt/{KEY}/1/report.html"
+    assert default_path(Page.of(seen)) == f"runs/gpt/{KEY}/1/report.html"
 
 
 def test_the_page_loads_nothing_and_runs_only_its_own_scripts(root: Path) -> None:
@@ -130,7 +131,7 @@ def test_hostile_names_and_lines_are_text(tmp_path: Path) -> None:
     assert [tag for tag, _attributes in parsed.tags].count("script") == 3
     assert HOSTILE in json.loads(parsed.data)["launches"][0]["metrics"]
     assert any("9 of" in note and "not finite" in note for note in seen["launches"][0]["notes"])
-    assert not re.search(r"(?<!\\)<", markdown(seen)) and "\\<script\\>" in markdown(seen)
+    assert not re.search(r"(?<!\\)<", markdown(Page.of(seen))) and "\\<script\\>" in markdown(Page.of(seen))
 
 
 def test_marks_of_text_direction_are_visible(tmp_path: Path) -> None:
@@ -144,7 +145,7 @@ def test_marks_of_text_direction_are_visible(tmp_path: Path) -> None:
     )
     (run / "preflight" / "0" / "table").write_text(f"node01 {marks}\n")
     seen = found(tmp_path / "state", "gpt")
-    for text in (page(seen), Elements(page(seen)).data, markdown(seen)):
+    for text in (page(seen), Elements(page(seen)).data, markdown(Page.of(seen))):
         # As HTML, and as what the page's script makes of its data.
         for shown in (text, json.dumps(json.loads(text), ensure_ascii=False) if text.startswith("{") else ""):
             assert not any(mark in shown for mark in marks)
@@ -163,7 +164,7 @@ def test_where_the_launch_is_found_in_its_trackers(tmp_path: Path) -> None:
     links = [attributes for tag, attributes in Elements(text).tags if tag == "a"]
     assert links == [{"href": link, "rel": "noopener noreferrer", "target": "_blank"}]
     assert "(/runs/tensorboard)" in text and "<script>alert" not in text
-    assert "mlflow.example.org:8443/x/" in markdown(seen)
+    assert "mlflow.example.org:8443/x/" in markdown(Page.of(seen))
     for broken in ("{", "7", "[" * 100_000):
         (run / "trackers.json").write_text(broken)
         assert found(tmp_path, "gpt")["launches"][0]["trackers"] == []
@@ -175,7 +176,7 @@ def test_launches_side_by_side(root: Path) -> None:
     assert [row["ranks"] for row in seen["comparison"]] == [16, 8]
     text = page(seen)
     assert "resources.nodes" in text and "Differences of the job specs" in text
-    assert "speed\\-up" in markdown(seen) or "speed-up" in markdown(seen)
+    assert "speed\\-up" in markdown(Page.of(seen)) or "speed-up" in markdown(Page.of(seen))
     failed = found(root, f"gpt/{KEY}", "bad")
     assert failed["comparison"] == [] and "only launches that have succeeded" in page(failed)
 
@@ -197,16 +198,16 @@ def test_environments_and_results_side_by_side(tmp_path: Path) -> None:
     first, second = seen["comparison"]
     assert seen["time"] == "seconds_per_epoch" and (first["nodes"], second["nodes"]) == (3, 5)
     assert (second["speed_up"], second["efficiency"]) == (pytest.approx(1.5), pytest.approx(0.9))
-    rows = {name: (values, differ) for name, values, differ in environments(seen["launches"])}
+    rows = {name: (values, differ) for name, values, differ in environments(Page.of(seen).launches)}
     assert rows["environment"] == ([KEY * 2, OTHER * 2], True) and rows["NCCL_DEBUG"] == (["WARN", "INFO"], True)
     assert rows["collection"] == (["0.1.0", "0.1.0"], False)
     assert not {"OMP_NUM_THREADS", "WANDB_RUN_ID", "run directory", "key"} & set(rows)
-    results = dict(measured(seen["launches"]))
+    results = dict(measured(Page.of(seen).launches))
     assert results["seconds_per_epoch"] == ["30.0", "20.0"] and len(results["median seconds of a step"]) == 2
     text = page(seen)
     assert "Environments" in text and text.count('class="differs"') == 2 and "1.50" in text and "90 %" in text
     bare = {**seen, "launches": [{**launch, "metrics": {}, "values": {}} for launch in seen["launches"]]}
-    assert measured(bare["launches"]) == [] and "<h2>Results" not in page(bare)
+    assert measured(Page.of(bare).launches) == [] and "<h2>Results" not in page(bare)
 
 
 def test_a_list_of_launches(root: Path) -> None:
@@ -214,7 +215,7 @@ def test_a_list_of_launches(root: Path) -> None:
     assert found(root, limit=1)["omitted"] == 2
     assert seen["kind"] == "index" and {launch["name"] for launch in seen["launches"]} == {"gpt", "bad"}
     assert page(seen).count('class="badge good"') == 2 and page(seen).count('class="badge bad"') == 1
-    assert default_path(seen) == "runs/report.html"
+    assert default_path(Page.of(seen)) == "runs/report.html"
 
 
 def test_a_launch_without_steps_one_that_runs_and_one_of_an_old_release(tmp_path: Path) -> None:
@@ -262,7 +263,7 @@ def test_too_much_data_loses_the_last_metrics(root: Path) -> None:
 
 def test_the_summary_and_the_annotations(root: Path, tmp_path: Path) -> None:
     seen = found(root, "bad")
-    text = markdown(seen)
+    text = markdown(Page.of(seen))
     assert text.startswith("## bad ffffffff/1\n") and "### Cause" in text
     for place in (text, page(seen)):
         assert "memory is full" in place and "CUDA out of memory" in place and "rank 7" in place
@@ -272,12 +273,12 @@ def test_the_summary_and_the_annotations(root: Path, tmp_path: Path) -> None:
     assert place.read_text() == text
     with pytest.raises(RankzeroError, match="annotations: GITHUB_STEP_SUMMARY="):
         annotations.append_summary(text, {annotations.STEP_SUMMARY: str(tmp_path)})
-    (line,) = annotations.annotation_lines(seen)
+    (line,) = annotations.annotation_lines(Page.of(seen))
     said = "::error title=bad/ffffffff/1::the program ended with exit code 3; cause the GPU's memory is full "
     assert re.match(re.escape(said) + ".*; where rank 7", line)
-    (row,) = json.loads(annotations.code_quality(seen))
+    (row,) = json.loads(annotations.code_quality(Page.of(seen)))
     assert row["severity"] == "major" and row["location"]["lines"] == {"begin": 1} and len(row["fingerprint"]) == 64
-    assert annotations.annotation_lines(found(root, f"gpt/{KEY}")) == []
+    assert annotations.annotation_lines(Page.of(found(root, f"gpt/{KEY}"))) == []
     assert [annotations.platform({name: "true"}) for name in ("GITHUB_ACTIONS", "GITLAB_CI", "CI")] == [
         "github", "gitlab", "none",
     ]  # fmt: skip

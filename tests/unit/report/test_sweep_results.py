@@ -38,7 +38,7 @@ def test_results_and_the_best(grid: Grid) -> None:
     Path(grid.run(1).file("work/result.json")).write_text('{"eval": {"acc": 0.5}}')
     assert grid.results(metric="eval.acc")["best"]["number"] == 1
     by_name = {"sweep_dir": None, "name": "job", "state_root": str(grid.runs.parents[1]), "key": None}
-    assert results(grid.slurm(), by_name)["key"] == grid.key + "0" * 48
+    assert results(grid.slurm(), by_name).key == grid.key + "0" * 48
     for wrong, said in (
         ({"key": "9"}, "no sweep job with key 9 is recorded"),
         ({"name": "other"}, "no sweep other is recorded in .*; sweeps there: none"),

@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import ansible
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import SweepOutcome
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.reasons import explain as explain_reason
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
@@ -79,7 +80,8 @@ def shown_card(text: str) -> list[str]:
 def shown_table(text: str) -> list[str]:
     rows = [row(0, metric=1.0, job_id=text), row(1, "failed", message=text), row(2, "waiting", slurm_state=text)]
     rows = [{**one, "parameters": {"lr": text}} for one in rows]
-    return [*sweep_table.screen(result(rows, name=text)), printable.printable(sweep_table.tally(result(rows)))]
+    sweep = SweepOutcome.of(result(rows, name=text))
+    return [*sweep_table.screen(sweep), printable.printable(sweep_table.tally(sweep))]
 
 
 def shown_words(text: str, folder: Path) -> list[str]:

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import SweepOutcome
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import sweep_table
 
 
@@ -50,7 +51,7 @@ def test_the_best_come_first_and_what_failed_says_why() -> None:
             row(4, "unsubmitted", job_id=None),
         ]
     )
-    lines = sweep_table.screen(found)
+    lines = sweep_table.screen(SweepOutcome.of(found))
     assert lines[0].split() == ["lr", "tag", "loss", "job", "took"]
     assert [line.split()[0] for line in lines[1:6]] == ["2", "0", "1", "3", "4"]
     assert lines[1].split() == ["2", "2", "it's", "long", "0.1235", "succeeded", "7_2", "3", "s"]
@@ -60,14 +61,14 @@ def test_the_best_come_first_and_what_failed_says_why() -> None:
         lines[7]
         == "lr: 2 succeeded, 1 waiting, 1 failed, 1 unsubmitted; best loss 0.1235 by element 2 (lr=2, tag=it's long)"
     )
-    up = sweep_table.screen({**found, "goal": "max"})
+    up = sweep_table.screen(SweepOutcome.of({**found, "goal": "max"}))
     assert [line.split()[0] for line in up[1:3]] == ["0", "2"]
-    assert "loss" not in sweep_table.screen({**result([row(0)]), "metric": None, "best": None})[0]
+    assert "loss" not in sweep_table.screen(SweepOutcome.of({**result([row(0)]), "metric": None, "best": None}))[0]
 
 
 def test_a_screen_has_room_for_some_and_always_for_failures() -> None:
     rows = [row(number, metric=float(number)) for number in range(100)] + [row(100, "failed")]
-    lines = sweep_table.screen(result(rows))
+    lines = sweep_table.screen(SweepOutcome.of(result(rows)))
     assert len(lines) == 1 + sweep_table.MOST_ROWS + 3
     assert any(line.split()[:1] == ["100"] and "failed" in line for line in lines)
     assert "(61 more in the files)" in lines
@@ -75,7 +76,7 @@ def test_a_screen_has_room_for_some_and_always_for_failures() -> None:
 
 def test_the_files_hold_everything(tmp_path: Path) -> None:
     found = result([row(0, metric=2.5), row(1, "failed")])
-    files = sweep_table.write(found, str(tmp_path))
+    files = sweep_table.write(SweepOutcome.of(found), str(tmp_path))
     assert files["csv"] == str(tmp_path / "lr" / "sweep-abababababababab" / "results.csv")
     with open(files["csv"], encoding="utf-8", newline="") as stream:
         first, second = csv.DictReader(stream)

@@ -141,4 +141,4 @@ class Grid:
         self.cluster.jobs[job_id]["state"] = "COMPLETED" if success else "FAILED"
 
     def results(self, **options: Any) -> dict[str, Any]:
-        return results(self.slurm(), {"sweep_dir": str(self.runs / f".sweep-{self.key}"), **options})
+        return results(self.slurm(), {"sweep_dir": str(self.runs / f".sweep-{self.key}"), **options}).as_dict()

@@ -183,7 +183,7 @@ def sweep_info(case: Case) -> str:
     element = {"number": 0, "key": case.bench.request.key, "parameters": {"lr": "1"}}
     record = {"name": "job", "key": "5" * 64, "artifact": None, "metric": None, "goal": "min", "elements": [element]}
     (folder / "sweep.json").write_text(json.dumps(record))
-    answer = results(case.grid.slurm(), {"sweep_dir": str(folder)})
+    answer = results(case.grid.slurm(), {"sweep_dir": str(folder)}).as_dict()
     (row,) = answer["elements"]
     assert answer["completed"] == (row["standing"] in (S, F, L))
     return str(row["standing"])

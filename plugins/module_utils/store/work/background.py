@@ -256,7 +256,7 @@ def _watch(desk: Desk, meter: Meter) -> None:
     """Write the progress. When nobody calls any more, kill this process and all that it started."""
     while True:
         try:
-            _write(desk.progress, json.dumps(meter.known()))
+            _write(desk.progress, json.dumps(vars(meter.reading())))
             idle = os.stat(desk.progress).st_mtime - os.stat(desk.lease).st_mtime
         except OSError:  # the folder was removed
             return

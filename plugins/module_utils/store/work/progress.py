@@ -8,11 +8,29 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
-
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 BRINGING = "bringing"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a meter shows: `bytes` of `size` are present; `done` of them were counted in `seconds`.
+
+    `written`: the bytes that were written in the phase, for phases that count none. `unit`: what is counted as files.
+    """
+
+    phase: str
+    size: int
+    bytes: int
+    done: int
+    files: int
+    files_done: int
+    seconds: float
+    unit: str = "files"
+    written: int = 0
+    notes: Sequence[str] = ()
 
 
 class Meter:
@@ -75,24 +93,21 @@ class Meter:
             if sentence not in self.notes:
                 self.notes.append(sentence)
 
-    def known(self) -> JsonObject:
-        """The data for a display: `bytes` of `size` are present; `done` of them were counted in `seconds`.
-
-        `written`: the bytes that were written in the phase, for phases that count none.
-        """
+    def reading(self) -> Reading:
+        """The data for a display."""
         with self._lock:
-            return {
-                "phase": self._phase,
-                "size": self._size,
-                "bytes": self._there + self._done,
-                "done": self._done,
-                "files": self._files,
-                "files_done": self._counted(),
-                "unit": self._unit,
-                "written": max(0, self._written() - self._before),
-                "seconds": self._clock() - self._began,
-                "notes": list(self.notes),
-            }
+            return Reading(
+                phase=self._phase,
+                size=self._size,
+                bytes=self._there + self._done,
+                done=self._done,
+                files=self._files,
+                files_done=self._counted(),
+                seconds=self._clock() - self._began,
+                unit=self._unit,
+                written=max(0, self._written() - self._before),
+                notes=list(self.notes),
+            )
 
     def _counted(self) -> int:
         # What is counted may be moved meanwhile.

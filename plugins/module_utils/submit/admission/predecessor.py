@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import (
     small_text,
     walk,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Predecessor, Request
 
 # The keys of a name are examined in the order of their folders' times. A sweep may leave thousands.
 MOST_KEYS = 64
@@ -37,11 +37,9 @@ TEXT_BYTES = 64 * 1024
 CODE_BYTES = 50_000_000
 
 
-def predecessor(request: Request) -> JsonObject | None:
+def predecessor(request: Request) -> Predecessor | None:
     """Return the launch of the request's name with another key that differs least from it, of several such the newest;
     None if there is none that can be read.
-
-    The result has name, key, generation, run_dir, the recorded `spec` and `refs`, and `code` as `_code` returns it.
     """
     candidates = list(_records(request))
     if not candidates:
@@ -51,15 +49,15 @@ def predecessor(request: Request) -> JsonObject | None:
     run, record = min(candidates, key=lambda pair: _distance(own, pair[1]))
     who = identity(run.path)
     refs = recorded(record.get("refs"))
-    return {
-        "name": who.name,
-        "key": who.key,
-        "generation": who.generation,
-        "run_dir": run.path,
-        "spec": record["spec"] if isinstance(record.get("spec"), Mapping) else {},
-        "refs": [{"kind": ref.kind, "key": ref.key} for ref in refs],
-        "code": _code(request, refs),
-    }
+    return Predecessor(
+        name=who.name,
+        key=who.key,
+        generation=who.generation,
+        run_dir=run.path,
+        spec=record["spec"] if isinstance(record.get("spec"), Mapping) else {},
+        refs=[{"kind": ref.kind, "key": ref.key} for ref in refs],
+        code=_code(request, refs),
+    )
 
 
 def _records(request: Request) -> Iterator[tuple[RunDirectory, Mapping[str, Any]]]:

@@ -205,7 +205,7 @@ def _answer(name: str, made: SubmissionResult, check_mode: bool) -> Answer:
     answer = Answer(name, missing=missing, job=job)
     if check_mode:
         answer.diff = [dict(each) for each in made.diff if each["before"] != each["after"]]
-        answer.predecessor = dict(made.predecessor) if made.predecessor and made.generation == 1 else None
+        answer.predecessor = made.predecessor if made.generation == 1 else None
     return answer
 
 

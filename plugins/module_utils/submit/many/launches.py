@@ -10,9 +10,11 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import text_replaced
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Predecessor
 
 
 @dataclass(frozen=True)
@@ -97,13 +99,13 @@ class Answer:
     job: LaunchMade | None = None
     sweep: SweepMade | None = None
     diff: list[dict[str, str]] = field(default_factory=list)
-    predecessor: JsonObject | None = None
+    predecessor: Predecessor | None = None
 
     @classmethod
     def of(cls, given: JsonObject) -> Answer:
         """Read an answer from the result of the module."""
-        job, sweep = given["job"], given["sweep"]
-        return cls(**{**given, "job": job and LaunchMade(**job), "sweep": sweep and SweepMade(**sweep)})
+        kinds = {"job": LaunchMade, "sweep": SweepMade, "predecessor": Predecessor}
+        return record_of(cls, given, **{name: partial(record_of, kind) for name, kind in kinds.items()})
 
 
 def packed(launches: Sequence[BatchLaunch], known: Mapping[str, Before]) -> str:
