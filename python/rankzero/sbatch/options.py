@@ -28,6 +28,8 @@ def _collection() -> str:
 def importable() -> None:
     """Make the collection's own modules importable under their names, where Ansible is not started."""
     parts = ["ansible_collections", "rankzero", "slurm"]
+    if ".".join(parts) in sys.modules:
+        return
     if importlib.util.find_spec(parts[0]) and importlib.util.find_spec(".".join(parts[:2])):
         return
     for count in (1, 2, 3):
