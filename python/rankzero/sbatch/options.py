@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -16,6 +17,8 @@ from rankzero.playbook import collection_root
 
 #: Options of which each further one adds to the ones before.
 ADDED = ("container-mounts",)
+#: The collection's module with all options of sbatch.
+_OPTIONS = "ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options"
 
 
 def _collection() -> str:
@@ -67,13 +70,13 @@ def name_of(script: str) -> str | None:
 def header(script: str) -> tuple[list[tuple[int, str, str]], list[tuple[int, str]]]:
     """(line, long name, value) of the #SBATCH lines of a script, and what of them is no option, with its line."""
     importable()
-    from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import SBATCH
-
+    # By name: a user's strict check of a program that imports rankzero does not find the collection.
+    names: frozenset[str] = importlib.import_module(_OPTIONS).SBATCH
     problems: list[tuple[int, str]] = []
     values: list[tuple[int, str, str]] = []
     rest = reader.directives(script, problems)
     while rest:
-        for given in reader.options(rest, reader.SBATCH, SBATCH, problems):
+        for given in reader.options(rest, reader.SBATCH, names, problems):
             values.append((given.line, given.name, _text(given.value)))
         problems += [(line, f"#SBATCH {word}") for line, word in rest[:1]]
         del rest[:1]
