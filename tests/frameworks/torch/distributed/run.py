@@ -20,7 +20,9 @@ if __name__ == "__main__":
         parser.add_argument(f"--{name}")
     parser.add_argument("--standalone", action="store_true")
     parser.add_argument("--no-python", action="store_true", required=True)
-    parser.add_argument("words", nargs=argparse.REMAINDER)
+    # As the real one: the words behind the program are its own, and `--` may stand before it.
+    parser.add_argument("program")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args()
     if given.rdzv_backend == "c10d":
         given.master_addr, _, given.master_port = given.rdzv_endpoint.partition(":")
@@ -40,7 +42,7 @@ if __name__ == "__main__":
             "MASTER_PORT": given.master_port,
         }
         environment = {**os.environ, **{name: str(value) for name, value in places.items()}}
-        ranks.append(subprocess.Popen(given.words, env=environment))
+        ranks.append(subprocess.Popen([given.program, *given.arguments], env=environment))
     # As torch's agent does: what it is told goes to its ranks.
     signal.signal(signal.SIGTERM, lambda *_: [rank.terminate() for rank in ranks])
     sys.exit(max(abs(rank.wait()) for rank in ranks))
