@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.course.exercise imp
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import playbook_command
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, Snapshot, pack, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, Snapshot, pack, take_snapshot
 
 # The playbook of a student's project (docs/course.md).
 PLAYBOOK = "train.yml"
@@ -41,7 +41,7 @@ class ActionModule(Action):
     def _made(self, options: dict[str, Any]) -> ModuleResult:
         """Make the class, and send the files of the exercise that it lacks. Raises RankzeroError and OSError."""
         wanted = options["exercise"] if options["state"] == "present" else ""
-        snapshot = take(wanted, Chosen.everything()) if wanted else Snapshot("", "", ())
+        snapshot = take_snapshot(wanted, Chosen.everything()) if wanted else Snapshot("", "", ())
         rows = tuple((entry.kind, entry.sha256, entry.path) for entry in snapshot.files)
         result = self._module(ExerciseRequest(rows))
         numbers = result.pop("lacking", [])

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.result import ACTION_ARGUMENTS, ARGUMENTS
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fabric_file import is_read, place
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fabric_file import is_read, write_file
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
@@ -35,7 +35,9 @@ class ActionModule(Action):
         if options["dest"]:
             dest = os.path.abspath(options["dest"])
             try:
-                done = place(dest, result["group_vars"], overwrite=options["overwrite"], pretend=self._task.check_mode)
+                done = write_file(
+                    dest, result["group_vars"], overwrite=options["overwrite"], pretend=self._task.check_mode
+                )
             except RankzeroError as error:
                 return {**result, "failed": True, "msg": error.message}
             result.update(done)

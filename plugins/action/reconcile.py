@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import sh
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import runtime_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS, Step
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, Policies, Wanted
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, DeclaredLaunch, Policies
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import (
@@ -121,7 +121,7 @@ class ActionModule(LaunchManyAction):
             runtime=runtime_of(next(iter(ready.values())).rendered.first.refs),
             policies=Policies(**{field.name: options[field.name] for field in fields(Policies)}),
             wanted=[
-                Wanted(
+                DeclaredLaunch(
                     of,
                     prepared.rendered.plan.key,
                     prepared.spec.file,

@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.annotations im
     platform,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.markdown import markdown
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.output import place
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.output import write_files
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import default_path, html
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 
@@ -53,7 +53,7 @@ class ActionModule(Action):
         if system == GITLAB:
             files[os.path.join(folder, CODE_QUALITY)] = code_quality(shown)
         try:
-            differences = place(files, pretend=self._task.check_mode)
+            differences = write_files(files, pretend=self._task.check_mode)
             if system == GITHUB and not self._task.check_mode:
                 append_summary(files[summary], os.environ)
         except RankzeroError as error:

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import ACTION_ARGUMENTS, ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.output import place
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.output import write_files
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 
 
@@ -27,7 +27,7 @@ class ActionModule(Action):
         if answer.get("failed") or not options["dest"]:
             return answer
         try:
-            differences = place({os.path.abspath(options["dest"]): answer["csv"]}, pretend=self._task.check_mode)
+            differences = write_files({os.path.abspath(options["dest"]): answer["csv"]}, pretend=self._task.check_mode)
         except RankzeroError as error:
             return {**answer, "failed": True, "msg": error.message}
         return {**answer, "changed": bool(differences), "diff": differences}

@@ -222,11 +222,11 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import HUB_CACHE, REQUEST
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.ensure import ensure_cache
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import in_steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import run_or_follow
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    return in_steps("fetches the repository", ensure_cache, module.params, check_mode=module.check_mode)
+    return run_or_follow("fetches the repository", ensure_cache, module.params, check_mode=module.check_mode)
 
 
 def main() -> None:

@@ -259,13 +259,13 @@ image:
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import IMAGE, REQUEST
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.ensure import ensure_image
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import in_steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import run_or_follow
 
 
 def main() -> None:
     run_module(
         {**IMAGE, **REQUEST},
-        lambda module: in_steps("builds the image", ensure_image, module.params, check_mode=module.check_mode),
+        lambda module: run_or_follow("builds the image", ensure_image, module.params, check_mode=module.check_mode),
         publishes=True,
         supports_check_mode=True,
     )

@@ -213,13 +213,13 @@ packages:
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST, UV_CACHE
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import ensure_packages
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import in_steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import run_or_follow
 
 
 def main() -> None:
     run_module(
         {**UV_CACHE, **REQUEST},
-        lambda module: in_steps("makes the set", ensure_packages, module.params, check_mode=module.check_mode),
+        lambda module: run_or_follow("makes the set", ensure_packages, module.params, check_mode=module.check_mode),
         publishes=True,
         supports_check_mode=True,
     )

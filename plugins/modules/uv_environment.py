@@ -236,12 +236,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST, UV_ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import ensure_conda
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import in_steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import run_or_follow
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
     ensure = ensure_conda if module.params["mode"] == "conda" else ensure_environment
-    return in_steps("builds the environment", ensure, module.params, check_mode=module.check_mode)
+    return run_or_follow("builds the environment", ensure, module.params, check_mode=module.check_mode)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import Environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import squash
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take_snapshot
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
 from tests.cluster.attack import ATTACKER, ROOT, VICTIM, AttackLab, User
 
@@ -34,7 +34,7 @@ class Store:
         self.root, self.state = f"{self.shared}/store", f"{self.shared}/state"
         code = rig.site.folder / "code"
         (code / "train.sh").write_text(PROGRAM, encoding="utf-8")
-        self.code = f"{self.root}/code/{take(str(code)).digest}"
+        self.code = f"{self.root}/code/{take_snapshot(str(code)).digest}"
         # What lies below it belongs to the group, which may not write the folder itself.
         rig.as_victim(["sh", "-c", f"mkdir {self.state} && chmod 2755 {self.state}"])
 
@@ -277,7 +277,7 @@ def test_a_group_publishes_to_one_store_and_reads_from_it(attack_lab: AttackLab)
         return rig.play_as(user, job, umask=0o002, launch_cluster=cluster)
 
     def code() -> str:
-        return f"{shared}/code/{take(str(program.parent)).digest}"
+        return f"{shared}/code/{take_snapshot(str(program.parent)).digest}"
 
     made = []
     for maker, reader in ((VICTIM, ATTACKER), (ATTACKER, VICTIM)):

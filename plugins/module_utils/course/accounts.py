@@ -69,7 +69,7 @@ def _planned(
         )
         return False
     cluster = settings["ClusterName"]
-    there = look(slurm, wanted.course, wanted.students, cluster, with_former=state == "absent")
+    there = query_accounts(slurm, wanted.course, wanted.students, cluster, with_former=state == "absent")
     if state == "absent":
         done.commands = limits.removals(wanted.course, there, cluster=cluster)
     else:
@@ -84,7 +84,9 @@ def _planned(
     return True
 
 
-def look(slurm: Slurm, course: str, class_: Sequence[Student], cluster: str, *, with_former: bool) -> limits.Rows:
+def query_accounts(
+    slurm: Slurm, course: str, class_: Sequence[Student], cluster: str, *, with_former: bool
+) -> limits.Rows:
     """What accounting knows of the class; `with_former`: including former students.
 
     Raises `RankzeroError` if an account of the site already has a name that the class would use.

@@ -105,7 +105,7 @@ def check(slurm: Slurm, options: Parameters) -> ModuleResult:
     most_logs = max(options["nodes"]) * (options["ranks_per_node"] + 1)
     looked_for = HandedIn(options["artifact"], options["saved"], most_logs)
     handed_in = {student.id: runs_of(folders.home_of(root, student), options["job"], looked_for) for student in class_}
-    asked = records.ask(slurm, [run.job_id for runs in handed_in.values() for run in runs if run.job_id])
+    asked = records.query_jobs(slurm, [run.job_id for runs in handed_in.values() for run in runs if run.job_id])
     sheets = [_sheet(root, student, handed_in, asked, course, options) for student in class_]
     _same_results(sheets, options["artifact"])
     students = [_as_dict(sheet) for sheet in sheets]

@@ -38,7 +38,7 @@ class Records:
         return Word(job, self.nodes.get(job.node_list, ()), tuple(self.steps.get(job_id, ())))
 
 
-def ask(slurm: Slurm, job_ids: Iterable[str]) -> Records:
+def query_jobs(slurm: Slurm, job_ids: Iterable[str]) -> Records:
     """The jobs of these ids that Slurm knows, with steps and nodes. If Slurm does not answer, `silent` says why."""
     wanted = sorted(set(job_ids), key=int)
     records = Records()

@@ -33,7 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.sel
     source_of,
     source_text,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.upload import Sent, take
+from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.upload import Sent, append_piece
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.web import Web
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import DATASET
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
@@ -62,7 +62,7 @@ def run(options: Parameters, given: JsonObject, *, check_mode: bool = False) -> 
     place = place_for(options)
     try:
         if request.entries:
-            return {"changed": False, "taken": take(place, request.piece, request.entries)}
+            return {"changed": False, "taken": append_piece(place, request.piece, request.entries)}
         stores = ready(options, check_mode=check_mode)
         if options["state"] == "present":
             files, notes = request.files, list[str]()
@@ -135,10 +135,10 @@ class _Run:
     ) -> None:
         self.place, self.options, self.request, self.meter, self.dest = place, options, request, meter, dest
         self.files = request.files
-        self.wanted = stage.Wanted()
+        self.wanted = stage.Selection()
         if self.files is None:
             include, exclude = tuple(options["include"]), tuple(options["exclude"])
-            self.wanted = stage.Wanted(include, exclude, options["sha256"], options["checksums"])
+            self.wanted = stage.Selection(include, exclude, options["sha256"], options["checksums"])
         self.record = read_record(place)
         self.before: Manifest | None = None
         self.broken: dict[str, str] = {}
@@ -188,7 +188,7 @@ class _Run:
             self._to_mend(source, settled) if settled else stage.wanted_items(source, self.wanted, parts, self.meter)
         )
         stamps = self.record.stamps if self.record and self.fits else {}
-        known = stage.Known(self.before, self.broken, stamps) if self.before else None
+        known = stage.Staged(self.before, self.broken, stamps) if self.before else None
         staging = stage.Staging(self.place, source, parts, known, self.meter, repair=settled is not None)
         wanted = stage.need(staging, items)
         lacking = self._lacking(wanted)
@@ -264,7 +264,7 @@ class _Run:
             stage.write_manifest(place, manifest)
         return self._result(manifest, changed=changed)
 
-    def _lacking(self, wanted: stage.Need) -> list[tuple[str, int]]:
+    def _lacking(self, wanted: stage.Transfer) -> list[tuple[str, int]]:
         """The files to transfer, each with the number of its bytes that are already here."""
         begun = {path: part.size for path, part in wanted.parts.items()}
         complete = {path for path, part in wanted.parts.items() if part.sha256}

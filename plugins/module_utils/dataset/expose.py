@@ -25,7 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
     set_aside,
     sync_folder,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import place as this_place
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import process_scope as this_place
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File
 
 #: In a copy: the file that names its dataset.

@@ -11,7 +11,7 @@ from dataclasses import replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256, squashfs_cut_off
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import PACKED, Manifest, Place
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.stage import require_free, write_manifest
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import place as this_place
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import process_scope as this_place
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import squash
 
 

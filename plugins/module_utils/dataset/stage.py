@@ -36,7 +36,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
     publish,
     sync_folder,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import place as this_place
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import process_scope as this_place
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, look_at, selected
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_durably
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import BRINGING, Meter
@@ -46,7 +46,7 @@ _MARGIN = 64 << 20
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Selection:
     """The selection from a source: patterns, and the expected sums (`sums`: the file that lists them)."""
 
     include: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Known:
+class Staged:
     """What is staged already: a manifest, its files with defects, and the versions of its files at the source.
 
     `stamps` is empty if that was another source.
@@ -95,7 +95,7 @@ def verify(place: Place, manifest: Manifest, *, thorough: bool, meter: Meter) ->
     return replace(manifest, files=tuple(file for file, _why in seen)), {file.path: why for file, why in seen if why}
 
 
-def wanted_items(source: Source, wanted: Wanted, parts: Parts | None, meter: Meter) -> list[Item]:
+def wanted_items(source: Source, wanted: Selection, parts: Parts | None, meter: Meter) -> list[Item]:
     """The selected files of a source, with their expected sums. Raises RankzeroError.
 
     Without `parts` nothing is transferred, so that the sums of a list are unknown.
@@ -137,7 +137,7 @@ def sums_of(source: Source, name: str, parts: Parts) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Need:
+class Transfer:
     """The files to transfer: `lacking`; `parts` has parts of them, and `there` the number of bytes already here.
 
     `kept`: files that are already complete.
@@ -160,12 +160,12 @@ class Staging:
     place: Place
     source: Source
     parts: Parts
-    known: Known | None
+    known: Staged | None
     meter: Meter
     repair: bool
 
 
-def need(staging: Staging, items: Sequence[Item]) -> Need:
+def need(staging: Staging, items: Sequence[Item]) -> Transfer:
     """The files to transfer for these items. Raises RankzeroError if there is not enough space."""
     source, parts, known, repair = staging.source, staging.parts, staging.known, staging.repair
     kept = {item.path: file for item in items for file in [_same(item, known, repair=repair)] if file}
@@ -176,10 +176,10 @@ def need(staging: Staging, items: Sequence[Item]) -> Need:
     there = {item.path: begun[item.path].size if item.path in begun else source.begun(item, parts) for item in lacking}
     left = sum(max((item.size or 0) - there[item.path], 0) for item in lacking)
     require_free(staging.place.home, left, len(lacking), "store_root")
-    return Need(lacking, begun, there, kept)
+    return Transfer(lacking, begun, there, kept)
 
 
-def bring(staging: Staging, wanted: Need) -> tuple[list[File], dict[str, str], dict[str, str]]:
+def bring(staging: Staging, wanted: Transfer) -> tuple[list[File], dict[str, str], dict[str, str]]:
     """Transfer what is needed: (all files, the path of each, stamps). Raises RankzeroError; complete parts are kept."""
     place, parts, known, meter, repair = staging.place, staging.parts, staging.known, staging.meter, staging.repair
     complete = {path: part for path, part in wanted.parts.items() if part.sha256}
@@ -204,7 +204,7 @@ def bring(staging: Staging, wanted: Need) -> tuple[list[File], dict[str, str], d
     return sorted(files, key=lambda file: file.path), where, stamps
 
 
-def _same(item: Item, known: Known | None, *, repair: bool) -> File | None:
+def _same(item: Item, known: Staged | None, *, repair: bool) -> File | None:
     """The staged file, if it is the one that the source has."""
     file = known.sound().get(item.path) if known else None
     if known is None or file is None:

@@ -322,13 +322,13 @@ class Reader:
             hit = match.regex.search(text)
             passed = hit and (match.frames is None or match.frames.search(frames))
             if hit and passed and (not best or match.strength > best.strength):
-                place = {"place": phrases.place(frames)} if "{place}" in (match.what or signature.what) else {}
+                place = {"place": phrases.innermost_line(frames)} if "{place}" in (match.what or signature.what) else {}
                 known = {**hit.groupdict(), **place}
                 best = _Meaning(signature.family, match.strength, known, match.remedy, match.what)
         if best is not None or not within:
             return best
         meant = phrases.meant(text, frames)
-        place = {"place": phrases.place(frames)} if meant == "shape_or_divisibility" else {}
+        place = {"place": phrases.innermost_line(frames)} if meant == "shape_or_divisibility" else {}
         return _Meaning(meant, MEANT, place) if meant else _Meaning(UNEXPLAINED, RAISED)
 
     def _wording(self, line: Line, file_events: FileEvents) -> Event | None:

@@ -361,7 +361,7 @@ _FOLDERS = re.compile(r"[\\/]+")
 _PLACE = re.compile(r'File "([^"]+)", line (\d+)')
 
 
-def place(frames: str) -> str:
+def innermost_line(frames: str) -> str:
     """`folder/file:line` of the innermost frame outside of installed packages, else of the innermost one."""
     called = _PLACE.findall(frames)
     own = [(file, line) for file, line in called if not re.search(r"-packages|[\\/]lib[\\/]python|^<", file)]

@@ -189,7 +189,7 @@ def _of_running(run: RunDirectory, launch: LaunchReport, logs: _Logs, request: _
     answers = checklist.answers(ranks, world=started.get("world_size"), begun=begun, now=now, proven=False)
     facts: dict[str, object] = {"samples": [usage.as_dict() for usage in nodes.values()]}
     if stall is not None and request.write and not request.check_mode:
-        stacks = rank_looks.ask(run, launch.attempt, len(started.get("nodes") or []))
+        stacks = rank_looks.query_ranks(run, launch.attempt, len(started.get("nodes") or []))
         culprit = _culprit(stacks, started, rank_stacks.dumps(run, launch.attempt))
         facts["standstill"] = culprit.as_dict() if culprit else None
     if stall is None and request.write and not request.check_mode:
@@ -210,7 +210,7 @@ def _slowness(
     slow = slowdown.find_slowdown(checklist.ends_by_rank(logs, opener=run.shown().at))
     if slow is None:
         return {}
-    looks = [] if slow.ranks else [rank_looks.ask(run, attempt, nodes) for _look in range(stragglers.LOOKS)]
+    looks = [] if slow.ranks else [rank_looks.query_ranks(run, attempt, nodes) for _look in range(stragglers.LOOKS)]
     late = stragglers.straggler(looks, odd, slow.ranks)
     why = late.message if late else "no rank or node stands out"
     return {"slow": {"message": f"{slow.sentence}; {why}", "straggler": late.as_dict() if late else None}}

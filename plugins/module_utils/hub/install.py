@@ -21,7 +21,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import Manifest, text
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import free_space, place, remove, sync_folder
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
+    free_space,
+    process_scope,
+    remove,
+    sync_folder,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, plain
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_durably
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import walk
@@ -107,7 +112,7 @@ def install(repository: Repository, folder: str, manifest: Manifest, *, ours: bo
 
 def _bring(source: str, blob: str, file: File, *, ours: bool) -> None:
     """Copy or link one file. It is read after writing, and gets the blob's name only if its content is right."""
-    own = f"{blob}.{place()}-{os.getpid()}-{time.time_ns()}.incomplete"
+    own = f"{blob}.{process_scope()}-{os.getpid()}-{time.time_ns()}.incomplete"
     try:
         if not (ours and _linked(source, own)):
             shutil.copyfile(source, own)
@@ -137,7 +142,7 @@ def _link(repository: Repository, commit: str, file: File) -> None:
         if os.readlink(link) == target:
             return
     os.makedirs(os.path.dirname(link), exist_ok=True)
-    own = f"{link}.{place()}-{os.getpid()}.incomplete"
+    own = f"{link}.{process_scope()}-{os.getpid()}.incomplete"
     os.symlink(target, own)
     os.replace(own, link)
 

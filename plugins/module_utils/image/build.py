@@ -45,7 +45,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image.squash import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     fresh_folder,
-    place,
+    process_scope,
     publish,
     remove,
     sweep,
@@ -212,7 +212,7 @@ def _adopt(path: str, target: str, expected: str) -> None:
 def _work_folder(above: str, key: str) -> Iterator[str]:
     """A folder for this build only, on local disk. Removes what killed builds left there."""
     parent = os.path.join(above, f"rankzero-images-{os.geteuid()}")
-    folder = os.path.join(parent, f".{key}.{place()}-{os.getpid()}-{time.time_ns()}.tmp")
+    folder = os.path.join(parent, f".{key}.{process_scope()}-{os.getpid()}-{time.time_ns()}.tmp")
     try:
         os.makedirs(parent, mode=0o700, exist_ok=True)
         status = os.lstat(parent)

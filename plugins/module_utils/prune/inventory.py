@@ -34,7 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import described
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import TOP, Wanted, walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import TOP, RunFilter, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, SUCCEEDED, UNSUBMITTED
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
@@ -182,7 +182,7 @@ def run_directories(state_root: str) -> tuple[list[RunDirectory], History]:
     if not os.path.isdir(os.path.join(state_root, TOP)):
         os.listdir(state_root)
         return [], History(state_root)
-    runs, history = walk(state_root, Wanted(strict=True))
+    runs, history = walk(state_root, RunFilter(strict=True))
     ours = [run for run in runs if _SHORT_KEY.fullmatch(identity(run.path).key)]
     return [run for run in ours if history.has(run) or not os.path.islink(run.path)], history
 

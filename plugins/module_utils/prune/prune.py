@@ -248,7 +248,7 @@ def _claimed(slot: uses.Slot, days: float) -> str | None:
 def _wanted(slot: uses.Slot, made: float, days: float) -> bool:
     """Whether the mark is recent, by the clock of the file system. `made`: when the entry was made."""
     atomic.folders_as_above(os.path.dirname(slot.mark))
-    probe = f"{slot.mark}.{atomic.place()}-{os.getpid()}-{time.time_ns()}"
+    probe = f"{slot.mark}.{atomic.process_scope()}-{os.getpid()}-{time.time_ns()}"
     with open(probe, "x", encoding="ascii"):
         now = os.stat(probe).st_mtime
     os.unlink(probe)

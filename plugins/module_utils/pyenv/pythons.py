@@ -136,7 +136,7 @@ def choose(
         if os.geteuid() == 0 and not anywhere and not executable_by_all(path):
             refused.append(f"{path} (other users cannot execute it)")
             continue
-        python = ask(path)
+        python = inspect_python(path)
         if python is None:
             continue
         asked_for = not request or satisfies(python.version, f"=={request}.*")
@@ -152,7 +152,7 @@ def choose(
     )
 
 
-def ask(path: str) -> Python | None:
+def inspect_python(path: str) -> Python | None:
     """The properties of the interpreter at `path`; None if it does not run, is no CPython >= 3.8, or is virtual."""
     try:
         done = subprocess.run(

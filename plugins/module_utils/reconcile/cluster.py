@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps as
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy, SlurmAnswer, ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX, RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import described
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import Wanted, walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import RunFilter, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY_LENGTH, identity
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import (
     FAILED,
@@ -40,7 +40,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 GONE_SECONDS = 90.0
 
 
-def look(
+def newest_generations(
     slurm: Slurm, state_root: str, set_name: str, names: Iterable[str], related: Collection[str] = ()
 ) -> list[Found]:
     """Return the newest generation of every key under `names`, and under the names that the set launched before.
@@ -52,7 +52,7 @@ def look(
     registered = register.entries(state_root, set_name)
     sweeps = register.elements(registered)
     wanted = sorted({*names, *(name for name, _key in registered)})
-    runs, history = walk(state_root, Wanted(wanted, newest=True))
+    runs, history = walk(state_root, RunFilter(wanted, newest=True))
     answer = ask_slurm(slurm, [run for run in runs if not history.has(run)], Policy(decided=False))
     if answer.silent:
         raise SlurmUnavailable(f"{answer.silent} Nothing is planned and nothing is done; try again later.")
@@ -118,7 +118,7 @@ def planned(slurm: Slurm, request: ReconcileRequest) -> list[Step]:
         recorded = not elements or record_of_sweep(place) is not None
         wanted.append(replace(spec, key=key, elements=elements, recorded=recorded))
     related = {name for spec in wanted if spec.after for name in (spec.name, *spec.after)}
-    launches = look(slurm, request.state_root, request.set, [spec.name for spec in wanted], related)
+    launches = newest_generations(slurm, request.state_root, request.set, [spec.name for spec in wanted], related)
     return make_plan(wanted, launches, request.policies)
 
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import (
     Before,
+    DeclaredLaunch,
     Found,
     Policies,
-    Wanted,
     counted,
     judged,
     tally,
@@ -59,7 +59,7 @@ class Step:
     recorded: bool = True
 
 
-def make_plan(wanted: Iterable[Wanted], launches: Sequence[Found], policies: Policies) -> list[Step]:
+def make_plan(wanted: Iterable[DeclaredLaunch], launches: Sequence[Found], policies: Policies) -> list[Step]:
     """Return the steps, sorted by name. For one name, steps that end a launch come before steps that begin one.
 
     The names in `wanted` must be unique, their predecessors must be among them, and there must be no cycles.
@@ -84,7 +84,7 @@ def changes(steps: Iterable[Step]) -> bool:
 class _Planner:
     """Plans each spec after its predecessors."""
 
-    def __init__(self, specs: Mapping[str, Wanted], launches: Sequence[Found], policies: Policies) -> None:
+    def __init__(self, specs: Mapping[str, DeclaredLaunch], launches: Sequence[Found], policies: Policies) -> None:
         self.specs = specs
         self.policies = policies
         self._found: dict[str, dict[str, Found]] = {name: {} for name in specs}
@@ -100,12 +100,12 @@ class _Planner:
             self._planned[name] = self._plan(self.specs[name])
         return self._planned[name]
 
-    def _mine(self, spec: Wanted) -> list[Found]:
+    def _mine(self, spec: DeclaredLaunch) -> list[Found]:
         """Return the existing launches of the spec's current content."""
         there = self._found[spec.name]
         return [there[key] for key in spec.elements or (spec.key,) if key in there]
 
-    def _before(self, spec: Wanted) -> Before:
+    def _before(self, spec: DeclaredLaunch) -> Before:
         hinders, relaunched, since = [], [], [0.0]
         for name in spec.after:
             step = self.of(name)[-1]
@@ -118,7 +118,7 @@ class _Planner:
             since += [launch.since for launch in self._mine(self.specs[name])]
         return Before("; ".join(hinders), tuple(relaunched), max(since))
 
-    def _plan(self, spec: Wanted) -> list[Step]:
+    def _plan(self, spec: DeclaredLaunch) -> list[Step]:
         before, own_launches = self._before(spec), self._mine(spec)
         own = self._sweep(spec, before) if spec.elements else self._job(spec, own_launches, before)
         own_keys = {launch.key for launch in own_launches}
@@ -139,14 +139,14 @@ class _Planner:
         kept = _about_old(old, "keep", f"the spec has changed since; it may end by itself (changed: {changed})")
         return [*kept, own]
 
-    def _job(self, spec: Wanted, mine: Sequence[Found], before: Before) -> Step:
+    def _job(self, spec: DeclaredLaunch, mine: Sequence[Found], before: Before) -> Step:
         own = mine[0] if mine else None
         verdict = judged(own, before, self.policies)
         if own is None:
             return Step(verdict.action, spec.name, spec.key, verdict.reason, spec.file)
         return replace(_about(own, verdict.action, verdict.reason, spec.file), anew=verdict.anew)
 
-    def _sweep(self, spec: Wanted, before: Before) -> Step:
+    def _sweep(self, spec: DeclaredLaunch, before: Before) -> Step:
         """Return one step for all elements. Its action is the first of _SWEEP_ACTIONS that any element has."""
         there = self._found[spec.name]
         verdicts = {key: judged(there.get(key), before, self.policies) for key in spec.elements}

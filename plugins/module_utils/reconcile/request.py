@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import Policies, Wanted
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import DeclaredLaunch, Policies
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class ReconcileRequest:
     set: str
     facts: Mapping[str, object]
     policies: Policies
-    wanted: Sequence[Wanted]
+    wanted: Sequence[DeclaredLaunch]
     steps: Sequence[Step] | None = None
     launches: str = ""
     runtime: Ref | None = None
@@ -37,7 +37,7 @@ class ReconcileRequest:
     def of(cls, given: JsonObject) -> ReconcileRequest:
         """Build a request from the module's argument, as `arguments` returns it."""
         wanted = [
-            Wanted(**{**spec, **{name: tuple(spec[name]) for name in ("elements", "after")}})
+            DeclaredLaunch(**{**spec, **{name: tuple(spec[name]) for name in ("elements", "after")}})
             for spec in given["wanted"]
         ]
         steps = None if given["steps"] is None else [Step(**step) for step in given["steps"]]

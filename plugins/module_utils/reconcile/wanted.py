@@ -44,7 +44,7 @@ ARGUMENTS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DeclaredLaunch:
     """One spec of the folder: its name, the first 16 digits of its key, and its file.
 
     `elements`: for a sweep, the keys of its launches in order. `after`: the names of its predecessors. `recorded`:

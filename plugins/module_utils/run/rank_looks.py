@@ -22,7 +22,7 @@ PATIENCE, POLL_SECONDS, MOST_BYTES = 12.0, 0.5, 8_000_000
 SILENT, SHORT, LOGS = 30.0, 6.0, 16
 
 
-def ask(
+def query_ranks(
     run: RunDirectory,
     attempt: int,
     nodes: int,
@@ -65,7 +65,7 @@ def before_the_end(run: RunDirectory, now: float, sleep: Callable[[float], None]
     written = max((run.changed(f"logs/{attempt}/{name}") for name in logs), default=now)
     if now - written < SILENT or not run.names(f"monitor/{attempt}"):
         return False
-    return bool(ask(run, attempt, len(started.get("nodes") or []), sleep, SHORT))
+    return bool(query_ranks(run, attempt, len(started.get("nodes") or []), sleep, SHORT))
 
 
 def _answers(run: RunDirectory, folder: str, number: str | None) -> list[JsonObject]:

@@ -83,7 +83,7 @@ def parse_held(text: str) -> list[tuple[str, Held]]:
     ]
 
 
-def look(slurm: Slurm, job_id: str, *, uid: int | None = None) -> Allocation:
+def allocation_of(slurm: Slurm, job_id: str, *, uid: int | None = None) -> Allocation:
     """Return the allocation of a job. Raises `RankzeroError` with the reason if nothing can be started in the job."""
     result = slurm.attempt("scontrol", "show", "--details", "job", job_id)
     if result.rc != 0 and "Invalid job id specified" in result.stderr:
@@ -194,9 +194,11 @@ def limit_note(allocation: Allocation, time_minutes: float, now: float) -> str |
     )
 
 
-def place(slurm: Slurm, asked: AllocationNeeds, now: Callable[[], float]) -> tuple[Allocation, list[str], list[str]]:
+def choose_nodes(
+    slurm: Slurm, asked: AllocationNeeds, now: Callable[[], float]
+) -> tuple[Allocation, list[str], list[str]]:
     """Return (allocation, nodes to run on, problems) for what a launch requests. Raises `RankzeroError`."""
-    allocation = look(slurm, asked.job_id)
+    allocation = allocation_of(slurm, asked.job_id)
     excluded = [node for names in asked.exclude for node in expand_nodes(slurm, names)]
     nodes, problems = choose(allocation, replace(asked, exclude=excluded))
     warning = limit_note(allocation, asked.time_minutes, now())

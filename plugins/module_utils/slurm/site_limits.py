@@ -127,7 +127,7 @@ class _Asking:
         return answer.stdout
 
 
-def ask(slurm: Slurm, user: str) -> Knowledge:
+def query_limits(slurm: Slurm, user: str) -> Knowledge:
     """Ask Slurm for everything: two commands, and two more if the cluster enforces accounts, QOS or limits."""
     answer = _Asking(slurm)
     config = parse.parse_config(answer("settings", "scontrol", "show", "config") or "")
@@ -234,7 +234,7 @@ class Informed:
 
     def afresh(self) -> Knowledge:
         """Ask Slurm, regardless of the cache. Runs several Slurm commands."""
-        self._fresh = ask(self.slurm, self.user)
+        self._fresh = query_limits(self.slurm, self.user)
         self.from_memory = False
         return self._fresh
 

@@ -50,7 +50,7 @@ def fresh_folder(target: str) -> Iterator[str]:
     do.
     """
     parent, name = os.path.split(target)
-    folder = os.path.join(parent, f".{name}.{place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
+    folder = os.path.join(parent, f".{name}.{process_scope()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
     try:
         open_folders(parent)
         sweep(parent)
@@ -133,7 +133,7 @@ def group_writes(folder: str) -> int:
 def set_aside(path: str) -> str | None:
     """Rename a path to a temporary name, which a later sweep removes in any case. None if it did not exist."""
     parent, name = os.path.split(path)
-    doomed = os.path.join(parent, f".{name}.{place()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
+    doomed = os.path.join(parent, f".{name}.{process_scope()}-{os.getpid()}-{time.time_ns()}{_SUFFIX}")
     try:
         os.rename(path, doomed)
     except FileNotFoundError:
@@ -222,7 +222,7 @@ def free_space(path: str) -> str:
     return f"{amount(status.f_bavail * status.f_frsize)} and {status.f_favail} files free"
 
 
-def place() -> str:
+def process_scope() -> str:
     """A short id of the scope of process ids: this host, this boot, this process namespace."""
     parts = [socket.gethostname()]
     try:
@@ -246,7 +246,7 @@ def lives(pid: int | str) -> bool:
 def _abandoned(path: str) -> bool:
     # .NAME.PLACE-PID-TIME.tmp
     maker = re.search(r"\.([0-9a-f]{8})-([0-9]+)-[0-9]+$", os.path.basename(path)[: -len(_SUFFIX)])
-    if maker and maker[1] == place():
+    if maker and maker[1] == process_scope():
         return not lives(maker[2])
     try:
         return time.time() - os.lstat(path).st_mtime > ABANDONED_AFTER

@@ -25,7 +25,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import n
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import user_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import folders_as_above, lives, place, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
+    folders_as_above,
+    lives,
+    process_scope,
+    trouble,
+)
 
 # An owner touches its file this often (seconds). On another host, a lock that was not touched for STALE_SECONDS is
 # stale.
@@ -90,9 +95,15 @@ def is_held(path: str) -> bool:
 
 def _own_file(path: str) -> str:
     """Write a file next to the lock, unique to this thread, with its owner's data. Returns its path."""
-    own = f"{path}.{place()}-{os.getpid()}-{threading.get_ident()}-{time.time_ns()}"
+    own = f"{path}.{process_scope()}-{os.getpid()}-{threading.get_ident()}-{time.time_ns()}"
     name = os.path.basename(own)
-    owner = {"host": socket.gethostname(), "place": place(), "pid": os.getpid(), "time": time.time(), "own": name}
+    owner = {
+        "host": socket.gethostname(),
+        "place": process_scope(),
+        "pid": os.getpid(),
+        "time": time.time(),
+        "own": name,
+    }
     folder = os.path.dirname(path)
     try:
         folders_as_above(folder)
@@ -160,14 +171,14 @@ def _beside(path: str, content: bytes) -> str:
 def _stale(path: str, content: bytes) -> bool:
     owner = _document(content)
     pid = owner.get("pid")
-    if owner.get("place") == place() and isinstance(pid, int):
+    if owner.get("place") == process_scope() and isinstance(pid, int):
         return not lives(pid)
     return _age(path) > STALE_SECONDS
 
 
 def _age(path: str) -> float:
     """Seconds since a file was touched, by the file system's clock; 0 if that is unknown."""
-    probe = f"{path}.{place()}-{os.getpid()}-{time.time_ns()}"
+    probe = f"{path}.{process_scope()}-{os.getpid()}-{time.time_ns()}"
     try:
         touched = os.stat(path).st_mtime
         with open(probe, "x", encoding="ascii"):

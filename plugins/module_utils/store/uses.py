@@ -20,7 +20,11 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import KINDS
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import folders_as_above, group_writes, place
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
+    folders_as_above,
+    group_writes,
+    process_scope,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold, is_held
 
 PLACES = (*(kind.folder for kind in KINDS), "archives")
@@ -94,7 +98,7 @@ def register(root: str, state_root: str) -> None:
     if os.path.exists(target):
         return
     folders_as_above(folder)
-    temporary = f"{target}.{place()}-{os.getpid()}-{time.time_ns()}"
+    temporary = f"{target}.{process_scope()}-{os.getpid()}-{time.time_ns()}"
     _new_file(temporary, json.dumps({"state_root": state_root}))
     os.replace(temporary, target)
 

@@ -38,13 +38,15 @@ class Inside:
         """Look up the job and choose the nodes. Returns sentences on why the launch does not fit into the job."""
         if self.request.inside_job is None:
             raise RuntimeError("only a launch inside a running job looks at one")
-        self.allocation, self.nodes, problems = allocation.place(self.slurm, self.request.inside_job, self.clock)
+        self.allocation, self.nodes, problems = allocation.choose_nodes(self.slurm, self.request.inside_job, self.clock)
         return problems
 
     def check(self, building: bool) -> checks.Checked:
         """Check the launch before it starts, against the job instead of partitions and limits."""
         problems = self.place()
-        storage_problems, notes, facts = storage.look(self.slurm, self.request.places, thorough=True, building=building)
+        storage_problems, notes, facts = storage.check_folders(
+            self.slurm, self.request.places, thorough=True, building=building
+        )
         problems += storage_problems
         if self.request.container:
             problems += container_support.check(self.slurm, self.request.container)

@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, runtime_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import settle
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import resolve
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import SubmissionResult
 
 
@@ -53,7 +53,7 @@ def carry_out(
         sources: list[dict[str, str]] = []
         if params["state"] == "present":
             state_root = os.path.dirname(os.path.dirname(os.path.dirname(shared["runs_dir"])))
-            given, sources = settle(given, refs, asked, state_root, slurm.note, check_mode=check_mode)
+            given, sources = resolve(given, refs, asked, state_root, slurm.note, check_mode=check_mode)
         launcher = launcher_of(given, f"{socket.gethostname()}:{os.getpid()}")
         result = launcher.cancel() if params["state"] == "absent" else launcher.launch()
     finally:

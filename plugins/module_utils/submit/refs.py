@@ -69,7 +69,7 @@ def is_present(ref: Ref) -> bool:
     return os.path.isdir(ref.path)
 
 
-def settle(
+def resolve(
     request: T,
     refs: Sequence[Ref],
     asked: Parameters,

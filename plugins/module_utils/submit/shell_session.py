@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import alloca
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent, settle
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent, resolve
 
 
 def prepare(
@@ -43,7 +43,7 @@ def prepare(
     inside: str | None = None
     nodes: list[str] = []
     if inside_job:
-        held, nodes, problems = allocation.place(slurm, AllocationNeeds(**inside_job), time.time)
+        held, nodes, problems = allocation.choose_nodes(slurm, AllocationNeeds(**inside_job), time.time)
         if problems:
             raise RankzeroError(
                 "\n".join(["the job cannot hold this session:", *(f"  - {problem}" for problem in problems)])
@@ -54,7 +54,7 @@ def prepare(
     # The session's script is executed from this state root, so it must belong to the user.
     own(state_root)
     sent = (files, [ref.record() for ref in refs])
-    (files, actual), _sources = settle(sent, refs, stores, state_root, slurm.note, check_mode=check_mode)
+    (files, actual), _sources = resolve(sent, refs, stores, state_root, slurm.note, check_mode=check_mode)
     refs = [Ref.of(ref) for ref in actual]
     missing = absent(refs, state_root, slurm.note, check_mode=check_mode)
     changed = False

@@ -24,7 +24,7 @@ def is_read(dest: str, inventories: Iterable[str]) -> bool:
     return not folder or above in beside
 
 
-def place(dest: str, text: str, *, overwrite: bool, pretend: bool) -> ModuleResult:
+def write_file(dest: str, text: str, *, overwrite: bool, pretend: bool) -> ModuleResult:
     """dest, changed, diff, and `backup` if a file that was not ours was replaced. `pretend` writes nothing.
 
     Raises RankzeroError if such a file must be kept, or if nothing can be written.

@@ -46,7 +46,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.site_environme
     adopted,
     conda_list,
     conda_place,
-    look,
+    inspect_command,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
@@ -271,7 +271,7 @@ class LaunchAction(Action):
         wanted = job.spec.environment
         if wanted.mode != "path" or wanted.path is None:
             return None
-        done = self._shell_answer(look(wanted.path))
+        done = self._shell_answer(inspect_command(wanted.path))
         return adopted(wanted.path, f"{done.stdout}\n{done.stderr}", wanted.python)
 
     def producers(self, result: ModuleResult, prepared: Prepared, job: Job) -> ModuleResult:

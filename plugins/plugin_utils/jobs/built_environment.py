@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import Wanted
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import SetInputs
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import EnvironmentSource
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
@@ -25,4 +25,4 @@ def environment_source(job: Job) -> EnvironmentSource:
         return EnvironmentSource(conda_recipe(file).key, (str(wanted.file),))
     on_nodes = wanted.mode in ON_NODES
     recipe, files = project_source(job.project, {**vars(wanted), **({"mode": "venv"} if on_nodes else {})}, job.roots)
-    return EnvironmentSource(Wanted(recipe, wanted.mode, wanted.platform).key if on_nodes else recipe.key, files)
+    return EnvironmentSource(SetInputs(recipe, wanted.mode, wanted.platform).key if on_nodes else recipe.key, files)

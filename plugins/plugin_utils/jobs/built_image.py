@@ -10,12 +10,12 @@ from dataclasses import asdict
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import inputs, key_of, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import refused_images
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import Leaving
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import Outbound
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_context import read_build
 
 
-def image_key(job: Job, leaving: Leaving) -> str | None:
+def image_key(job: Job, leaving: Outbound) -> str | None:
     """The key of the image that the job builds, or None if it builds none. Its inputs are added to `leaving`.
 
     Raises RankzeroError.

@@ -33,7 +33,7 @@ class EnvironmentSource:
 
 
 @dataclass
-class Leaving:
+class Outbound:
     """What a launch sends from the controller: files by their folder, secrets and images by name."""
 
     files: dict[str, list[str]] = field(default_factory=dict)

@@ -46,7 +46,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secre
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import short_digest
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import EnvironmentSource, Leaving
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import EnvironmentSource, Outbound
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import request_of
@@ -103,7 +103,7 @@ class Prepared:
     variables: list[dict[str, str]]
     # Makes the plan of the same launch with another spec, for the elements of a sweep.
     plan_of: Callable[[LaunchSpec, Merged], Plan]
-    leaving: Leaving
+    leaving: Outbound
 
 
 @functools.cache
@@ -139,7 +139,7 @@ def prepare(
     if spec.code.dirty == "refuse":
         provenance.refuse_changes(snapshot)
     _check_program(spec, snapshot)
-    leaving = Leaving()
+    leaving = Outbound()
     image = _image_key(job, leaving)
     built = _environment_source(job)
     on_nodes = spec.environment.mode in ON_NODES
@@ -209,7 +209,7 @@ def _check_kind(spec: LaunchSpec, after: Sequence[Upstream] | None) -> None:
         )
 
 
-def _image_key(job: Job, leaving: Leaving) -> str | None:
+def _image_key(job: Job, leaving: Outbound) -> str | None:
     """Like built_image.image_key, which is imported only if a job builds an image."""
     if job.spec.container.build is None:
         return None

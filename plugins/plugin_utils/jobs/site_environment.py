@@ -74,7 +74,7 @@ class Adopted:
         return f"environment {self.path} ({self.kind}, Python {self.version}, {self.digest[:12]})"
 
 
-def look(path: str) -> str:
+def inspect_command(path: str) -> str:
     """The shell command that inspects the environment."""
     return _LOOK.format(path=shlex.quote(path)).rstrip()  # Ansible appends a command to the last line
 

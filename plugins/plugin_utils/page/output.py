@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer impor
 HTML = ".html"
 
 
-def place(files: Mapping[str, str], *, pretend: bool) -> list[ModuleResult]:
+def write_files(files: Mapping[str, str], *, pretend: bool) -> list[ModuleResult]:
     """Make the files have these contents, and return a difference for each file that had another one.
 
     `files`: path -> content. `pretend` writes nothing. Raises RankzeroError.

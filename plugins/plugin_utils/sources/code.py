@@ -56,7 +56,9 @@ DEBRIS = (
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The result of `take`. `commit`, `branch` and `diff_digest` are None outside git; `changed`: uncommitted paths."""
+    """The result of `take_snapshot`. `commit`, `branch` and `diff_digest` are None outside git; `changed`: uncommitted
+    paths.
+    """
 
     src: str
     digest: str
@@ -148,7 +150,7 @@ class Folder:
     outputs: frozenset[str] = frozenset()
 
 
-def take(src: str, chosen: Chosen = PROGRAM) -> Snapshot:
+def take_snapshot(src: str, chosen: Chosen = PROGRAM) -> Snapshot:
     """Take a snapshot of the folder `src`.
 
     Raises RankzeroError if `src` is not a folder, contains no files, or a pattern is invalid.
@@ -157,7 +159,7 @@ def take(src: str, chosen: Chosen = PROGRAM) -> Snapshot:
 
 
 def read(src: str, exclude: Iterable[str] = ()) -> Folder:
-    """Read the folder `src` without what `exclude` names. Raises RankzeroError as `take` does."""
+    """Read the folder `src` without what `exclude` names. Raises RankzeroError as `take_snapshot` does."""
     root = os.path.abspath(os.path.expanduser(src))
     if not os.path.isdir(root):
         raise RankzeroError(f"code.src: {src!r} is not a folder on the controller ({root}). Name the program's folder.")
@@ -225,7 +227,7 @@ def _launching(folder: Folder, chosen: Chosen) -> set[str]:
 def pack(snapshot: Snapshot, target: BinaryIO) -> None:
     """Write the snapshot's files as a tar.gz; the same tree always gives the same bytes.
 
-    Raises OSError; RankzeroError with the name of a file that has changed since `take`.
+    Raises OSError; RankzeroError with the name of a file that has changed since `take_snapshot`.
     """
     with (
         gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=target, mtime=0) as compressed,

@@ -43,7 +43,9 @@ def read(options: Parameters, meter: Meter) -> Found:
     """Read what the options name. Raises RankzeroError, also if a file does not match its checksum."""
     src = os.path.abspath(os.path.expanduser(options["src"]))
     source = Local(src)
-    wanted = stage.Wanted(tuple(options["include"]), tuple(options["exclude"]), options["sha256"], options["checksums"])
+    wanted = stage.Selection(
+        tuple(options["include"]), tuple(options["exclude"]), options["sha256"], options["checksums"]
+    )
     with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
         items = stage.wanted_items(source, wanted, Parts(os.path.join(folder, "parts")), meter)
     meter.begin("reading", size=sum(item.size or 0 for item in items), files=len(items))

@@ -56,7 +56,7 @@ class Snapshots:
                 self._known[_state(snapshot)] = (document["origin"], document["diff"])
 
     def take(self, src: str, chosen: Chosen = PROGRAM) -> Snapshot:
-        """The snapshot of a folder when this command first read it. Raises RankzeroError as code.take does."""
+        """The snapshot of a folder when this command first read it. Raises RankzeroError as code.take_snapshot does."""
         root = os.path.abspath(os.path.expanduser(src))
         name = _name(root, chosen)
         if name not in self.kept:

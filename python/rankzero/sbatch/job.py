@@ -88,7 +88,7 @@ def integer(text: str) -> int | None:
     return int(text) if text.isdecimal() else None
 
 
-def take(job: Job, line: int, name: str, value: str) -> None:
+def read_option(job: Job, line: int, name: str, value: str) -> None:
     """Read one option of the header, or one resource of the ranks' step."""
     shown = f"--{name}"
     if name in NUMBERS:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from rankzero.sbatch.declared import STARTERS
-from rankzero.sbatch.job import SIZES, Job, container, exported, integer, mount, take
+from rankzero.sbatch.job import SIZES, Job, container, exported, integer, mount, read_option
 from rankzero.sbatch.options import names, of_step, taken
 from rankzero.sbatch.sizes import STEP_SIZES, sizes
 
@@ -222,7 +222,7 @@ def _of_srun(job: Job, step: Step, name: str, value: str) -> None:
     elif name in STEP_SIZES:
         job.becomes(step.line, shown, SIZES)
     elif name in ("gpus-per-node", "gres"):
-        take(job, step.line, name, value)
+        read_option(job, step.line, name, value)
     elif name == "export":
         exported(job, step.line, value)
     elif name == "cpu-bind" and value.partition(",")[0] in ("none", "cores", "verbose", "quiet", "threads", "sockets"):
@@ -232,7 +232,7 @@ def _of_srun(job: Job, step: Step, name: str, value: str) -> None:
     elif name in OF_AN_ALLOCATION and not step.alone:
         job.keep(step.line, shown, "limits only this step; a job has one")
     elif name in OF_AN_ALLOCATION:
-        take(job, step.line, name, value)
+        read_option(job, step.line, name, value)
     elif name in ("chdir", "cpu-bind"):
         job.keep(step.line, shown, "has no key")
     else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from rankzero.sbatch import step as steps
 from rankzero.sbatch.explain import NO_PROGRAMS, Body
-from rankzero.sbatch.job import Job, take
+from rankzero.sbatch.job import Job, read_option
 from rankzero.sbatch.lines import Piece
 from rankzero.sbatch.options import header, names
 from rankzero.sbatch.recorder import LISTS, PATH, Allocation, Call, Recording, Script, recorded
@@ -53,7 +53,7 @@ def translated(script: Script) -> Job:
     job = Job()
     values, problems = header(script.text)
     for given in values:
-        take(job, *given)
+        read_option(job, *given)
     for line, _sentence in problems:
         job.keep(line, "#SBATCH", "is no option of sbatch")
     allocation = allocation_of(job, values)

@@ -82,7 +82,7 @@ def test_a_slow_job_says_who_keeps_the_others_waiting(tmp_path: Path, monkeypatc
         asked.append(nodes)
         return looks
 
-    monkeypatch.setattr(diagnose.rank_looks, "ask", ask)
+    monkeypatch.setattr(diagnose.rank_looks, "query_ranks", ask)
     run, log = RunDirectory(str(tmp_path)), tmp_path / "rank-0.log"
     log.write_text(early + late)
     facts = diagnose._slowness(run, 0, {0: str(log)}, 2, {"node02": "memory 99 % full"})

@@ -31,7 +31,7 @@ def test_only_answers_to_this_request_count(tmp_path: Path) -> None:
             (folder / f"{node}.json").write_text(json.dumps({"request": number, "node": node, "processes": []}))
 
     def ask(nodes: int) -> list[object]:
-        answers = rank_looks.ask(RunDirectory(str(run)), 0, nodes, sleep)
+        answers = rank_looks.query_ranks(RunDirectory(str(run)), 0, nodes, sleep)
         return [answer["node"] for answer in answers]
 
     assert ask(1) == ["node01"]

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric import result as results
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.judge import Rule
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fabric_file import place
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fabric_file import write_file
 from tests.unit.fabric.sweeps import four
 
 ABOUT = ("format", "backend", "why", "measured_at", "job_id", "ranks_per_node")
@@ -38,15 +38,15 @@ def text(folder: Path, **more: Any) -> str:
 def test_a_file_is_written_once_and_its_folder_made(tmp_path: Path) -> None:
     dest = tmp_path / "group_vars" / "slurm_login" / "fabric.yml"
     content = text(tmp_path)
-    pretended = place(str(dest), content, overwrite=False, pretend=True)
+    pretended = write_file(str(dest), content, overwrite=False, pretend=True)
     assert pretended["changed"] and not dest.parent.exists()
-    first = place(str(dest), content, overwrite=False, pretend=False)
+    first = write_file(str(dest), content, overwrite=False, pretend=False)
     assert first == pretended and dest.read_text() == content
     assert first["diff"]["before"] == "" and first["diff"]["after"] == content
-    assert not place(str(dest), content, overwrite=False, pretend=False)["changed"]
+    assert not write_file(str(dest), content, overwrite=False, pretend=False)["changed"]
     # What was written here gives way to a newer measurement.
     newer = text(tmp_path, job_id="8")
-    assert place(str(dest), newer, overwrite=False, pretend=False)["changed"] and dest.read_text() == newer
+    assert write_file(str(dest), newer, overwrite=False, pretend=False)["changed"] and dest.read_text() == newer
     # Beside it only the record of what the tool itself has written there, which is never code.
     assert {path.name for path in dest.parent.iterdir()} - {".rankzero"} == {"fabric.yml"}
 
@@ -56,17 +56,17 @@ def test_what_somebody_wrote_stays_unless_it_is_to_go_and_then_is_kept(tmp_path:
     own = content.replace("nccl_measured:", "# tried it in May\nnccl_measured:")
     dest.write_text(own)
     with pytest.raises(RankzeroError, match="was written or changed by something else and is left unchanged"):
-        place(str(dest), content, overwrite=False, pretend=False)
+        write_file(str(dest), content, overwrite=False, pretend=False)
     assert dest.read_text() == own
-    assert place(str(dest), content, overwrite=True, pretend=True)["changed"] and dest.read_text() == own
-    done = place(str(dest), content, overwrite=True, pretend=False)
+    assert write_file(str(dest), content, overwrite=True, pretend=True)["changed"] and dest.read_text() == own
+    done = write_file(str(dest), content, overwrite=True, pretend=False)
     assert dest.read_text() == content and Path(done["backup"]).read_text() == own
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(RankzeroError, match=r"dest: .*/file/fabric.yml cannot be written: "):
-        place(str(tmp_path / "file" / "fabric.yml"), "x", overwrite=False, pretend=False)
+        write_file(str(tmp_path / "file" / "fabric.yml"), "x", overwrite=False, pretend=False)
 
 
 def test_everything_about_a_sweep(tmp_path: Path) -> None:

@@ -20,12 +20,12 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.site_environme
     adopted,
     conda_list,
     conda_place,
-    look,
+    inspect_command,
 )
 
 
 def looked(path: Path, wanted: str | None = None) -> Adopted:
-    done = subprocess.run(["/bin/sh", "-c", look(str(path))], capture_output=True, text=True, check=False)
+    done = subprocess.run(["/bin/sh", "-c", inspect_command(str(path))], capture_output=True, text=True, check=False)
     return adopted(str(path), f"a banner\n{done.stdout}{done.stderr}", wanted)
 
 

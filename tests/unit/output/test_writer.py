@@ -75,7 +75,7 @@ def fetch(subject: str = "logs") -> None:
 
 
 def page() -> None:
-    output.place(
+    output.write_files(
         dict.fromkeys(("runs/report.html", "runs/report.md", "runs/gl-code-quality-report.json"), "x"), pretend=False
     )
 
@@ -92,7 +92,7 @@ WRITERS: dict[str, Callable[[], Any]] = {
     "sweep": lambda: sweep_table.write(SweepOutcome.of(SWEEP), "runs"),
     "page": page,
     "checkoff": checkoff,
-    "fabric": lambda: fabric_file.place(os.path.abspath("runs/nodes.yml"), "x", overwrite=True, pretend=False),
+    "fabric": lambda: fabric_file.write_file(os.path.abspath("runs/nodes.yml"), "x", overwrite=True, pretend=False),
 }
 #: Where a change may bring a link, and whether it leads to a folder.
 LINKS = {

@@ -102,11 +102,11 @@ def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
     real = tmp_path / "real.html"
     real.write_text("old")
     real.chmod(0o640)
-    output.place({str(real): "new"}, pretend=False)
+    output.write_files({str(real): "new"}, pretend=False)
     assert real.read_text() == "new" and real.stat().st_mode & 0o777 == 0o640
     mask = os.umask(0o027)
     try:
-        output.place({str(tmp_path / "new.html"): "x"}, pretend=False)
+        output.write_files({str(tmp_path / "new.html"): "x"}, pretend=False)
     finally:
         os.umask(mask)
     assert (tmp_path / "new.html").stat().st_mode & 0o777 == 0o640
@@ -122,5 +122,5 @@ def test_a_write_that_fails_leaves_the_old_file(monkeypatch: pytest.MonkeyPatch,
 
     monkeypatch.setattr(os, "rename", full)
     with pytest.raises(RankzeroError, match=r"dest: .*page\.html cannot be written: No space left on device"):
-        output.place({str(page): "new"}, pretend=False)
+        output.write_files({str(page): "new"}, pretend=False)
     assert page.read_text() == "old" and list(tmp_path.iterdir()) == [page]

@@ -29,7 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensu
     make_elsewhere,
     wanted_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import Wanted, target_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import SetInputs, target_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.request import PackagesRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import sweep
@@ -394,7 +394,7 @@ def test_bad_input(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
 
 def test_the_key_is_that_of_the_inputs() -> None:
     made = recipe(PYPROJECT)
-    known = Wanted(made, "wheelhouse").key
-    assert known == "934f96a284d23c4cc106b297cfb886b2"
-    assert len({known, Wanted(made, "cache").key, Wanted(recipe(PYPROJECT, python="3.11"), "wheelhouse").key}) == 3
+    other = recipe(PYPROJECT, python="3.11")
+    known, *others = (SetInputs(*given).key for given in ((made, "wheelhouse"), (made, "cache"), (other, "wheelhouse")))
+    assert known == "934f96a284d23c4cc106b297cfb886b2" and len({known, *others}) == 3
     assert target_of("aarch64-manylinux_2_17", "3.9").glibc == (2, 17)

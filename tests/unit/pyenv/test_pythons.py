@@ -13,9 +13,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import pythons
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import (
     Python,
-    ask,
     choose,
     executable_by_all,
+    inspect_python,
     requires_python,
     satisfies,
 )
@@ -84,7 +84,7 @@ def python(path: str, version: str, libc: str = "glibc 2.36") -> Python:
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Python]:
     pythons_of: dict[str, Python] = {}
-    monkeypatch.setattr(pythons, "ask", pythons_of.get)
+    monkeypatch.setattr(pythons, "inspect_python", pythons_of.get)
     monkeypatch.setattr(pythons, "executable_by_all", lambda path: not path.startswith("/private/"))
     monkeypatch.setattr(os.path, "realpath", lambda path: path)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -130,7 +130,7 @@ def test_nothing_fits(installed: dict[str, Python]) -> None:
 
 def test_ask_this_interpreter() -> None:
     base = os.path.realpath(sys.executable)
-    answer = ask(base)
+    answer = inspect_python(base)
     if sys.prefix == sys.base_prefix or answer is not None:
         assert answer is not None
         assert answer.version == tuple(sys.version_info[:3])
@@ -143,8 +143,8 @@ def test_ask_something_else(tmp_path: Path, script: str) -> None:
     path = tmp_path / "python3"
     path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
     path.chmod(0o755)
-    assert ask(str(path)) is None
-    assert ask(str(tmp_path / "missing")) is None
+    assert inspect_python(str(path)) is None
+    assert inspect_python(str(tmp_path / "missing")) is None
 
 
 def test_target() -> None:

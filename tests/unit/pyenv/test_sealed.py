@@ -23,7 +23,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import bytecode, interpreter
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import ask
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import inspect_python
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import Uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import squash
@@ -317,7 +317,7 @@ def test_a_managed_python_is_fetched_once(host: Path, monkeypatch: pytest.Monkey
     store = str(host / "store")
     assert interpreter.pick(wanted, store, {"HOME": str(host)}) is None
     calls = []
-    python = ask("/usr/bin/python3")
+    python = inspect_python("/usr/bin/python3")
     assert python is not None
     monkeypatch.setattr(interpreter, "choose", lambda *given, **_more: calls.append(given[2]) or python)
 

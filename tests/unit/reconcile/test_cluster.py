@@ -116,12 +116,12 @@ def test_a_sweep_is_registered_by_one_entry_and_cancelled_by_one_command(tmp_pat
 def test_when_a_launch_was_submitted_last(tmp_path: Path) -> None:
     """A job that another one goes on for is as new as that one's claim: what waited for the first one was ended."""
     run = make_run(tmp_path, *SUBMITTED, claim="1 lab 7\n")
-    (found,) = cluster.look(queue("RUNNING").slurm(), str(tmp_path), SET, ["gpt"])
+    (found,) = cluster.newest_generations(queue("RUNNING").slurm(), str(tmp_path), SET, ["gpt"])
     assert found.since == 0.0 and found.begun, "nobody asks"
-    (found,) = cluster.look(queue("RUNNING").slurm(), str(tmp_path), SET, ["gpt"], ["gpt"])
+    (found,) = cluster.newest_generations(queue("RUNNING").slurm(), str(tmp_path), SET, ["gpt"], ["gpt"])
     assert found.since == NOW - 100
     (run / "claim").write_text("1 lab 8\n")
     os.utime(run / "claim", (NOW, NOW - 5))
     fake = queue("RUNNING", JobArrayID="8")
-    (found,) = cluster.look(fake.slurm(), str(tmp_path), SET, ["gpt"], ["gpt"])
+    (found,) = cluster.newest_generations(fake.slurm(), str(tmp_path), SET, ["gpt"], ["gpt"])
     assert abs(found.since - (NOW - 5)) < 0.001 and found.job_id == "8"

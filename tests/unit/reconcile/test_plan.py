@@ -14,13 +14,13 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step, changes, make_plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import (
     ARGUMENTS,
+    DeclaredLaunch,
     Found,
     Policies,
-    Wanted,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 
-SPEC = Wanted("gpt", "key-2", "gpt.yml")
+SPEC = DeclaredLaunch("gpt", "key-2", "gpt.yml")
 
 
 def found(key: str = "key-2", standing: str = "running", ours: bool = True, **more: object) -> Found:
@@ -38,7 +38,7 @@ def found(key: str = "key-2", standing: str = "running", ours: bool = True, **mo
     return replace(base, **more)  # type: ignore[arg-type]
 
 
-def plan(*there: Found, wanted: tuple[Wanted, ...] = (SPEC,), **policies: object) -> list[tuple[str, str]]:
+def plan(*there: Found, wanted: tuple[DeclaredLaunch, ...] = (SPEC,), **policies: object) -> list[tuple[str, str]]:
     steps = make_plan(wanted, there, Policies(**policies))  # type: ignore[arg-type]
     return [(step.action, step.key) for step in steps]
 
@@ -95,7 +95,7 @@ def test_a_spec_that_is_gone() -> None:
     assert plan(found(standing="succeeded"), found("key-1", "failed"), wanted=(), removed="cancel") == []
 
 
-GRID = Wanted("lr", "sweep-2", "lr.yml", ("e0", "e1", "e2", "e3"))
+GRID = DeclaredLaunch("lr", "sweep-2", "lr.yml", ("e0", "e1", "e2", "e3"))
 
 
 def element(key: str, standing: str, **more: object) -> Found:
@@ -104,7 +104,7 @@ def element(key: str, standing: str, **more: object) -> Found:
     return replace(base, **more)  # type: ignore[arg-type]
 
 
-def grid(*there: Found, spec: Wanted = GRID, **policies: object) -> list[Step]:
+def grid(*there: Found, spec: DeclaredLaunch = GRID, **policies: object) -> list[Step]:
     return make_plan([spec], there, Policies(**policies))  # type: ignore[arg-type]
 
 
@@ -161,8 +161,8 @@ def test_a_sweep_whose_spec_is_gone() -> None:
     assert step.reason == "1 active element: its spec is gone; it may end by itself (removed: keep)"
 
 
-FIRST = Wanted("tokens", "key-1", "tokens.yml")
-NEXT = Wanted("gpt", "key-2", "gpt.yml", after=("tokens",))
+FIRST = DeclaredLaunch("tokens", "key-1", "tokens.yml")
+NEXT = DeclaredLaunch("gpt", "key-2", "gpt.yml", after=("tokens",))
 
 
 def tokens(standing: str, **more: object) -> Found:
@@ -170,7 +170,7 @@ def tokens(standing: str, **more: object) -> Found:
     return replace(base, **more)  # type: ignore[arg-type]
 
 
-def follows(*there: Found, wanted: tuple[Wanted, ...] = (NEXT, FIRST), **policies: object) -> dict[str, Step]:
+def follows(*there: Found, wanted: tuple[DeclaredLaunch, ...] = (NEXT, FIRST), **policies: object) -> dict[str, Step]:
     return {step.name: step for step in make_plan(wanted, there, Policies(**policies))}  # type: ignore[arg-type]
 
 
@@ -224,7 +224,7 @@ FOLLOWS = {"c": ("a",), "d": ("b", "c")}
 SWEEP_OF = "b"
 
 
-def scene(seed: int) -> tuple[list[Wanted], list[Found]]:
+def scene(seed: int) -> tuple[list[DeclaredLaunch], list[Found]]:
     """Some specs, and some launches under their names, of their keys and of others. One of the specs is a sweep."""
     chance = random.Random(seed)
     names = ["a", "b", "c", "d"]
@@ -234,7 +234,7 @@ def scene(seed: int) -> tuple[list[Wanted], list[Found]]:
         after = tuple(one for one in FOLLOWS.get(name, ()) if one in kept)
         elements = ("b-0", "b-1") if name == SWEEP_OF else ()
         key = "sweep" if elements else f"{name}-{chance.randrange(3)}"
-        wanted.append(Wanted(name, key, f"{name}.yml", elements, after))
+        wanted.append(DeclaredLaunch(name, key, f"{name}.yml", elements, after))
     there = [
         Found(
             name,
@@ -290,7 +290,7 @@ def test_what_holds_in_every_plan(removed: str, changed: str, relaunch: str) -> 
         holds(*scene(seed), Policies(removed, changed, relaunch))
 
 
-def holds(wanted: list[Wanted], there: list[Found], policies: Policies) -> None:
+def holds(wanted: list[DeclaredLaunch], there: list[Found], policies: Policies) -> None:
     steps = make_plan(wanted, there, policies)
     specs = {one.name: one for one in wanted}
     keys = {one.name: one.elements or (one.key,) for one in wanted}

@@ -158,7 +158,7 @@ def test_a_reconciliation_reads_no_ended_launch_again(state_root: Path, read: li
         values = dict.fromkeys(SQUEUE_COLUMNS, "N/A") | {"JobArrayID": "100", "State": "RUNNING", "Reason": "None"}
         running = parse.FIELD.join({**values, "Name": "job0.bee0000000000000.1"}.values()) + parse.RECORD + "\n"
         fake = FakeSlurm(squeue=said(running), scontrol=UNKNOWN_ID, sacct=said(""))
-        return cluster.look(fake.slurm(), str(state_root), "set", [f"job{number}" for number in range(4)])
+        return cluster.newest_generations(fake.slurm(), str(state_root), "set", [f"job{number}" for number in range(4)])
 
     for run in state_root.glob("runs/*/bee*/1"):
         # The first that a job writes.

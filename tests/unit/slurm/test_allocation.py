@@ -13,14 +13,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.allocation import (
     Allocation,
     Held,
+    allocation_of,
     choose,
+    choose_nodes,
     count_ids,
     described,
     limit_note,
-    look,
     mebibytes,
     parse_held,
-    place,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import Gres
@@ -48,7 +48,7 @@ def shown(**changes: str) -> str:
 
 def test_a_running_job_gives_what_it_holds_on_each_node() -> None:
     fake = FakeSlurm(scontrol=[said(SHOWN), HOSTS])
-    found = look(fake.slurm(), "1", uid=0)
+    found = allocation_of(fake.slurm(), "1", uid=0)
     assert fake.asked[0][1:] == ["show", "--details", "job", "1"]
     assert (found.job_id, found.name) == ("1", "inter")
     assert [one.node for one in found.nodes] == ["node01", "node02", "node03"]
@@ -96,14 +96,14 @@ def test_nodes_that_hold_different_things_stand_on_lines_of_their_own() -> None:
 )
 def test_a_job_that_nothing_can_be_started_in_is_named_with_the_reason(answer: Any, why: str) -> None:
     with pytest.raises(RankzeroError) as caught:
-        look(FakeSlurm(scontrol=[answer, HOSTS]).slurm(), "1", uid=0)
+        allocation_of(FakeSlurm(scontrol=[answer, HOSTS]).slurm(), "1", uid=0)
     assert "launcher.inside_job: nothing can be started inside job 1: " in caught.value.message
     assert why in caught.value.message
 
 
 def test_a_silent_slurm_says_nothing_about_a_job() -> None:
     with pytest.raises(RankzeroError) as caught:
-        look(FakeSlurm(scontrol=[NO_CONTROLLER]).slurm(), "1", uid=0)
+        allocation_of(FakeSlurm(scontrol=[NO_CONTROLLER]).slurm(), "1", uid=0)
     assert "launcher.inside_job" not in caught.value.message
 
 
@@ -192,7 +192,7 @@ def test_the_place_of_a_launch_is_found_in_one_go() -> None:
     slurm = fake.slurm()
     asked: dict[str, Any] = {"job_id": "1", "nodes": 1, "names": [], "exclude": ["node[01-02]"], "cpus_per_node": 1}
     asked |= {"gpus_per_node": 0, "gpu_type": None, "gres": [], "memory": None, "time_minutes": 10**9}
-    found, nodes, problems = place(slurm, AllocationNeeds(**asked), lambda: 0.0)
+    found, nodes, problems = choose_nodes(slurm, AllocationNeeds(**asked), lambda: 0.0)
     assert (found.job_id, nodes, problems) == ("1", ["node03"], [])
     assert len(slurm.notes) == 1, "the limit"
 

@@ -14,7 +14,13 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, Snapshot, matcher, pack, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import (
+    Chosen,
+    Snapshot,
+    matcher,
+    pack,
+    take_snapshot,
+)
 
 ODD = "a b/ü 'q' \"d\" $(x)\n.py"
 
@@ -70,11 +76,11 @@ def test_golden_digest(tmp_path: Path) -> None:
     put(tmp_path, "lib/a.py", "a = 1\n")
     (tmp_path / "train.py").chmod(0o755)
     (tmp_path / "link").symlink_to("lib/a.py")
-    assert take(str(tmp_path)).digest == "4660fb173bb89b3a3387f6b5cb28415293712b7ac8caf77141aa9af0cec50730"
+    assert take_snapshot(str(tmp_path)).digest == "4660fb173bb89b3a3387f6b5cb28415293712b7ac8caf77141aa9af0cec50730"
 
 
 def test_files_of_a_plain_folder(plain: Path) -> None:
-    snapshot = take(str(plain))
+    snapshot = take_snapshot(str(plain))
     assert paths(snapshot) == sorted(["train.py", "lib/a.py", ODD, "run.sh", "latest"])
     assert {entry.path: entry.kind for entry in snapshot.files}["run.sh"] == "x"
     assert {entry.path: entry.kind for entry in snapshot.files}["latest"] == "l"
@@ -83,18 +89,18 @@ def test_files_of_a_plain_folder(plain: Path) -> None:
 
 
 def test_digest_ignores_times_umask_place_and_empty_folders(plain: Path, tmp_path: Path) -> None:
-    before = take(str(plain)).digest
+    before = take_snapshot(str(plain)).digest
     os.utime(plain / "train.py", (1, 1))
     (plain / "train.py").chmod(0o600)
     (plain / "empty").mkdir()
     moved = tmp_path / "elsewhere"
     plain.rename(moved)
-    assert take(str(moved)).digest == before
+    assert take_snapshot(str(moved)).digest == before
 
 
 @pytest.mark.parametrize("change", ["content", "name", "mode", "target", "kind", "added", "removed"])
 def test_digest_sees_every_change(plain: Path, change: str) -> None:
-    before = take(str(plain)).digest
+    before = take_snapshot(str(plain)).digest
     if change == "content":
         put(plain, "lib/a.py", "a = 2\n")
     elif change == "name":
@@ -111,16 +117,16 @@ def test_digest_sees_every_change(plain: Path, change: str) -> None:
         put(plain, "new.py", "")
     else:
         (plain / "run.sh").unlink()
-    assert take(str(plain)).digest != before
+    assert take_snapshot(str(plain)).digest != before
 
 
 def test_debris_of_runs_and_tools_changes_nothing(plain: Path) -> None:
-    before = take(str(plain)).digest
+    before = take_snapshot(str(plain)).digest
     for name in ("runs/a/rank-0.log", ".ansible/x", "train.retry", "lib/__pycache__/a.pyc", ".venv/bin/python"):
         put(plain, name, "debris")
-    assert take(str(plain)).digest == before
+    assert take_snapshot(str(plain)).digest == before
     put(plain, "lib/runs/code.py", "kept")
-    assert "lib/runs/code.py" in paths(take(str(plain)))
+    assert "lib/runs/code.py" in paths(take_snapshot(str(plain)))
 
 
 def test_a_socket_is_no_code(tmp_path: Path) -> None:
@@ -133,22 +139,22 @@ def test_a_socket_is_no_code(tmp_path: Path) -> None:
     finally:
         os.chdir(here)
         listener.close()
-    assert paths(take(str(tmp_path))) == ["a.py"]
+    assert paths(take_snapshot(str(tmp_path))) == ["a.py"]
 
 
 def test_git_and_plain_agree_on_the_digest(repository: Path, tmp_path: Path) -> None:
-    inside = take(str(repository))
+    inside = take_snapshot(str(repository))
     exported = tmp_path / "export"
     exported.mkdir()
     git(repository, "archive", "-o", str(tmp_path / "a.tar"), "HEAD")
     with tarfile.open(tmp_path / "a.tar") as archive:
         archive.extractall(exported)
-    assert take(str(exported)).digest == inside.digest
+    assert take_snapshot(str(exported)).digest == inside.digest
 
 
 def test_clean_repository(repository: Path) -> None:
     put(repository, "x.log", "ignored by git")
-    snapshot = take(str(repository))
+    snapshot = take_snapshot(str(repository))
     assert snapshot.commit == git(repository, "rev-parse", "HEAD").strip()
     assert snapshot.branch == "main"
     assert not snapshot.dirty
@@ -159,14 +165,14 @@ def test_clean_repository(repository: Path) -> None:
 
 
 def test_uncommitted_changes_are_shipped_and_recorded(repository: Path) -> None:
-    clean = take(str(repository))
+    clean = take_snapshot(str(repository))
     put(repository, "lib/a.py", "a = 2\n")
     put(repository, "new file.py", "new\n")
     put(repository, "staged.py", "staged\n")
     git(repository, "add", "staged.py")
     (repository / "run.sh").unlink()
     put(repository, "secret/token", "git ignores this")
-    dirty = take(str(repository))
+    dirty = take_snapshot(str(repository))
     assert dirty.changed == ("lib/a.py", "new file.py", "run.sh", "staged.py")
     assert dirty.commit == clean.commit
     assert dirty.digest != clean.digest
@@ -175,43 +181,43 @@ def test_uncommitted_changes_are_shipped_and_recorded(repository: Path) -> None:
     first = dirty.diff_digest
     assert first is not None
     put(repository, "lib/a.py", "a = 3\n")
-    assert take(str(repository)).diff_digest not in (first, None)
+    assert take_snapshot(str(repository)).diff_digest not in (first, None)
 
 
 def test_debris_does_not_make_a_repository_dirty(repository: Path) -> None:
-    before = take(str(repository))
+    before = take_snapshot(str(repository))
     put(repository, "runs/x.log2", "fetched")
     put(repository, ".venv/bin/python", "x")
-    assert take(str(repository)) == before
+    assert take_snapshot(str(repository)) == before
 
 
 def test_tracked_debris_is_code(repository: Path) -> None:
     put(repository, "runs/keep.py", "tracked\n")
     git(repository, "add", "-f", "runs/keep.py")
-    assert "runs/keep.py" in paths(take(str(repository)))
-    assert "runs/keep.py" not in paths(take(str(repository), Chosen(("/runs/",))))
+    assert "runs/keep.py" in paths(take_snapshot(str(repository)))
+    assert "runs/keep.py" not in paths(take_snapshot(str(repository), Chosen(("/runs/",))))
 
 
 def test_subfolder_of_a_repository(repository: Path) -> None:
     put(repository, "train.py", "changed outside\n")
-    snapshot = take(str(repository / "lib"))
+    snapshot = take_snapshot(str(repository / "lib"))
     assert paths(snapshot) == ["a.py"]
     assert snapshot.commit
     assert not snapshot.dirty
     put(repository, "lib/a.py", "changed inside\n")
-    assert take(str(repository / "lib")).changed == ("a.py",)
+    assert take_snapshot(str(repository / "lib")).changed == ("a.py",)
 
 
 def test_folder_that_git_ignores_is_plain(repository: Path) -> None:
     put(repository, "secret/a.py", "x")
-    snapshot = take(str(repository / "secret"))
+    snapshot = take_snapshot(str(repository / "secret"))
     assert (paths(snapshot), snapshot.commit) == (["a.py"], None)
 
 
 def test_repository_without_a_commit(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     put(tmp_path, "a.py", "")
-    snapshot = take(str(tmp_path))
+    snapshot = take_snapshot(str(tmp_path))
     assert (paths(snapshot), snapshot.commit, snapshot.dirty) == (["a.py"], None, True)
 
 
@@ -229,25 +235,25 @@ def add_submodule(repository: Path, tmp_path: Path) -> Path:
 
 def test_submodule_and_nested_repository(repository: Path, tmp_path: Path) -> None:
     other = add_submodule(repository, tmp_path)
-    assert "third/dep/dep.py" in paths(take(str(repository)))
-    assert not take(str(repository)).dirty
+    assert "third/dep/dep.py" in paths(take_snapshot(str(repository)))
+    assert not take_snapshot(str(repository)).dirty
     put(repository, "third/dep/dep.py", "changed\n")
-    assert "third/dep/dep.py" in take(str(repository)).changed
+    assert "third/dep/dep.py" in take_snapshot(str(repository)).changed
     git(repository, "clone", "-q", str(other), "nested")
-    assert "nested/dep.py" in paths(take(str(repository)))
+    assert "nested/dep.py" in paths(take_snapshot(str(repository)))
 
 
 def test_submodule_that_was_not_initialised(repository: Path, tmp_path: Path) -> None:
     add_submodule(repository, tmp_path)
     git(tmp_path, "clone", "-q", str(repository), "clone")
-    assert "third/dep/dep.py" not in paths(take(str(tmp_path / "clone")))
+    assert "third/dep/dep.py" not in paths(take_snapshot(str(tmp_path / "clone")))
 
 
 def test_git_variables_of_a_hook_do_not_mislead(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = take(str(repository))
+    before = take_snapshot(str(repository))
     monkeypatch.setenv("GIT_DIR", "/nonexistent")
     monkeypatch.setenv("GIT_INDEX_FILE", "/nonexistent")
-    assert take(str(repository)) == before
+    assert take_snapshot(str(repository)) == before
 
 
 @pytest.mark.parametrize(
@@ -278,12 +284,12 @@ def test_patterns(pattern: str, matching: list[str], other: list[str]) -> None:
 def test_unusable_patterns(pattern: str, tmp_path: Path) -> None:
     put(tmp_path, "a", "")
     with pytest.raises(RankzeroError, match=r"code\.exclude"):
-        take(str(tmp_path), Chosen((pattern,)))
+        take_snapshot(str(tmp_path), Chosen((pattern,)))
 
 
 def test_exclude(plain: Path, repository: Path) -> None:
     put(repository, "lib/a.py", "changed\n")
-    snapshot = take(str(repository), Chosen(("lib/", "*.sh")))
+    snapshot = take_snapshot(str(repository), Chosen(("lib/", "*.sh")))
     assert paths(snapshot) == sorted([".gitignore", "latest", ODD, "train.py"])
     assert not snapshot.dirty
 
@@ -292,35 +298,35 @@ def test_exclude(plain: Path, repository: Path) -> None:
 def test_source_must_be_a_folder(tmp_path: Path, src: str) -> None:
     put(tmp_path, "file", "")
     with pytest.raises(RankzeroError, match=r"code\.src: .* is not a folder on the controller"):
-        take(str(tmp_path / src))
+        take_snapshot(str(tmp_path / src))
 
 
 def test_nothing_left_to_ship(plain: Path) -> None:
     with pytest.raises(RankzeroError, match="contains no file to send"):
-        take(str(plain), Chosen(("*",)))
+        take_snapshot(str(plain), Chosen(("*",)))
 
 
 def test_pack_is_deterministic_and_complete(plain: Path, tmp_path: Path) -> None:
     first, second = io.BytesIO(), io.BytesIO()
-    pack(take(str(plain)), first)
+    pack(take_snapshot(str(plain)), first)
     os.utime(plain / "train.py", (1, 1))
     (plain / "train.py").chmod(0o640)
     moved = tmp_path / "moved"
     plain.rename(moved)
-    pack(take(str(moved)), second)
+    pack(take_snapshot(str(moved)), second)
     assert first.getvalue() == second.getvalue()
     first.seek(0)
     out = tmp_path / "out"
     with tarfile.open(fileobj=first, mode="r:gz") as archive:
         assert {member.mtime for member in archive} == {0}
         archive.extractall(out)
-    assert digest(read_tree(str(out))) == take(str(moved)).digest
+    assert digest(read_tree(str(out))) == take_snapshot(str(moved)).digest
 
 
 @pytest.mark.parametrize("text", ["print(0)\n", "print(1)\n# and more\n", ""])
 def test_a_file_that_changed_meanwhile_is_named(plain: Path, text: str) -> None:
     put(plain, "train.py", "print(1)\n")
-    snapshot = take(str(plain))
+    snapshot = take_snapshot(str(plain))
     put(plain, "train.py", text)
     with pytest.raises(RankzeroError, match=r"/train\.py changed while it was packed"):
         pack(snapshot, io.BytesIO())

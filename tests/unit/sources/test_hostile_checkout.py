@@ -15,7 +15,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take_snapshot
 from tests.unit.sources.trap import FILES, Trap, git
 
 
@@ -34,7 +34,7 @@ def test_a_name_in_the_index_leads_nowhere_else(name: bytes, trap: Trap) -> None
     git(folder, "add", "xxxxxxxx")
     (folder / "xxxxxxxx").unlink()
     _renamed_in_index(folder, b"xxxxxxxx", name)
-    snapshot = take(str(folder))
+    snapshot = take_snapshot(str(folder))
     assert [entry.path for entry in snapshot.files] == sorted(FILES)
     assert "secret" not in provenance.diff(snapshot)
 
@@ -46,7 +46,7 @@ def test_a_tracked_folder_that_became_a_link_is_not_followed(trap: Trap) -> None
     (folder / "dir/c.txt").unlink()
     (folder / "dir").rmdir()
     (folder / "dir").symlink_to(trap.place / "outside")
-    snapshot = take(str(folder))
+    snapshot = take_snapshot(str(folder))
     assert {entry.path: entry.kind for entry in snapshot.files}["dir"] == "l"
     assert "dir/c.txt" not in {entry.path for entry in snapshot.files}
     assert "dir/c.txt" in snapshot.changed
@@ -60,7 +60,7 @@ def test_a_submodule_that_became_a_link_is_not_followed(trap: Trap) -> None:
     git(folder, "commit", "-q", "-m", "second")
     (folder / "third").rename(trap.place / "moved")
     (folder / "third").symlink_to(other)
-    assert "third/b.txt" not in {entry.path for entry in take(str(folder)).files}
+    assert "third/b.txt" not in {entry.path for entry in take_snapshot(str(folder)).files}
 
 
 @pytest.mark.parametrize("src", [".git", ".git/refs"])
@@ -68,7 +68,7 @@ def test_git_s_own_folder_is_no_code(src: str, trap: Trap) -> None:
     """What a CI system writes into it may hold its token."""
     folder = trap.repository(trap.top)
     with pytest.raises(RankzeroError, match="a folder of git's own"):
-        take(str(folder / src))
+        take_snapshot(str(folder / src))
 
 
 @pytest.mark.parametrize("name", ["index", "packed-refs", "sharedindex.x"])
@@ -89,7 +89,7 @@ def test_a_pipe_in_place_of_a_small_file_is_refused(name: str, trap: Trap) -> No
     path.unlink(missing_ok=True)
     os.mkfifo(path)
     with pytest.raises(RankzeroError, match=f"{name} cannot be read: is not a regular file"):
-        take(str(folder))
+        take_snapshot(str(folder))
 
 
 def test_a_repository_of_somebody_else_is_refused(trap: Trap, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_a_repository_of_somebody_else_is_refused(trap: Trap, monkeypatch: pytes
 
     monkeypatch.setattr("ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.git.os.lstat", lstat)
     with pytest.raises(RankzeroError, match=r"git repository of another user .* belongs to uid 4711"):
-        take(str(trap.place / "mine"))
+        take_snapshot(str(trap.place / "mine"))
 
 
 def test_a_git_file_that_names_nothing_is_refused(trap: Trap) -> None:
@@ -116,7 +116,7 @@ def test_a_git_file_that_names_nothing_is_refused(trap: Trap) -> None:
     (trap.top / "a.py").write_text("")
     (trap.top / ".git").write_text("gitdir: /nowhere\n")
     with pytest.raises(RankzeroError, match="does not lead to a git repository"):
-        take(str(trap.top))
+        take_snapshot(str(trap.top))
 
 
 def _lfs(folder: Path) -> None:
@@ -150,7 +150,7 @@ def test_files_that_git_stores_converted_are_compared_without_a_filter(
     os.utime(folder / "x.bat", (1, 1))
     if change:
         change(folder)
-    assert take(str(folder)).changed == changed
+    assert take_snapshot(str(folder)).changed == changed
     assert trap.sprung() == []
 
 
@@ -158,11 +158,11 @@ def test_files_that_git_stores_converted_are_compared_without_a_filter(
 def test_what_the_index_claims_to_be_unchanged_is_compared(claim: str, trap: Trap) -> None:
     folder = trap.repository(trap.top)
     git(folder, "update-index", claim, "a.txt", "dir/c.txt")
-    assert set(take(str(folder)).changed) == set(FILES)
+    assert set(take_snapshot(str(folder)).changed) == set(FILES)
     # A file of a sparse checkout that is not there is no change.
     if claim == "--skip-worktree":
         (folder / "a.txt").unlink()
-        assert set(take(str(folder)).changed) == set(FILES) - {"a.txt"}
+        assert set(take_snapshot(str(folder)).changed) == set(FILES) - {"a.txt"}
 
 
 def _git_s_own_files(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -179,13 +179,13 @@ def test_nothing_is_written_into_a_repository(trap: Trap) -> None:
     (folder / "a.txt").write_text("one\n")
     os.utime(folder / "a.txt", (1, 1))
     before = _git_s_own_files(folder)
-    assert "+changed" in provenance.diff(take(str(folder)))
+    assert "+changed" in provenance.diff(take_snapshot(str(folder)))
     (folder / "new.txt").write_text("new\n")
-    assert "+new" in provenance.diff(take(str(folder)))
+    assert "+new" in provenance.diff(take_snapshot(str(folder)))
     assert _git_s_own_files(folder) == before
 
 
 def test_attributes_choose_no_driver_for_the_diff(trap: Trap) -> None:
     folder = trap.repository(trap.top)
     (folder / ".gitattributes").write_text("* diff=cpp\n*.txt binary\n")
-    assert "+changed" in provenance.diff(take(str(folder)))
+    assert "+changed" in provenance.diff(take_snapshot(str(folder)))

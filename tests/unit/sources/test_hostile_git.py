@@ -13,7 +13,7 @@ import os
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take_snapshot
 from tests.unit.sources.trap import FILES, Trap, git
 
 HOOKS = ("post-index-change", "fsmonitor-watchman", "pre-auto-gc", "post-checkout", "reference-transaction")
@@ -141,7 +141,7 @@ def test_another_work_tree_named_by_the_configuration_is_not_looked_at(trap: Tra
     (trap.place / "elsewhere").mkdir()
     (trap.place / "elsewhere" / "secret.txt").write_text("secret\n")
     trap.configure(folder, {"core.worktree": str(trap.place / "elsewhere")})
-    snapshot = take(str(folder))
+    snapshot = take_snapshot(str(folder))
     assert {entry.path for entry in snapshot.files} == set(FILES)
     assert "secret" not in provenance.diff(snapshot)
 
@@ -225,7 +225,7 @@ def test_the_user_s_own_ignored_names_count(trap: Trap, monkeypatch: pytest.Monk
     home = trap.place / "home"
     (home / ".config/git").mkdir(parents=True)
     (home / ".config/git/ignore").write_text("mine.txt\n")
-    assert "mine.txt" not in {entry.path for entry in take(str(folder)).files}
+    assert "mine.txt" not in {entry.path for entry in take_snapshot(str(folder)).files}
     (home / "other").write_text("")
     (home / ".gitconfig").write_text("[core]\n\texcludesFile = ~/other\n")
-    assert "mine.txt" in {entry.path for entry in take(str(folder)).files}
+    assert "mine.txt" in {entry.path for entry in take_snapshot(str(folder)).files}

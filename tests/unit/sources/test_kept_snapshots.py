@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, patterns_of, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, patterns_of, take_snapshot
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import Snapshots
 
 
@@ -26,10 +26,10 @@ def test_what_changes_after_the_plan_is_not_looked_at(tmp_path: Path) -> None:
     (code / "nohup.out").write_text("a log that was redirected into the project\n")
     second = Snapshots(path)
     assert second.take(str(code), Chosen(("*.log",))) == planned
-    assert take(str(code), Chosen(("*.log",))).digest != planned.digest
+    assert take_snapshot(str(code), Chosen(("*.log",))).digest != planned.digest
     # Another folder, and other patterns, are another snapshot.
-    assert second.take(str(other)).digest == take(str(other)).digest
-    assert second.take(str(code)).digest == take(str(code)).digest
+    assert second.take(str(other)).digest == take_snapshot(str(other)).digest
+    assert second.take(str(code)).digest == take_snapshot(str(code)).digest
 
 
 def test_the_task_that_sends_the_code_gets_what_was_planned(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, patterns_of, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, patterns_of, take_snapshot
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.provenance import refuse_changes
 from tests.unit.sources.trap import git
 
@@ -74,60 +74,62 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_files_of_launching_are_left_out_and_all_others_are_the_program(project: Path) -> None:
-    snapshot = take(str(project))
+    snapshot = take_snapshot(str(project))
     assert sorted(snapshot.left_out) == LEFT_OUT
     assert {entry.path for entry in snapshot.files} == set(FILES) - set(LEFT_OUT)
-    everything = take(str(project), Chosen.everything())
+    everything = take_snapshot(str(project), Chosen.everything())
     assert everything.digest != snapshot.digest and everything.left_out == ()
 
 
 def test_a_changed_time_leaves_the_digest_as_it_is(project: Path) -> None:
-    before = take(str(project)).digest
+    before = take_snapshot(str(project)).digest
     (project / "jobs/train.yml").write_text(SPEC.replace("'1'", "'2'"), encoding="utf-8")
-    assert take(str(project)).digest == before
+    assert take_snapshot(str(project)).digest == before
     (project / "jobs/model.yml").write_text("layers: 13\n", encoding="utf-8")
-    assert take(str(project)).digest != before
+    assert take_snapshot(str(project)).digest != before
 
 
 @pytest.mark.parametrize("words", [("jobs/train.yml",), ("--config=./jobs/train.yml",), ("cat jobs/train.yml; ls",)])
 def test_a_file_that_the_command_names_is_the_programs(project: Path, words: tuple[str, ...]) -> None:
-    assert sorted(set(LEFT_OUT) - set(take(str(project), Chosen(words=words)).left_out)) == ["jobs/train.yml"]
+    assert sorted(set(LEFT_OUT) - set(take_snapshot(str(project), Chosen(words=words)).left_out)) == ["jobs/train.yml"]
 
 
 def test_include_puts_files_back(project: Path) -> None:
-    kept = take(str(project), Chosen(include=("jobs/", "ansible.cfg")))
+    kept = take_snapshot(str(project), Chosen(include=("jobs/", "ansible.cfg")))
     back = [path for path in LEFT_OUT if path.startswith("jobs/")]
     assert sorted(set(LEFT_OUT) - set(kept.left_out)) == ["ansible.cfg", *back]
     with pytest.raises(RankzeroError, match=r"code\.include"):
-        take(str(project), Chosen(include=("!x",)))
+        take_snapshot(str(project), Chosen(include=("!x",)))
 
 
 def test_a_folder_of_nothing_else_is_sent_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_text(SPEC, encoding="utf-8")
-    assert take(str(tmp_path)).left_out == ()
+    assert take_snapshot(str(tmp_path)).left_out == ()
 
 
 def test_a_program_that_writes_to_the_folder_of_the_fetched_logs_does_not_read_them(project: Path) -> None:
-    assert take(str(project), Chosen(words=("--output", "logs"))).left_out == take(str(project)).left_out
+    assert (
+        take_snapshot(str(project), Chosen(words=("--output", "logs"))).left_out == take_snapshot(str(project)).left_out
+    )
     named = Chosen(words=("cat logs/a/0123456789abcdef/1/logs/0/rank-0000.log",))
-    assert len(take(str(project), named).left_out) == len(LEFT_OUT) - 1
+    assert len(take_snapshot(str(project), named).left_out) == len(LEFT_OUT) - 1
 
 
 def test_a_pattern_for_each_file_gives_the_same_files(project: Path) -> None:
     odd = project / "jobs" / "[a] *?!(b)$.yml"
     odd.write_text(SPEC, encoding="utf-8")
     (project / "jobs" / "a xx!(b)$.yml").write_text("not a job\n", encoding="utf-8")
-    snapshot = take(str(project), Chosen(("*.ini",)))
+    snapshot = take_snapshot(str(project), Chosen(("*.ini",)))
     assert f"jobs/{odd.name}" in snapshot.left_out
-    assert take(str(project), Chosen.everything(patterns_of(snapshot, ("*.ini",)))).files == snapshot.files
+    assert take_snapshot(str(project), Chosen.everything(patterns_of(snapshot, ("*.ini",)))).files == snapshot.files
 
 
 def test_a_changed_job_file_is_no_change_of_the_code_and_no_exact_commit(project: Path) -> None:
     for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "-m", "x"]):
         git(project, *words)
-    refuse_changes(take(str(project)))
+    refuse_changes(take_snapshot(str(project)))
     (project / "jobs/train.yml").write_text(SPEC.replace("'1'", "'2'"), encoding="utf-8")
-    snapshot = take(str(project))
+    snapshot = take_snapshot(str(project))
     assert not snapshot.dirty and snapshot.diff_digest is None
     with pytest.raises(RankzeroError, match=r"jobs/train\.yml"):
         refuse_changes(snapshot)

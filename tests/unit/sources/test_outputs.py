@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, take_snapshot
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.provenance import refuse_changes
 from tests.unit.sources.trap import git
 
@@ -29,7 +29,7 @@ os.setsid()
 null = os.open(os.devnull, os.O_RDWR)
 for number in range(3):
     os.dup2(null, number)
-taken = code.take(".")
+taken = code.take_snapshot(".")
 with open(sys.argv[1], "w") as stream:
     json.dump([[entry.path for entry in taken.files], taken.written], stream)
 """
@@ -74,19 +74,19 @@ def test_what_the_output_goes_to_is_not_code(project: Path, tmp_path: Path, line
 
 
 def test_what_a_command_has_written_is_not_code(project: Path) -> None:
-    before = take(str(project))
+    before = take_snapshot(str(project))
     Place.of(str(project)).write("report.html", "<p>\n")
     Place.of(str(project), "reports").write("usage.csv", "a,b\n")
     Place.of(str(project)).record("train.log")
     (project / "train.log").write_text("the command's output\n")
     (project / "reports" / "mine.csv").write_text("a,b\n")
-    after = take(str(project), Chosen(exclude=("mine.csv",)))
+    after = take_snapshot(str(project), Chosen(exclude=("mine.csv",)))
     assert after.digest == before.digest
     assert set(after.left_out) == {"report.html", "reports/usage.csv", "train.log"}
     # The program's own files in the same folder are its code, and what its command names.
-    named = take(str(project), Chosen(words=("train.py", "--log=train.log")))
+    named = take_snapshot(str(project), Chosen(words=("train.py", "--log=train.log")))
     assert {entry.path for entry in named.files} == {"old.log", "train.py", "train.log", "reports/mine.csv"}
-    included = take(str(project), Chosen(include=("*.html",)))
+    included = take_snapshot(str(project), Chosen(include=("*.html",)))
     assert "report.html" in {entry.path for entry in included.files}
 
 
@@ -96,13 +96,13 @@ def test_git_is_not_told_of_the_record_and_its_files_are_no_change(project: Path
     Place.of(str(project)).write("report.html", "<p>\n")
     Place.of(str(project)).write("report.html", "<p><p>\n")
     assert git(project, "status", "--porcelain", "--untracked-files=all") == "?? report.html\n"
-    snapshot = take(str(project))
+    snapshot = take_snapshot(str(project))
     assert not snapshot.dirty
     refuse_changes(snapshot)
     # Somebody has decided to track it.
     git(project, "add", ".")
     git(project, "commit", "--quiet", "-m", "y")
-    assert "report.html" in {entry.path for entry in take(str(project)).files}
+    assert "report.html" in {entry.path for entry in take_snapshot(str(project)).files}
 
 
 def test_a_record_that_cannot_be_written_is_no_error(project: Path) -> None:

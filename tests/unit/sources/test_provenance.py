@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, take_snapshot
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import Snapshots
 
 
@@ -49,14 +49,14 @@ def change(root: Path) -> None:
 
 
 def test_a_clean_tree_is_taken_and_has_no_diff(repository: Path) -> None:
-    snapshot = take(str(repository))
+    snapshot = take_snapshot(str(repository))
     provenance.refuse_changes(snapshot)
     assert provenance.diff(snapshot) == ""
 
 
 def test_the_diff_shows_changes_new_files_and_submodules_but_nothing_excluded(repository: Path) -> None:
     change(repository)
-    shown = provenance.diff(take(str(repository), Chosen(("secret.txt",))))
+    shown = provenance.diff(take_snapshot(str(repository), Chosen(("secret.txt",))))
     for text in ("--- a/a.py\n+++ b/a.py", "+a = 2", "+++ b/third/a.py", "+a = 3", "+++ b/new [file].py", "+new"):
         assert text in shown, shown
     assert "token" not in shown and "secret" not in shown
@@ -67,32 +67,32 @@ def test_a_subfolder_shows_its_own_changes(repository: Path) -> None:
     (repository / "sub" / "b.py").write_text("b = 1\n")
     git(repository, "add", "sub")
     change(repository)
-    shown = provenance.diff(take(str(repository / "sub")))
+    shown = provenance.diff(take_snapshot(str(repository / "sub")))
     assert "+++ b/b.py" in shown and "a = 2" not in shown
 
 
 def test_a_large_diff_is_cut(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provenance, "MOST_BYTES", 100)
     (repository / "a.py").write_text("x\n" * 1000)
-    assert provenance.diff(take(str(repository))).endswith("(cut here: the snapshot holds the files)\n")
+    assert provenance.diff(take_snapshot(str(repository))).endswith("(cut here: the snapshot holds the files)\n")
 
 
 def test_refused_changes_are_named(repository: Path, tmp_path: Path) -> None:
     change(repository)
     with pytest.raises(SpecError) as caught:
-        provenance.refuse_changes(take(str(repository), Chosen(("secret.txt",))))
+        provenance.refuse_changes(take_snapshot(str(repository), Chosen(("secret.txt",))))
     for text in ("code.dirty: refuse", "a.py", "new [file].py", "third/a.py", "code.exclude"):
         assert text in caught.value.message
     assert "secret" not in caught.value.message
     for number in range(30):
         (repository / f"n{number}").write_text("")
     with pytest.raises(SpecError, match=r"and 1\d more"):
-        provenance.refuse_changes(take(str(repository)))
+        provenance.refuse_changes(take_snapshot(str(repository)))
     plain = tmp_path / "plain"
     plain.mkdir()
     (plain / "a.py").write_text("")
     with pytest.raises(SpecError, match="at no commit"):
-        provenance.refuse_changes(take(str(plain)))
+        provenance.refuse_changes(take_snapshot(str(plain)))
 
 
 def test_every_kind_of_change_is_shown(repository: Path) -> None:
@@ -112,7 +112,7 @@ def test_every_kind_of_change_is_shown(repository: Path) -> None:
     fresh.mkdir()
     git(fresh, "init", "--quiet")
     (fresh / "b.py").write_text("b = 1\n")
-    snapshot = take(str(repository))
+    snapshot = take_snapshot(str(repository))
     assert snapshot.changed == ("fresh/b.py", "gone.py", "large.txt", "link", "run.sh", "staged.py")
     shown = provenance.diff(snapshot)
     for text in (

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import take_snapshot
 
 FILES = ("a.txt", "b.txt", "d.txt", "dir/c.txt", "e.txt", "f.txt")
 
@@ -80,4 +80,4 @@ class Trap:
 
     @staticmethod
     def _snapshot(folder: str) -> None:
-        provenance.diff(take(folder))
+        provenance.diff(take_snapshot(folder))

@@ -9,7 +9,12 @@ import os
 import subprocess
 import time
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import fresh_folder, lives, place, sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
+    fresh_folder,
+    lives,
+    process_scope,
+    sweep,
+)
 
 
 def test_a_process_that_has_ended_lives_no_more_although_nobody_has_heard_of_it(tmp_path: object) -> None:
@@ -17,7 +22,7 @@ def test_a_process_that_has_ended_lives_no_more_although_nobody_has_heard_of_it(
     assert lives(os.getpid())
     process = subprocess.Popen(["sleep", "60"])
     assert lives(process.pid)
-    left = f"{tmp_path}/.key.{place()}-{process.pid}-1.tmp"
+    left = f"{tmp_path}/.key.{process_scope()}-{process.pid}-1.tmp"
     os.mkdir(left)
     assert sweep(str(tmp_path)) == []
     process.kill()

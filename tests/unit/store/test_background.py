@@ -20,7 +20,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import lives
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work import background
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import in_steps, written
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import run_or_follow, written
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 LIMIT = 30.0
@@ -33,7 +33,7 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def ask(ensure: Callable[..., dict[str, Any]], *, again: bool = False, seconds: float = 0.0) -> dict[str, Any]:
     request = {"name": "it", "follow": seconds, "again": again}
-    return in_steps("builds it", ensure, {"x_request": request}, check_mode=False)
+    return run_or_follow("builds it", ensure, {"x_request": request}, check_mode=False)
 
 
 def until_done(ensure: Callable[..., dict[str, Any]]) -> dict[str, Any]:
@@ -44,10 +44,10 @@ def test_without_a_wish_for_progress_it_is_done_in_this_process() -> None:
     def ensure(options: Any, request: Any, *, check_mode: bool, meter: Meter) -> dict[str, Any]:
         return {"request": request, "process": os.getpid()}
 
-    asked = in_steps("builds it", ensure, {"x_request": {"name": "it"}}, check_mode=False)
+    asked = run_or_follow("builds it", ensure, {"x_request": {"name": "it"}}, check_mode=False)
     assert asked == {"request": {"name": "it"}, "process": os.getpid()}
     # In check mode nothing is built, so there is nothing to follow.
-    checked = in_steps("builds it", ensure, {"x_request": {"follow": 1}}, check_mode=True)
+    checked = run_or_follow("builds it", ensure, {"x_request": {"follow": 1}}, check_mode=True)
     assert checked["process"] == os.getpid()
 
 
@@ -116,7 +116,7 @@ def test_a_caller_that_looks_before_another_one_begins_joins_it(
 
     usable = background._usable
 
-    def overtaken(desk: background.Desk) -> bool:
+    def overtaken(desk: background.WorkFolder) -> bool:
         monkeypatch.setattr(background, "_usable", usable)
         usable_then = usable(desk)
         assert "going" in ask(ensure)
@@ -133,17 +133,17 @@ def test_what_was_begun_at_once_is_done_once(tmp_path: Path) -> None:
     script = tmp_path / "caller.py"
     script.write_text(
         "import os, sys, time\n"
-        "from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import in_steps\n"
+        "from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import run_or_follow\n"
         "def ensure(options, request, *, check_mode, meter):\n"
         "    open(sys.argv[2], 'a').write('x')\n"
         "    while not os.path.exists(sys.argv[1]): time.sleep(0.02)\n"
         "    return {'process': os.getpid()}\n"
         "request = {'follow': 0.0, 'again': False}\n"
-        "in_steps('builds it', ensure, {'x_request': request}, check_mode=False)\n"
+        "run_or_follow('builds it', ensure, {'x_request': request}, check_mode=False)\n"
         "print('asked', flush=True)\n"
         "request = {'follow': 30.0, 'again': True}\n"
         "sys.stdin.readline()\n"
-        "print(in_steps('builds it', ensure, {'x_request': request}, check_mode=False)['process'])\n"
+        "print(run_or_follow('builds it', ensure, {'x_request': request}, check_mode=False)['process'])\n"
     )
     gate, tries = tmp_path / "gate", tmp_path / "tries"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -172,10 +172,10 @@ def test_results_are_removed_a_day_after_the_last_call(tmp_path: Path) -> None:
     ask(ensure, seconds=LIMIT)
     [old] = (tmp_path / "cache").rglob("*.work")
     other = {"name": "other", "follow": LIMIT}
-    in_steps("builds it", ensure, {"x_request": other}, check_mode=False)
+    run_or_follow("builds it", ensure, {"x_request": other}, check_mode=False)
     assert old.exists() and len(list(old.parent.iterdir())) == 2
     os.utime(old / "lease", (time.time() - 90000,) * 2)
-    in_steps("builds it", ensure, {"x_request": other}, check_mode=False)
+    run_or_follow("builds it", ensure, {"x_request": other}, check_mode=False)
     assert not old.exists() and len(list(old.parent.iterdir())) == 1
     # Even then a follower that has asked before gets its answer: the work is done again.
     assert until_done(ensure) == {"made": "it"}

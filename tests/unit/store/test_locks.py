@@ -111,7 +111,7 @@ def test_a_stale_lock_that_names_a_path_removes_nothing_but_itself(tmp_path: Pat
     (tmp_path / "victim").write_text("as it was", encoding="utf-8")
     lock = folder / "one.lock"
     named = own.format(lock=lock, folder=folder) if isinstance(own, str) else own
-    lock.write_text(json.dumps({"place": locks.place(), "pid": 2**31 - 1, "own": named}), encoding="utf-8")
+    lock.write_text(json.dumps({"place": locks.process_scope(), "pid": 2**31 - 1, "own": named}), encoding="utf-8")
     with hold(str(lock), 5):
         pass
     assert (folder / "victim").exists() and (tmp_path / "victim").exists()
@@ -119,7 +119,7 @@ def test_a_stale_lock_that_names_a_path_removes_nothing_but_itself(tmp_path: Pat
 
 
 def test_a_lock_that_is_a_pipe_or_a_link_is_not_waited_for(tmp_path: Path) -> None:
-    (tmp_path / "target").write_text(json.dumps({"place": locks.place(), "pid": 2**31 - 1}), encoding="utf-8")
+    (tmp_path / "target").write_text(json.dumps({"place": locks.process_scope(), "pid": 2**31 - 1}), encoding="utf-8")
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("target")
     for name in ("pipe", "link"):

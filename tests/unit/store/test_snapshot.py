@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store import atomic
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import unpack
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot import ensure_snapshot, lacking, newest_base
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import pack, take
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import pack, take_snapshot
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def packed(project: Path, tmp_path: Path) -> tuple[str, str]:
     """(archive, digest)"""
-    snapshot = take(str(project))
+    snapshot = take_snapshot(str(project))
     archive = tmp_path / "code.tar.gz"
     with archive.open("wb") as stream:
         pack(snapshot, stream)
@@ -161,7 +161,7 @@ def test_somebody_else_was_first(packed: tuple[str, str], tmp_path: Path, monkey
 
 
 def test_leftovers_of_dead_makers_are_swept_and_living_ones_stay(tmp_path: Path) -> None:
-    place = atomic.place()
+    place = atomic.process_scope()
     dead = 2**22 + 7  # beyond the largest process number
     old, new = f".b.00000000-1-1{atomic._SUFFIX}", f".c.00000000-1-1{atomic._SUFFIX}"
     gone, mine = f".a.{place}-{dead}-1{atomic._SUFFIX}", f".d.{place}-{os.getpid()}-1{atomic._SUFFIX}"
@@ -241,7 +241,7 @@ def test_only_what_an_older_snapshot_lacks_has_to_be_in_the_archive(
     assert newest_base(store) == key
     (project / "train.py").write_text("print(2)\n")
     (project / "run.sh").rename(project / "lib" / "start.sh")
-    snapshot = take(str(project))
+    snapshot = take_snapshot(str(project))
     tree = [(entry.kind, entry.sha256, entry.path) for entry in snapshot.files]
     numbers = lacking(store, key, tree)
     assert [snapshot.files[number].path for number in numbers] == ["train.py"]

@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.image import files
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import verified
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key, publish_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent, is_present, settle
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent, is_present, resolve
 
 
 def test_code_is_there_when_its_folder_is(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def settled(tmp_path: Path, ref: Ref, *trusted: Path) -> tuple[dict[str, Any], l
     }
     said: list[str] = []
     given = {"files": {"job.sbatch": script}, "refs": [ref.record()], "generation": 1}
-    return *settle(given, [ref], asked, str(tmp_path / "state"), said.append), said
+    return *resolve(given, [ref], asked, str(tmp_path / "state"), said.append), said
 
 
 def test_what_a_trusted_store_has_takes_the_place_of_ones_own(tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def prune(case: Case) -> str:
 
 @acting
 def plan(case: Case) -> str:
-    known = reconcile.look(case.grid.slurm(), case.bench.request.state_root, "set", ["job"])
+    known = reconcile.newest_generations(case.grid.slurm(), case.bench.request.state_root, "set", ["job"])
     return known[0].standing
 
 

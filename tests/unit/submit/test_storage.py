@@ -122,15 +122,15 @@ def test_a_store_of_others_will_do_where_nothing_is_built(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("x")
     roots = {"state_root": str(tmp_path), "store_root": str(tmp_path / "file" / "x"), "caches": str(tmp_path / "file")}
     asked = StorageNeeds(roots=roots)
-    problems, notes, _facts = storage.look(FakeSlurm().slurm(), asked, thorough=False, building=False)
+    problems, notes, _facts = storage.check_folders(FakeSlurm().slurm(), asked, thorough=False, building=False)
     assert problems == [] and any(note.startswith("caches: cannot write below") for note in notes)
-    (problem,), _notes, _facts = storage.look(FakeSlurm().slurm(), asked, thorough=False, building=True)
+    (problem,), _notes, _facts = storage.check_folders(FakeSlurm().slurm(), asked, thorough=False, building=True)
     assert problem.startswith("store_root: cannot write below")
 
 
 def test_what_the_nodes_are_to_mount(tmp_path: Path) -> None:
     asked = StorageNeeds(sources=[["container.mounts", "/nowhere/none"]])
-    _problems, (note,), _facts = storage.look(FakeSlurm().slurm(), asked, thorough=True)
+    _problems, (note,), _facts = storage.check_folders(FakeSlurm().slurm(), asked, thorough=True)
     assert note.startswith("container.mounts: /nowhere/none is not on ") and "each node checks it" in note
     disk = looking(mounts=[Mounted("/", "ext4", "/dev/vda")])
     (note,) = disk.source("container.image", str(tmp_path))

@@ -39,7 +39,7 @@ class Sent(Source):
         return list(items)
 
 
-def take(place: Place, piece: str, entries: Sequence[tuple[str, str | None, int, int, int]]) -> int:
+def append_piece(place: Place, piece: str, entries: Sequence[tuple[str, str | None, int, int, int]]) -> int:
     """Append a piece to the parts. Returns the bytes appended.
 
     `entries`: (path, sha256, size, offset, length); the piece contains `length` bytes for each. Raises RankzeroError if

@@ -33,7 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.gath
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import (
     MANIFEST,
     PackagesRecord,
-    Wanted,
+    SetInputs,
     name_list,
     packages_path,
     problems,
@@ -129,13 +129,13 @@ def ensure_packages(
     return _result(wanted, path, made, changed=True, damaged=damaged)
 
 
-def wanted_of(options: Parameters, request: PackagesRequest) -> Wanted:
+def wanted_of(options: Parameters, request: PackagesRequest) -> SetInputs:
     """The set that the options and the project's texts describe. Raises RankzeroError."""
     made = recipe(request.pyproject, request.uv_lock, options["extras"], options["python"], options["torch"])
-    return Wanted(made, options["kind"], options.get("platform"))
+    return SetInputs(made, options["kind"], options.get("platform"))
 
 
-def make(root: str, path: str, wanted: Wanted, aim: Aim, means: Means) -> PackagesRecord:
+def make(root: str, path: str, wanted: SetInputs, aim: Aim, means: Means) -> PackagesRecord:
     """Build the set from the sources that this host reaches, and publish it; its manifest. Raises RankzeroError."""
     environ = dict(os.environ)
     environment_of = pip_settings.controller_environment if means.controller else pip_settings.uv_environment
@@ -154,7 +154,7 @@ def make(root: str, path: str, wanted: Wanted, aim: Aim, means: Means) -> Packag
         return _published(gather(wanted, aim, tool, Workplace(root, folder, work), means), folder, path)
 
 
-def make_elsewhere(root: str, wanted: Wanted, aim: Aim, tool: str | None) -> Offer:
+def make_elsewhere(root: str, wanted: SetInputs, aim: Aim, tool: str | None) -> Offer:
     """Make a set for another host, which `aim` describes; returns the offer of it. Raises RankzeroError.
 
     The set is kept below `root`, so that an interrupted transfer needs no second download.
@@ -169,7 +169,7 @@ def make_elsewhere(root: str, wanted: Wanted, aim: Aim, tool: str | None) -> Off
 
 
 def _made(
-    root: str, path: str, wanted: Wanted, options: Parameters, request: PackagesRequest
+    root: str, path: str, wanted: SetInputs, options: Parameters, request: PackagesRequest
 ) -> PackagesRecord | Needs:
     """The manifest of the new set, or what the controller must do. Raises RankzeroError."""
     if request.sent:
@@ -194,7 +194,7 @@ def _made(
     return Needs(reason, aim_of(wanted))
 
 
-def _from_source(root: str, path: str, wanted: Wanted, source: str, means: Means) -> PackagesRecord:
+def _from_source(root: str, path: str, wanted: SetInputs, source: str, means: Means) -> PackagesRecord:
     """Import what was carried to this host: a set, an archive of one, or a folder of wheels for a uv.lock."""
     place = os.path.expanduser(os.path.expandvars(source))
     if os.path.isfile(place):
@@ -224,7 +224,7 @@ def _from_source(root: str, path: str, wanted: Wanted, source: str, means: Means
     return make(root, path, wanted, aim_of(wanted), replace(means, carried=wheels))
 
 
-def _taken(source: str, path: str, wanted: Wanted) -> PackagesRecord:
+def _taken(source: str, path: str, wanted: SetInputs) -> PackagesRecord:
     """Publish the set at `source`, if it is the wanted one and all files are unchanged. Raises RankzeroError."""
     manifest = read_manifest(source)
     if manifest is None:
@@ -312,7 +312,7 @@ def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
 
 
 def _result(
-    wanted: Wanted,
+    wanted: SetInputs,
     path: str,
     manifest: PackagesRecord | None,
     *,

@@ -24,7 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetc
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import (
     CACHE,
     PackagesRecord,
-    Wanted,
+    SetInputs,
     content_digest,
     listing,
     pack_cache,
@@ -82,7 +82,7 @@ class Aim:
         return list(platform_options(self.target, self.python))
 
 
-def aim_of(wanted: Wanted) -> Aim:
+def aim_of(wanted: SetInputs) -> Aim:
     """The requested platform, or this host's with the Python that a job would get. Raises RankzeroError."""
     made = wanted.recipe
     if wanted.platform is None:
@@ -133,7 +133,7 @@ class Workplace:
     work: str
 
 
-def gather(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace, means: Means) -> PackagesRecord:
+def gather(wanted: SetInputs, aim: Aim, tool: uv.Uv, place: Workplace, means: Means) -> PackagesRecord:
     """Fill the folder with the files of a set; returns its manifest.
 
     tool: a uv with the settings of this host's package sources. Raises RankzeroError, including Unreachable.
@@ -181,7 +181,7 @@ def gather(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace, means: Means
     }
 
 
-def _locked(wanted: Wanted, aim: Aim, tool: uv.Uv, place: Workplace) -> str:
+def _locked(wanted: SetInputs, aim: Aim, tool: uv.Uv, place: Workplace) -> str:
     """The path of a lock for this platform: the user's own, an earlier one from the store, or a new one."""
     lock, made = os.path.join(place.work, "pylock.toml"), wanted.recipe
     pip = pip_settings.read_pip_settings(os.environ)

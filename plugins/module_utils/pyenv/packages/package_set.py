@@ -45,7 +45,7 @@ _TIME = 315532800
 
 
 @dataclass(frozen=True)
-class Wanted:
+class SetInputs:
     """The inputs of a set. `platform`: such as x86_64-manylinux_2_28, None for that of the building host."""
 
     recipe: Recipe

@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import standing_in_words
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import Wanted, walk
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import RunFilter, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
     identity,
     key_folder,
@@ -52,7 +52,7 @@ def find_runs(
     `key` may be given in full or as a prefix. `job_id` also finds a job that lost the claim to another one. If it
     belongs to no launch itself, the launches inside that job, or of that array, are returned.
     """
-    return _found(state_root, Wanted(_one(name), key, generation), job_id)[0]
+    return _found(state_root, RunFilter(_one(name), key, generation), job_id)[0]
 
 
 def _one(name: str | None) -> list[str] | None:
@@ -60,7 +60,7 @@ def _one(name: str | None) -> list[str] | None:
 
 
 def _found(
-    state_root: str, wanted: Wanted, job_id: str | None, indexed: bool = False
+    state_root: str, wanted: RunFilter, job_id: str | None, indexed: bool = False
 ) -> tuple[list[RunDirectory], History]:
     wanted = replace(wanted, look=job_id is None)
     runs, history = walk(state_root, wanted, indexed=indexed or job_id is not None)
@@ -110,14 +110,14 @@ def indexed_runs(
 ) -> tuple[list[RunDirectory], History]:
     """Return the run directories for RUN_ARGUMENTS as `select_runs` does, and the index of ended launches.
 
-    `newest`: only the newest generation of each key. `strange`: as in `Wanted`.
+    `newest`: only the newest generation of each key. `strange`: as in `RunFilter`.
     """
     state_root = os.path.expanduser(options["state_root"])
     if options.get("run_dir"):
         return [open_run(os.path.expanduser(options["run_dir"]))], History(state_root)
     job_id = options.get("job_id")
     of_key = newest and job_id is None
-    wanted = Wanted(_one(options.get("name")), options.get("key"), options.get("generation"), newest=of_key)
+    wanted = RunFilter(_one(options.get("name")), options.get("key"), options.get("generation"), newest=of_key)
     wanted = replace(wanted, strange=strange and job_id is None)
     runs, history = _found(state_root, wanted, job_id, indexed)
     if newest:

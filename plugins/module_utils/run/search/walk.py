@@ -20,7 +20,7 @@ TOP = "runs"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RunFilter:
     """Which run directories to list; None is any. `key` may be a prefix. `newest`: only the last generation of a key.
 
     Other folders than `select` expects count only with `strange`: they are listed to be reported, not to be used.
@@ -47,7 +47,7 @@ class Wanted:
         return numbers[-1:] if self.newest else numbers
 
 
-def walk(state_root: str, wanted: Wanted, *, indexed: bool = True) -> tuple[list[RunDirectory], History]:
+def walk(state_root: str, wanted: RunFilter, *, indexed: bool = True) -> tuple[list[RunDirectory], History]:
     """Return the run directories, sorted by name, key and generation, and the index of ended launches.
 
     `indexed`: read the index as well. Raises `Untrusted`; with `strict` also OSError.
@@ -66,20 +66,20 @@ def walk(state_root: str, wanted: Wanted, *, indexed: bool = True) -> tuple[list
     return runs, history
 
 
-def _names(root: Beneath, top: int, wanted: Wanted) -> list[str]:
+def _names(root: Beneath, top: int, wanted: RunFilter) -> list[str]:
     if wanted.names is None:
         return [name for name in root.folders_in(top) if wanted.strange or NAME.fullmatch(name)]
     return [name for name in wanted.names if wanted.strange or NAME.fullmatch(name)]
 
 
-def _keys(root: Beneath, top: int, name: str, wanted: Wanted) -> list[str]:
+def _keys(root: Beneath, top: int, name: str, wanted: RunFilter) -> list[str]:
     with contextlib.suppress(*wanted.ignored), root.inner(top, f"{TOP}/{name}") as folder:
         keys = [key for key in root.folders_in(folder) if wanted.strange or KEY.fullmatch(key)]
         return keys if wanted.key is None else [key for key in keys if key.startswith(wanted.key[:KEY_LENGTH])]
     return []
 
 
-def _runs_of_key(root: Beneath, folder: int, place: str, wanted: Wanted, history: History) -> list[RunDirectory]:
+def _runs_of_key(root: Beneath, folder: int, place: str, wanted: RunFilter, history: History) -> list[RunDirectory]:
     runs = []
     with contextlib.suppress(*wanted.ignored), root.inner(folder, place) as descriptor:
         for number in wanted.numbers(os.listdir(descriptor)):

@@ -36,7 +36,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     ABANDONED_AFTER,
     lives,
-    place,
+    process_scope,
     remove,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
@@ -50,7 +50,7 @@ Work = Callable[[Meter], "dict[str, Any]"]
 
 
 @dataclass(frozen=True)
-class Desk:
+class WorkFolder:
     """The folder through which one try of a work and its callers communicate. Only for this host.
 
     The tries of a work are numbered folders in one folder. The newest counts: whoever asks late about an older one gets
@@ -91,7 +91,9 @@ class Desk:
         return os.path.join(self.folder, "read")
 
 
-def in_steps(doing: str, ensure: Callable[..., ModuleResult], options: Parameters, *, check_mode: bool) -> ModuleResult:
+def run_or_follow(
+    doing: str, ensure: Callable[..., ModuleResult], options: Parameters, *, check_mode: bool
+) -> ModuleResult:
     """The result of `ensure(options, request, check_mode=..., meter=...)`. Raises RankzeroError.
 
     The work is done in this call, or in the background if the request, the option `x_request`, has the field `follow`:
@@ -132,11 +134,11 @@ def follow(records: str, asked: JsonObject, seconds: float, work: Work, *, again
     removed a day after the last call. Raises RankzeroError: the one of the work, or one with `killed` that its process
     was killed; `asked["doing"]` says what that did.
     """
-    name = hashlib.sha256(json.dumps([place(), dict(asked)], sort_keys=True).encode()).hexdigest()[:32]
+    name = hashlib.sha256(json.dumps([process_scope(), dict(asked)], sort_keys=True).encode()).hexdigest()[:32]
     works = os.path.join(records, f"{name}.work")
     _sweep(records, works)
     os.makedirs(works, mode=0o700, exist_ok=True)
-    _touch(Desk(works, 0).lease)
+    _touch(WorkFolder(works, 0).lease)
     desk = _newest(works)
     if not again and not _usable(desk):
         _start(desk, work)
@@ -166,12 +168,12 @@ def follow(records: str, asked: JsonObject, seconds: float, work: Work, *, again
     return dict(answer["result"])
 
 
-def _newest(works: str) -> Desk:
+def _newest(works: str) -> WorkFolder:
     """The newest try of a work; number 0, which has no folder, if there is none."""
-    return Desk(works, max((int(name) for name in os.listdir(works) if name.isdigit()), default=0))
+    return WorkFolder(works, max((int(name) for name in os.listdir(works) if name.isdigit()), default=0))
 
 
-def _usable(desk: Desk) -> bool:
+def _usable(desk: WorkFolder) -> bool:
     """Whether a first caller joins this try: it runs, or its result waits for a reader.
 
     An error, and a result that is old or was read, are not used: things change.
@@ -194,16 +196,16 @@ def _sweep(records: str, kept: str) -> None:
             if works == kept or not name.endswith(".work"):
                 continue
             with contextlib.suppress(OSError):
-                if time.time() - os.stat(Desk(works, 0).lease).st_mtime > ABANDONED_AFTER:
+                if time.time() - os.stat(WorkFolder(works, 0).lease).st_mtime > ABANDONED_AFTER:
                     remove(works)
 
 
-def _start(before: Desk, work: Work) -> None:
+def _start(before: WorkFolder, work: Work) -> None:
     """Begin the try after `before`, in a process that is detached from its parent and from any terminal.
 
     Of several callers that begin the same one, the rename of its folder lets one through; the others follow it.
     """
-    desk = Desk(before.works, before.number + 1)
+    desk = WorkFolder(before.works, before.number + 1)
     own = os.path.join(desk.works, f".{desk.number}.{os.getpid()}.{threading.get_ident()}")
     os.makedirs(own, mode=0o700, exist_ok=True)
     _write(os.path.join(own, "owner"), str(os.getpid()))
@@ -216,7 +218,7 @@ def _start(before: Desk, work: Work) -> None:
         raise
     if before.number > 1:
         with contextlib.suppress(OSError):
-            remove_tree(Desk(before.works, before.number - 1).folder)
+            remove_tree(WorkFolder(before.works, before.number - 1).folder)
     ready, ready_end = os.pipe()
     middle = os.fork()
     if middle == 0:
@@ -234,7 +236,7 @@ def _start(before: Desk, work: Work) -> None:
     os.close(ready)
 
 
-def _become(desk: Desk, work: Work) -> None:
+def _become(desk: WorkFolder, work: Work) -> None:
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)
@@ -252,7 +254,7 @@ def _become(desk: Desk, work: Work) -> None:
     _write(desk.result, json.dumps(answer))
 
 
-def _watch(desk: Desk, meter: Meter) -> None:
+def _watch(desk: WorkFolder, meter: Meter) -> None:
     """Write the progress. When nobody calls any more, kill this process and all that it started."""
     while True:
         try:
@@ -283,7 +285,7 @@ def written(process: int | str = "self") -> int:
     return total
 
 
-def _lives(desk: Desk) -> bool:
+def _lives(desk: WorkFolder) -> bool:
     try:
         return lives(text_of(desk.owner, errors="replace"))
     except OSError:

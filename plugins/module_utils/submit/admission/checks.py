@@ -107,7 +107,7 @@ class Checks:
             known = self.informed.afresh()
             verdict = self._judge(cluster_limits, known)
         thorough = not self.informed.from_memory
-        problems, notes, facts = storage.look(self.slurm, self.where, thorough=thorough, building=building)
+        problems, notes, facts = storage.check_folders(self.slurm, self.where, thorough=thorough, building=building)
         checked = Checked(
             verdict.problems + problems, verdict.notes + notes, verdict.facts + facts, list(known.unknown)
         )

@@ -175,7 +175,7 @@ class Places:
         return self._quota
 
 
-def look(
+def check_folders(
     slurm: Slurm, asked: StorageNeeds, *, thorough: bool, building: bool = True
 ) -> tuple[list[str], list[str], list[str]]:
     """Return (problems, notes, facts) for the folders of a launch.
