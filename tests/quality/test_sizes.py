@@ -44,7 +44,7 @@ MORE_PARAMETERS = {
     "module_utils/slurm/associations.py over_limits": "all that is known: the decision is pure",
     "module_utils/submit/admission/limits.py _judge_account": "all that is known: the decision is pure",
     "module_utils/submit/admission/limits.py _closed": "all that is known: the decision is pure",
-    "module_utils/submit/refs.py settle": "a request and what it is settled against",
+    "module_utils/submit/refs.py resolve": "a request and what it is settled against",
     "module_utils/submit/start_step.py step_argv": "the words of one command",
     "module_utils/pyenv/uv/resolve.py resolve": "the words of one command",
     "module_utils/store/work/progress.py begin": "what is known of a phase: all have defaults",
