@@ -24,7 +24,6 @@ from tests import warm_playbooks
 from tests.cluster.launching import JOB_SECONDS, UNTIL_GO, Site, rank_logs
 
 #: What surrounds the random part: text that any careless quoting would break on.
-pytestmark = pytest.mark.needs_root("not tried as the ordinary user yet")
 AROUND = ('it\'s "$HOME" `id` \\ #', "\nsecond line=é ")
 #: A rank proves what it was given without saying it.
 PROVE = 'for name in A B C; do printenv "$name" | head -c -1 | sha256sum; done'
@@ -95,12 +94,13 @@ def everything(site: Site, job_id: str, own: set[Path]) -> dict[str, bytes]:
     for node in site.lab.nodes[:2]:
         seen = json.loads(site.lab.node(node, ["python3", "-c", LOOK]).stdout)
         places.update({f"{node}: {name}": text.encode("latin-1") for name, text in seen.items()})
+    step = [*site.user.become(), "srun", f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", "env"]
     for name, command in {
         "scontrol show job": ["scontrol", "--details", "show", "job", job_id],
         "scontrol write batch_script": ["scontrol", "write", "batch_script", job_id, "-"],
         "squeue": ["squeue", "--states=all", "--Format=JobID:50,Name:300,Comment:300,Command:999,WorkDir:999"],
         "sacct": ["sacct", "--parsable2", "--format=ALL", "-j", job_id],
-        "environment of another step": ["srun", f"--jobid={job_id}", "--overlap", "--nodes=1", "--ntasks=1", "env"],
+        "environment of another step": step,
     }.items():
         places[name] = site.lab.head(command, check=False).stdout.encode()
     remote_tmp = Path("~/.ansible/tmp").expanduser()
@@ -124,6 +124,7 @@ def test_a_secret_reaches_every_rank_and_nothing_else(site: Site) -> None:
     on_cluster = site.host_path(f"{site.lab.shared_inside}/token-{site.token}")
     on_cluster.write_text(values["C"].value + "\n", encoding="utf-8")
     on_cluster.chmod(0o600)
+    site.user.give(on_cluster)
     sources = {
         "A": {"from_env": "MY_TOKEN"},
         "B": {"from_var": "my_vault"},
@@ -207,7 +208,9 @@ def test_kept_remote_files_hold_no_secret(site: Site) -> None:
     value = Secret.new()
     site.cluster["store_root"] = f"{site.state_root}.store"  # empty: the module is asked several times
     remote = Path(site.on_the_head())
-    settings = {"MY_TOKEN": value.value, "ANSIBLE_KEEP_REMOTE_FILES": "1", "ANSIBLE_REMOTE_TMP": str(remote)}
+    # The second folder is Ansible's where it becomes an ordinary user.
+    folders = {name: str(remote) for name in ("ANSIBLE_REMOTE_TMP", "ANSIBLE_SYSTEM_TMPDIRS")}
+    settings = {"MY_TOKEN": value.value, "ANSIBLE_KEEP_REMOTE_FILES": "1", **folders}
     job = site.job(PROVE, secrets={"A": {"from_env": "MY_TOKEN"}})
     launch = site.launch(job, env=settings)
     assert site.outcome(launch)["success"]
