@@ -16,7 +16,6 @@ import pytest
 
 from tests.cluster.launching import JOB_SECONDS, Played, Site, log_of, nothing_left, rank_logs, read_json
 
-pytestmark = pytest.mark.needs_root("not tried as the ordinary user yet")
 STEPS = 12
 
 

@@ -83,11 +83,16 @@ def test_a_launch_of_the_same_key_under_another_state_root_has_a_folder_of_its_o
 
 
 def test_nothing_stays_behind_on_the_cluster(bench: Bench, run: Run) -> None:
-    temporary = ["sh", "-c", "ls -d /tmp/rankzero-logs-* ~/.ansible/tmp/*/rankzero-logs-* 2>/dev/null"]
-    fetch(bench, run)
-    assert bench.lab.head(temporary, check=False).stdout == ""
-    fetch(bench, run, host={"ansible_become": True, "ansible_become_method": "ansible.builtin.su"}, dest="again")
-    assert bench.lab.head(temporary, check=False).stdout == ""
+    """Neither where Ansible becomes another user nor where it does not, and not where nothing can be written here."""
+    folder = bench.user.place(f"tmp-{bench.folder.name}")
+    there = {"TMPDIR": folder}
+    left = ["sh", "-c", f"ls -d {folder}/* ~/.ansible/tmp/*/rankzero-logs-* 2>/dev/null"]
+    (bench.folder / "taken").write_text("a file")
+    become = {"ansible_become": True, "ansible_become_method": "ansible.builtin.su"}
+    for host in ({}, become):
+        fetch(bench, run, host=host, there=there, dest=f"fetched-{len(host)}")
+        assert "taken" in fetch(bench, run, host=host, there=there, dest="taken", fails=True)["msg"]
+        assert bench.lab.head(left, check=False).stdout == ""
 
 
 def test_under_become(bench: Bench, run: Run) -> None:
@@ -132,12 +137,6 @@ def test_the_launch_by_name_job_id_and_the_end_of_giant_logs(bench: Bench, run: 
     # A log of this size is fetched whole by default, also where an earlier fetch left its beginning out.
     whole = bench.task("job_logs", job_id=run.job_id, state_root=bench.state_root)
     assert (whole["bytes"], whole["omitted"]) == (100_000, None)
-
-
-def test_a_folder_here_that_cannot_be_written(bench: Bench, run: Run) -> None:
-    (bench.folder / "taken").write_text("a file")
-    failed = fetch(bench, run, dest="taken", fails=True)
-    assert str(bench.folder / "taken") in failed["msg"]
 
 
 def test_no_such_launch(bench: Bench) -> None:

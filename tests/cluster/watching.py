@@ -225,11 +225,13 @@ class Bench:
         through: str | None = None,
         host: dict[str, Any] | None = None,
         env: dict[str, str] | None = None,
+        there: dict[str, str] | None = None,
         **options: Any,
     ) -> Task:
         """Run one task in a playbook of its own.
 
-        `host`: further variables of the host. `through`: the shell that is the way to it, the lab's head by default.
+        `host`: further variables of the host. `env`, `there`: of the playbook's environment, and of the module's.
+        `through`: the shell that is the way to it, the lab's head by default.
         """
         number = len(self.tasks)
         result = self.folder / f"result-{number}.json"
@@ -240,7 +242,7 @@ class Bench:
             **self.user.variables(),
             **(host or {}),
         }
-        tasks = [{f"rankzero.slurm.{module}": options, "ignore_errors": True}]
+        tasks = [{f"rankzero.slurm.{module}": options, "ignore_errors": True, "environment": there or {}}]
         play = {"hosts": "login", "gather_facts": False, "tasks": tasks}
         inventory, playbook = self.folder / f"inventory-{number}.json", self.folder / f"play-{number}.yml"
         inventory.write_text(json.dumps({"all": {"hosts": {"login": variables}}}), encoding="utf-8")

@@ -15,6 +15,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import Select
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import ElementRow, SweepOutcome
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import html
 from tests.unit.page.runs import found, make_launch
 from tests.unit.run.test_launches import KEY
@@ -156,18 +157,24 @@ def test_a_list_is_searched_and_sorted(opened: Callable[..., webdriver.Chrome]) 
     assert [row.text.split()[0] for row in shown()] == ["gpt/55555555/1", f"gpt/{KEY[:8]}/1"]
 
 
+def swept(rows: list[ElementRow], best: int) -> dict[str, object]:
+    """What module job_sweep_info returns of these elements."""
+    counts = {"succeeded": len(rows)}
+    return SweepOutcome("lr", KEY, "/state/sweep", "loss", "min", rows, counts, best=rows[best]).as_dict()
+
+
 def test_a_sweep_has_parallel_parameters_and_small_charts(opened: Callable[..., webdriver.Chrome], root: Path) -> None:
     launches = found(root, f"gpt/{KEY}", f"gpt/{OTHER}")["launches"]
     rows = [
-        {
-            "number": number, "parameters": {"lr": lr, "schedule": schedule}, "standing": "succeeded", "metric": metric,
-            "run_dir": launch["run_dir"], "wall_time": 60.0,
-        }
+        ElementRow(
+            number, KEY, {"lr": lr, "schedule": schedule}, "succeeded",
+            metric=metric, run_dir=launch["run_dir"], wall_time=60.0,
+        )
         for number, (launch, lr, schedule, metric) in enumerate(
             zip(launches, ("0.1", "0.01"), ("cosine", "<b>"), (2.5, 2.25))
         )
     ]  # fmt: skip
-    sweep = {"name": "lr", "metric": "loss", "goal": "min", "elements": rows, "best": rows[1]}
+    sweep = swept(rows, best=1)
     browser = opened(kind="sweep", launches=launches, sweep=sweep)
     assert legend(browser, "parallel")[1:] == ["0", "1"] and painted(browser) == 3
     assert browser.find_element(By.CSS_SELECTOR, "tr.best").text.startswith("1 best 0.01 <b> succeeded 2.25")
@@ -180,13 +187,12 @@ def test_times_are_sorted_by_their_length(opened: Callable[..., webdriver.Chrome
     launches = found(root, f"gpt/{KEY}")["launches"]
     seconds = [3720.0, 141.0, 8.0, 239.0, 45.0]
     rows = [
-        {
-            "number": number, "parameters": {"lr": "0.1"}, "standing": "succeeded", "metric": 1.0,
-            "run_dir": launches[0]["run_dir"], "wall_time": wall_time,
-        }
+        ElementRow(
+            number, KEY, {"lr": "0.1"}, "succeeded", metric=1.0, run_dir=launches[0]["run_dir"], wall_time=wall_time
+        )
         for number, wall_time in enumerate(seconds)
-    ]  # fmt: skip
-    sweep = {"name": "lr", "metric": "loss", "goal": "min", "elements": rows, "best": rows[0]}
+    ]
+    sweep = swept(rows, best=0)
     browser = opened(kind="sweep", launches=launches, sweep=sweep)
     browser.find_elements(By.CSS_SELECTOR, ".sortable th")[-1].click()
     shown = [row.text.split()[0] for row in browser.find_elements(By.CSS_SELECTOR, ".sortable tbody tr")]

@@ -42,7 +42,6 @@ ASKS_FOR_ROOT = {
     "test_launch_fitness.py": _NOT_YET,
     "test_launch_oci.py": _NOT_YET,
     "test_launch_pyxis.py": _NOT_YET,
-    "test_launch_resume.py": _NOT_YET,
     "test_launch_staging.py": _NOT_YET,
     "test_launch_user.py": _NOT_YET + ": one test, in the environment of the first example",
     "test_launch_warm.py": _NOT_YET,

@@ -13,7 +13,7 @@ import os
 import shlex
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible.errors import AnsibleConnectionFailure
@@ -145,28 +145,28 @@ class FetchAction(Action):
         while True:
             answer = self._round(holdings(transfer.place), budget, options, ask=ask)
             fetched = answer.fetched
-            place = place_of(self._launch, answer.origin, self.SUBJECT)
-            if place != transfer.place:
-                # This archive was requested for what another launch's files lack.
-                self._discard(fetched.archive)
-                transfer.place = place
-                continue
-            transfer.over = answer.over
-            for note in fetched.notes:
-                display.warning(note)
-            transfer.run_dir, transfer.job_id = answer.run_dir, answer.job_id
-            transfer.files += fetched.parts
-            transfer.archive_bytes += fetched.archive_bytes
-            if self._task.check_mode:
-                transfer.bytes = sum(part.size - part.start for part in fetched.parts)
-                break
-            if fetched.archive:
-                transfer.rounds += 1
-                mark(place, answer.origin)
-                transfer.bytes += self._carry(fetched.archive, fetched.parts, place)
-                self._moved(transfer, fetched)
-            if not fetched.more:
-                break
+            with self._discarding(fetched.archive):
+                place = place_of(self._launch, answer.origin, self.SUBJECT)
+                if place != transfer.place:
+                    # This archive was requested for what another launch's files lack.
+                    transfer.place = place
+                    continue
+                transfer.over = answer.over
+                for note in fetched.notes:
+                    display.warning(note)
+                transfer.run_dir, transfer.job_id = answer.run_dir, answer.job_id
+                transfer.files += fetched.parts
+                transfer.archive_bytes += fetched.archive_bytes
+                if self._task.check_mode:
+                    transfer.bytes = sum(part.size - part.start for part in fetched.parts)
+                    break
+                if fetched.archive:
+                    transfer.rounds += 1
+                    mark(place, answer.origin)
+                    transfer.bytes += self._carry(fetched.archive, fetched.parts, place)
+                    self._moved(transfer, fetched)
+                if not fetched.more:
+                    break
 
     def _moved(self, transfer: Transfer, fetched: Fetched) -> None:
         """Show the progress of the fetch if more is to come."""
@@ -218,7 +218,7 @@ class FetchAction(Action):
         return retried(command, say, self._reconnect_timeout, self._connection)
 
     def _carry(self, archive: str, parts: Sequence[Part], place: Place) -> int:
-        """Fetch one archive, unpack it here, and remove it there. Returns the bytes of files in it."""
+        """Fetch one archive and unpack it here. Returns the bytes of files in it."""
         with tempfile.TemporaryDirectory(prefix="rankzero-logs-") as folder:
             local = os.path.join(folder, "logs.tar.gz")
 
@@ -230,17 +230,22 @@ class FetchAction(Action):
                 done: ModuleResult = self._low_level_execute_command(f"base64 < {shlex.quote(archive)}")
                 return done
 
-            try:
-                done = self._retried(bring)
-                if done.get("rc", 0) != 0:
-                    raise RankzeroError(f"the archive {archive} cannot be read: {done['stderr'].strip()}")
-                if self._becomes():
-                    return unpack(io.BytesIO(base64.b64decode(done["stdout"])), parts, place)
-                with open(local, "rb") as stream:
-                    return unpack(stream, parts, place)
-            finally:
-                with contextlib.suppress(AnsibleConnectionFailure):
-                    self._discard(archive)
+            done = self._retried(bring)
+            if done.get("rc", 0) != 0:
+                raise RankzeroError(f"the archive {archive} cannot be read: {done['stderr'].strip()}")
+            if self._becomes():
+                return unpack(io.BytesIO(base64.b64decode(done["stdout"])), parts, place)
+            with open(local, "rb") as stream:
+                return unpack(stream, parts, place)
+
+    @contextlib.contextmanager
+    def _discarding(self, archive: str | None) -> Iterator[None]:
+        """Remove an archive of logs on the host at the end, whatever ends it."""
+        try:
+            yield
+        finally:
+            with contextlib.suppress(AnsibleConnectionFailure):
+                self._discard(archive)
 
     def _discard(self, archive: str | None) -> None:
         """Remove an archive and its folder on the host."""

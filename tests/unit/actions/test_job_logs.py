@@ -82,6 +82,18 @@ def test_logs_arrive_over_a_connection_that_breaks(monkeypatch: pytest.MonkeyPat
     assert sum("the connection is back" in line for line in desk.lines) == 2
 
 
+def test_no_archive_stays_on_the_host_where_it_cannot_be_unpacked_here(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without `become` the task's remote folder goes with it; with it, the archive is in the host's /tmp."""
+    (tmp_path / "taken").write_text("a file", encoding="utf-8")
+    desk = Desk(monkeypatch, tmp_path / "taken", [found(archive="/tmp/rankzero-logs-x/logs.tar.gz")])
+    discarded: list[str | None] = []
+    monkeypatch.setattr(desk.action, "_discard", discarded.append)
+    result = desk.action.run(None, {"inventory_hostname": "login"})
+    assert result["failed"] and "/tmp/rankzero-logs-x/logs.tar.gz" in discarded
+
+
 def test_only_the_end_of_a_giant_log_is_fetched_by_default_and_that_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
