@@ -27,7 +27,9 @@ LONG_FILES = {
 GENERATED_OR_DATA = re.compile(r"^(tests/golden/|tests/.*/recorded/|.*\.(txt|json)$)")
 
 #: Spelled so that this file does not contain what it looks for.
-REGISTRY_HOSTS = re.compile(r"(?:pypi|pythonhosted|galaxy\.ansible|npmjs|\.docker|deb\.debian|download\.pytorch)[.](?:org|com|io)")
+REGISTRY_HOSTS = re.compile(
+    r"(?:pypi|pythonhosted|galaxy\.ansible|npmjs|\.docker|deb\.debian|download\.pytorch)[.](?:org|com|io)"
+)
 MACHINE_PATHS = re.compile(r"(?:/[w]ork/(?:main|shared)|/[t]mp/rz|/[o]pt/(?:wheels|pypi)|/[r]oot/[.]pyenv)")
 UNFINISHED = re.compile(r"\b(?:[T]ODO|[F]IXME|[X]XX)\b|[N]otImplementedError|[a]ssert True\b|pytest[.]skip\(\)")
 #: The builtin of bash as a command: not in a comment, and not as an argument of another program.
