@@ -33,12 +33,12 @@ GROUP = """\
 """
 BOX = """\
 ╭─────────────── Traceback (most recent call last) ────────────────╮
-│ /work/fit.py:10 in <module>                                      │
+│ /code/fit.py:10 in <module>                                      │
 │                                                                  │
 │    8                                                             │
 │ ❱ 10 main()                                                      │
 │                                                                  │
-│ /work/very/long/folder/of/a/pack │
+│ /code/very/long/folder/of/a/pack │
 │ age/layers.py:20 in forward                                      │
 ╰──────────────────────────────────────────────────────────────────╯
 {exception}
