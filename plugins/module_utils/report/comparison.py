@@ -15,7 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchName, LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run, select_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
@@ -41,15 +41,12 @@ ARGUMENTS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measured(LaunchName):
     """What one launch has come to. `scalars` are the numbers of its artifact, times are in seconds.
 
     `speed_up` and `efficiency` are those against the first launch of the comparison.
     """
 
-    name: str
-    key: str
-    generation: int
     job_id: str | None
     run_dir: str
     nodes: int
@@ -59,11 +56,6 @@ class Measured:
     seconds: float | None = None
     speed_up: float | None = None
     efficiency: float | None = None
-
-    @property
-    def short_name(self) -> str:
-        """Name, start of the key, and generation, for people."""
-        return f"{self.name}/{self.key[:8]}/{self.generation}"
 
     def time(self, name: str) -> float | None:
         """The time of that name."""
@@ -139,7 +131,7 @@ def compare(slurm: Slurm, options: Parameters) -> ModuleResult:
     if unproven and (not of_a_name or len(reports) - len(unproven) < 2):
         raise RankzeroError(
             "launches: only launches that have succeeded can be compared; "
-            + "; ".join(f"{_named(launch)}: {launch.message}" for launch in unproven)
+            + "; ".join(f"{launch.short_name}: {launch.message}" for launch in unproven)
         )
     measured = []
     for run, launch in zip(runs, reports):
@@ -157,15 +149,11 @@ def compare(slurm: Slurm, options: Parameters) -> ModuleResult:
     return {"time": time, "launches": [asdict(launch) for launch in results], "lines": lines}
 
 
-def _named(launch: LaunchReport) -> str:
-    return f"{launch.name}/{launch.key[:8]}/{launch.generation}"
-
-
 def _left_out(unproven: Sequence[LaunchReport]) -> list[str]:
     """The launches of the name that have no result, in one line."""
     if not unproven:
         return []
-    named = [f"{_named(launch)} ({shown(launch.standing, launch.slurm_state)})" for launch in unproven[:MOST_NAMED]]
+    named = [f"{launch.short_name} ({shown(launch.standing, launch.slurm_state)})" for launch in unproven[:MOST_NAMED]]
     named += [f"and {len(unproven) - MOST_NAMED} more"] if len(unproven) > MOST_NAMED else []
     return [printable(f"left out, without a result: {', '.join(named)}")]
 

@@ -12,6 +12,7 @@ from functools import partial
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, record_of, records_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import Measured
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import SweepOutcome
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchName
 
 LAUNCH, COMPARE, SWEEP, INDEX = "launch", "compare", "sweep", "index"
 
@@ -69,15 +70,12 @@ class Hours:
 
 
 @dataclass(frozen=True)
-class PageLaunch:
+class PageLaunch(LaunchName):
     """A launch of the page. The fields after `started_at` are empty for a launch in a list.
 
     Times are in epoch seconds, `wall_time` is in seconds. `nodes`: their names; in a list their number.
     """
 
-    name: str
-    key: str
-    generation: int
     job_id: str | None
     standing: str
     success: bool
@@ -116,11 +114,6 @@ class PageLaunch:
             metrics=lambda metrics: {name: record_of(Curve, curve) for name, curve in metrics.items()},
             ledger=partial(record_of, Hours),
         )
-
-    @property
-    def short_name(self) -> str:
-        """Name, start of the key, and generation, for people."""
-        return f"{self.name}/{self.key[:8]}/{self.generation}"
 
 
 @dataclass(frozen=True)

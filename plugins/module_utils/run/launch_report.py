@@ -56,7 +56,21 @@ class Allocation:
 
 
 @dataclass(frozen=True)
-class LaunchReport:
+class LaunchName:
+    """What tells one launch from the others."""
+
+    name: str
+    key: str
+    generation: int
+
+    @property
+    def short_name(self) -> str:
+        """Name, start of the key, and generation, for people."""
+        return f"{self.name}/{self.key[:8]}/{self.generation}"
+
+
+@dataclass(frozen=True)
+class LaunchReport(LaunchName):
     """What is known about one generation of a launch.
 
     `slurm_state` is Slurm's state, None if Slurm knows no job. `reason_code` is Slurm's reason,
@@ -66,9 +80,6 @@ class LaunchReport:
     first.
     """
 
-    name: str
-    key: str
-    generation: int
     standing: Standing
     message: str
     run_dir: str
