@@ -262,8 +262,7 @@ class LaunchAction(Action):
         if name is None:
             return job
         if name not in self._conda:
-            done = self._low_level_execute_command(conda_list(), sudoable=True)
-            self._conda[name] = conda_place(name, str(done["stdout"]), job.spec.environment.path)
+            self._conda[name] = conda_place(name, self._shell_answer(conda_list()).stdout, job.spec.environment.path)
         return job.at_environment(self._conda[name])
 
     def _adopted(self, job: Job) -> Adopted | None:

@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import MOST_BYTES, named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import FURTHER
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.pip_settings import redact
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import normalised
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
 
@@ -97,7 +98,11 @@ def requirements(project: str, file: str, roots: Roots = ANYWHERE) -> Requiremen
     Raises RankzeroError with the file and the line of the first mistake.
     """
     result = Requirements()
-    _read(project, os.path.normpath(file), result, roots, constraints=False)
+    try:
+        _read(project, os.path.normpath(file), result, roots, constraints=False)
+    except RankzeroError as error:
+        # A line that is quoted may be an address with a password.
+        raise RankzeroError(redact(error.message)) from None
     if not result.packages:
         raise RankzeroError(f"{OPTION}: {file} names no package. Set environment.mode to none, or name another file.")
     return result

@@ -73,6 +73,7 @@ def test_the_key_is_of_what_it_says(tmp_path: Path) -> None:
         ("x\n./lib/own.whl\n", r"requirements\.txt:2: `\./lib/own\.whl` is a folder or a file"),
         ("git+https://h/x.git@v1#egg=x\n", r":1: an address needs a name .*: x @ git\+https://h/x\.git@v1$"),
         ("--extra-index-url https://wheels.example.org/whl/cu128\n", r":1: .* set environment\.torch to cu128"),
+        ("git+https://me:s3cret@h/x.git\n", r"(?!.*s3cret).*: NAME @ git\+https://\*\*\*@h/x\.git$"),
         ("-i https://e/simple\n", r":1: -i: a package source is a setting .*pip\.conf"),
         ("numpy --config-settings=a=b\n", r":1: --config-settings is not supported here"),
         ("--pre\nnumpy\n", r":1: --pre is not supported here"),
