@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping
+from itertools import zip_longest
 
 from rankzero.sbatch import helpers
 from rankzero.sbatch.job import Job
@@ -39,18 +41,24 @@ NO_PROGRAMS = PRINTS | names(
     "kill pkill killall scontrol ip ifconfig ss netstat shuf git module ml source ulimit umask scancel sattach "
     "sstat conda mamba micromamba spack"
 )
+#: Commands that change the shell: they are written down where they are called.
+SET_UP = names("module ml source ulimit umask conda mamba micromamba spack")
 USED = "where its value is used"
+OF_THE_NODE = "its value depends on the node or on the job"
+UNKNOWN = re.compile(r"/rankzero/unknown/\d/(\w+)")
 EXPORTS = names("export declare readonly typeset local")
 
 
 class Body:
-    """Reads the commands of a script. `programs`: the pieces that start one. What becomes of each command is noted
-    in `job`.
+    """Reads the commands of a script, recorded twice. `programs`: the pieces that start one. What becomes of each
+    command is noted in `job`.
     """
 
-    def __init__(self, job: Job, recording: Recording, has_project: bool) -> None:
+    def __init__(self, job: Job, recordings: tuple[Recording, Recording], has_project: bool) -> None:
         self.job = job
-        self.calls = recording.calls
+        mine, its = ([call for call in each.calls if call.words[0] in SET_UP] for each in recordings)
+        #: The calls that set the shell up, and whether both recordings have the same one.
+        self.calls = [(call or other, _same(call, other)) for call, other in zip_longest(mine, its)]
         self.has_project = has_project
         self.programs: list[Piece] = []
         self.exports = job.exports
@@ -71,8 +79,8 @@ class Body:
             if name in PATHLESS:
                 self.job.keep(value, name, "changes how bash itself reads")
         self.waits = any(piece.head == "wait" for piece in listed)
-        for call in self.calls:
-            self._setup(call)
+        for call, known in self.calls:
+            self._setup(call, known)
         for name, left in self.lines.items():
             for line in left:
                 self.job.keep(line, name, "the recording has not come to it")
@@ -136,9 +144,7 @@ class Body:
             "scontrol": self._scontrol,
             "tee": self._tee,
             **dict.fromkeys(EXPORTS, self._export),
-            **dict.fromkeys(
-                ("module", "ml", "source", ".", "ulimit", "umask", "conda", "mamba", "micromamba"), self._called
-            ),
+            **dict.fromkeys((*SET_UP, "."), self._called),
         }
         return handlers.get(head)
 
@@ -210,21 +216,24 @@ class Body:
         head = piece.head if piece.head != "." else "source"
         self.lines.setdefault(head, []).append(piece.line)
 
-    def _setup(self, call: Call) -> None:
-        """What a call of the set-up becomes. Calls of programs are none of these."""
+    def _setup(self, call: Call, known: bool) -> None:
+        """What a call of the set-up becomes. `known`: the same on every node, with a value for each variable."""
         name, *given = call.words
         self.line = self.lines[name].pop(0) if self.lines.get(name) else 0
-        if name in ("module", "ml"):
+        if not known:
+            what = f"{name} {given[0]}" if given and name != "source" else name
+            self.job.keep(self.line, what, unknown(" ".join(given)))
+        elif name in ("module", "ml"):
             self._module(name, given if name == "module" else _of_ml(given))
         elif name in ("ulimit", "umask"):
             self.job.becomes(self.line, name, "setup.commands")
             self.commands.append(shlex.join(call.words))
         elif name == "source":
             self._source(given[0] if given else "")
-        elif name in ("conda", "mamba", "micromamba") and given[:1] == ["activate"] and given[-1].startswith("/"):
-            self._environment(given[-1])
+        elif name in ("conda", "mamba", "micromamba") and given[:1] == ["activate"] and len(given) == 2:
+            self._environment("path" if given[1].startswith("/") else "conda", given[1])
         elif name in ("conda", "mamba", "micromamba", "spack"):
-            self.job.keep(self.line, f"{name} {given[0] if given else ''}", "give the absolute path of the environment")
+            self.job.keep(self.line, f"{name} {given[0] if given else ''}", "a job has no such step")
 
     def _module(self, name: str, given: list[str]) -> None:
         action, *listed = given or [""]
@@ -244,17 +253,17 @@ class Body:
     def _source(self, path: str) -> None:
         folder = path.removesuffix("/bin/activate")
         if folder != path and folder.startswith("/"):
-            self._environment(folder)
+            self._environment("path", folder)
         elif folder in (".venv", "venv", "./.venv", "./venv") and self.has_project:
             self.project()
-        elif os.path.basename(path) == "conda.sh":
-            self.job.becomes(self.line, "conda.sh", "nothing: environment.path needs no conda")
+        elif os.path.basename(path) == CONDA:
+            self.job.becomes(self.line, "conda.sh", "nothing: the environment is used without conda")
         else:
             self.job.keep(self.line, "source", "what the file does is not read")
 
-    def _environment(self, path: str) -> None:
-        self.job.spec["environment"] = {"mode": "path", "path": path}
-        self.job.becomes(self.line, path, "environment.path")
+    def _environment(self, option: str, value: str) -> None:
+        self.job.spec["environment"] = {"mode": "path", option: value}
+        self.job.becomes(self.line, value, f"environment.{option}")
 
     def project(self) -> None:
         """The environment is built from the project's pyproject.toml."""
@@ -264,8 +273,26 @@ class Body:
         )
 
 
+#: The file that makes `conda activate` known.
+CONDA = "conda.sh"
 #: Variables that change bash, and not the program.
 PATHLESS = ("BASH_ENV", "POSIXLY_CORRECT", "BASHOPTS", "SHELLOPTS")
+
+
+def unknown(value: str) -> str:
+    """Why a value is not known."""
+    variables = sorted(set(UNKNOWN.findall(value)))
+    if variables:
+        return f"{', '.join(variables)} is not known; give it with --set {variables[0]}=VALUE"
+    return OF_THE_NODE
+
+
+def _same(call: Call | None, other: Call | None) -> bool:
+    """Whether two recordings have the same call. conda's own functions are the same wherever they lie."""
+    if call is None or other is None:
+        return False
+    read = [each.words[0] == "source" and os.path.basename(each.words[-1]) == CONDA for each in (call, other)]
+    return call.words == other.words or all(read)
 
 
 def _of_ml(given: list[str]) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rankzero.sbatch import step as steps
-from rankzero.sbatch.explain import NO_PROGRAMS, Body
+from rankzero.sbatch.explain import NO_PROGRAMS, OF_THE_NODE, UNKNOWN, Body, unknown
 from rankzero.sbatch.job import Job, read_option
 from rankzero.sbatch.lines import Piece
 from rankzero.sbatch.options import header, names
@@ -31,9 +31,7 @@ OF_THE_SHELL = ("_", "SHLVL", "PWD", "OLDPWD", "BASH_ENV")
 EXPORTED = re.compile(r",(?=[A-Za-z_]\w*(?:=|,|$))")
 ARGUMENT = re.compile(r"\$[1-9]|\$\{[1-9][}:#%/^]")
 DEFAULT = re.compile(r"\$\{[1-9]:?-")
-UNKNOWN = re.compile(r"/rankzero/unknown/\d/(\w+)")
 PATTERN = re.compile(r"[*?]|\[.+\]")
-OF_THE_NODE = "its value depends on the node or on the job"
 #: How often nvidia-smi prints, in seconds.
 LOOP = re.compile(r"\s(?:--loop[= ]|-l ?|-d ?|-lms? ?)(\d+)")
 #: The first word of a step that only prints.
@@ -123,7 +121,7 @@ def _recorded(job: Job, scripts: tuple[Script, Script], allocation: Allocation) 
     """Record the same script twice, and read it. (None, None) unless exactly one program was called."""
     first = recorded(scripts[0], allocation, 1)
     second = first if first.code < 0 else recorded(scripts[1], allocation, 2)
-    body = Body(job, first, os.path.isfile(os.path.join(scripts[0].folder, "pyproject.toml")))
+    body = Body(job, (first, second), os.path.isfile(os.path.join(scripts[0].folder, "pyproject.toml")))
     if not first.parsed.startswith("rankzero_script ()"):
         job.keep(1, "the script", "bash cannot read it")
         return None, None
@@ -245,16 +243,16 @@ def _compare(job: Job, step: Step, second: Step) -> None:
     """What differs between the two recordings depends on what no job file can say, except how the ranks meet."""
     for name in sorted({*step.srun, *second.srun}):
         if step.srun.get(name) != second.srun.get(name) and name not in ("jobid", "export"):
-            job.keep(step.line, f"srun --{name}", _unknown(step.srun.get(name, "")))
+            job.keep(step.line, f"srun --{name}", unknown(step.srun.get(name, "")))
     for name in sorted({*step.launcher, *second.launcher} - steps.MEETING):
         if step.launcher.get(name) != second.launcher.get(name):
-            job.keep(step.line, f"--{name}", _unknown(step.launcher.get(name, "")))
+            job.keep(step.line, f"--{name}", unknown(step.launcher.get(name, "")))
     for mine, its, what in ((step.program, second.program, "the program"), ([step.shell], [second.shell], "the line")):
         if mine != its:
             differing = " ".join(word for word, other in zip(mine, [*its, *[""] * len(mine)]) if word != other)
-            job.keep(step.line, what, _unknown(differing))
+            job.keep(step.line, what, unknown(differing))
     if step.image != second.image or step.environment != second.environment:
-        job.keep(step.line, "the program", _unknown(str(step.image) + step.environment))
+        job.keep(step.line, "the program", unknown(str(step.image) + step.environment))
 
 
 def _of_this_machine(job: Job, script: Script, words: list[str]) -> None:
@@ -270,14 +268,6 @@ def _patterns(job: Job, piece: Piece, step: Step) -> None:
     words = [word for word in step.program if PATTERN.search(word) and word not in piece.text]
     if PATTERN.search(bare) or (words and "$" in piece.text):
         job.keep(step.line, "a pattern of files", "its files are known only where the script runs")
-
-
-def _unknown(value: str) -> str:
-    """Why a value is not known."""
-    variables = sorted(set(UNKNOWN.findall(value)))
-    if variables:
-        return f"{', '.join(variables)} is not known; give it with --set {variables[0]}=VALUE"
-    return OF_THE_NODE
 
 
 def _environment(job: Job, body: Body, pair: Pair) -> None:
@@ -308,7 +298,7 @@ def _variable(job: Job, body: Body, place: tuple[int, str], values: tuple[str, s
     elif name in INTERFACES and value != other and not UNKNOWN.search(value):
         job.becomes(line, name, "the interface is found on the nodes")
     elif value != other or UNKNOWN.search(value):
-        job.keep(line, name, _unknown(value))
+        job.keep(line, name, unknown(value))
     elif name == "PATH" or (name in LISTS and before in value):
         _list(job, body, place, value)
     elif any(secret_words([value])):

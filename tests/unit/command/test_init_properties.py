@@ -36,6 +36,8 @@ NAMES = ("A", "NCCL_DEBUG", "OMP_NUM_THREADS", "PATH", "PYTHONPATH", "MASTER_POR
 #: What a script may do next to its program.
 LINES = (
     "module load cuda/12", "set -e", "echo start", "cd $SLURM_SUBMIT_DIR", "source /v/bin/activate", "mkdir -p logs",
+    "conda activate torch", "conda activate $ENVS/torch", "source $VENV/bin/activate", "module load $MODULE",
+    "ulimit -n $FILES", "source ~/conda/etc/profile.d/conda.sh",
     "trap 'rm -f x' EXIT", "if [ -d x ]; then touch y; fi", "X=$(hostname)", "ulimit -n 4096", "sleep 1", "touch done",
 )  # fmt: skip
 PROGRAMS = (
@@ -65,11 +67,24 @@ def value_of(name: str) -> str:
     return ",".join(example) if isinstance(example, list) else str(example)
 
 
+def scripted(place: str, text: str) -> tuple[Path, Path]:
+    """(folder, script) with a program and a place for jobs beside the script."""
+    folder = Path(place)
+    (folder / "jobs").mkdir()
+    (folder / "t.py").touch()
+    script = folder / "train.sbatch"
+    script.write_text(f"#!/bin/bash\n#SBATCH -N 1\n{text}\n", encoding="utf-8")
+    return folder, script
+
+
 def planned(made: Converted, folder: Path) -> None:
-    """Plan the job file that was written; what `plan` refuses is an error."""
+    """Plan the job file that was written; what `plan` refuses is an error, and so is what only the sandbox has."""
+    assert "/rankzero/" not in made.text
     job = folder / "jobs" / f"{made.name}.yml"
     job.write_text(made.text, encoding="utf-8")
     read = read_job(str(job), CLUSTER, {}, {}, str(folder))
+    if read.spec.environment.conda:  # the login node knows its path
+        read = read.at_environment("/conda/torch")
     key = "e" * 32 if read.spec.environment.mode in ("venv", "path") else None
     roots = {"state_root": CLUSTER["state_root"], "store_root": CLUSTER["store_root"]}
     plan(
@@ -91,11 +106,7 @@ def test_what_is_written_is_planned_and_says_everything(
     header = "".join(f"#SBATCH --{name}={value_of(name)}\n" for name in names)
     body = "\n".join([*(f"export {name}=7" for name in exports), *lines, program])
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        (folder / "jobs").mkdir()
-        (folder / "t.py").touch()
-        script = folder / "train.sbatch"
-        script.write_text(f"#!/bin/bash\n#SBATCH -N 1\n{header}{body}\n", encoding="utf-8")
+        folder, script = scripted(place, f"{header}{body}")
         try:
             made = converted(str(script), str(folder / "jobs"))
         except RankzeroError as refusal:
@@ -111,11 +122,7 @@ def test_what_is_written_is_planned_and_says_everything(
 @given(line=st.sampled_from(SECRETS), program=st.sampled_from(PROGRAMS[:3]))
 def test_no_value_of_a_secret_is_written_or_printed(line: str, program: str) -> None:
     with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        (folder / "jobs").mkdir()
-        (folder / "t.py").touch()
-        script = folder / "train.sbatch"
-        script.write_text(f"#!/bin/bash\n#SBATCH -N 1\n{line}\n{program}\n", encoding="utf-8")
+        folder, script = scripted(place, f"{line}\n{program}")
         try:
             made = converted(str(script), str(folder / "jobs"), Asked((), {"OTHER_TOKEN": VALUE, "RUN_NAME": "x"}))
         except RankzeroError as refusal:

@@ -71,6 +71,11 @@ JOBS: dict[str, tuple[str, dict[str, Any]]] = {
         {"command": ["t.py", "--x", "1"], "launcher": {"kind": "torchrun", "ranks_per_node": "8"}},
     ),
     "folder": ("cd sub && srun python m.py", {"command": ["m.py"], "code": {"src": "../sub"}}),
+    "conda by name": (
+        "source /opt/conda/etc/profile.d/conda.sh\nconda activate torch\nsrun python t.py",
+        {"environment": {"mode": "path", "conda": "torch"}, "command": ["t.py"]},
+    ),
+    "conda by path": ("conda activate /e\nsrun python t.py", {"environment": {"mode": "path", "path": "/e"}}),
     "background and wait": ("srun python t.py &\nwait", {"command": ["t.py"]}),
     "strict mode": (
         "set -euo pipefail\nmodule load a b || exit 1\nulimit -l unlimited\nsrun python -u t.py 'x y' > log 2>&1",
@@ -179,6 +184,9 @@ KEPT: dict[str, tuple[str, Reasons]] = {
         "srun torchrun --nproc_per_node=4 t.py",
         {(3, "torchrun: nodes")},
     ),
+    "conda of a variable": ("conda activate $ENVS/torch\nsrun python t.py", {(3, "conda activate")}),
+    "environment of a variable": ("source $ENVS/bin/activate\nsrun python t.py", {(3, "source")}),
+    "environment of the node": ("conda activate $(hostname)\nsrun python t.py", {(3, "conda activate")}),
     "waits for a file": ("srun python t.py &\nwhile [ ! -f r ]; do sleep 9; done", {(4, "while")}),
 }
 
