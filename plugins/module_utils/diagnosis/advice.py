@@ -14,6 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis, Evidence, Unread
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
     ARTIFACT,
+    CANCELLED,
     DRAINED,
     HANG,
     LAUNCHER,
@@ -151,7 +152,8 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
         evidence=[_shown(event, files) for event in [root, *_others(root, cause.followed)][:EVIDENCE_KEPT]],
         chain=_chain(root, cause.followed, families),
         remedy=filled(_advice(cause.confidence, root, family), root),
-        retry=family.retry,
+        # What a person has cancelled is not tried again for him.
+        retry=family.retry and not (root.family == CANCELLED and root.witness and bool(root.remedy)),
         blame=nodes[:1] if blames and len(nodes) == 1 and cause.confidence == "high" else [],
     )
 

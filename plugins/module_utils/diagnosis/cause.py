@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
     CANCELLED,
+    HANG,
     LAUNCHER,
     QUIET,
     Event,
@@ -70,6 +71,9 @@ INTERRUPTED = 40
 # The clocks of two nodes may differ by SKEW seconds. From strength KNOWN on, the wording of an exception is known.
 SKEW = 300.0
 KNOWN = LIMIT
+# Families of a connection that does not come about, and how often a rank tries it in vain before that is the cause of a
+# cancellation: who waited for it gave up.
+CONNECTIONS, IN_VAIN = ("rendezvous_failure", "gloo_interface", "nccl_network", "offline"), 3
 # From this many different causes on, a file contains more than one run.
 MANY = 3
 
@@ -110,7 +114,11 @@ def _cause(events_of: Sequence[tuple[FileEvents, list[Event]]]) -> Cause:
         return _without_cause(logs)
     if confidence == "high" and root.strength < DECISIVE and (_mixed(root, ordered) or _went_on(root, events_of)):
         confidence = "medium"
-    return Cause(root.family, root, confidence, tuple(event for event in ordered if event is not root))
+    followed = [event for event in ordered if event is not root]
+    if root.family in (CANCELLED, HANG):
+        # Slurm kills what does not end by itself.
+        followed = [event for event in followed if event.family != _KILLED or event.strength >= LIMIT]
+    return Cause(root.family, root, confidence, tuple(followed))
 
 
 def _mixed(root: Event, events: Sequence[Event]) -> bool:
@@ -214,6 +222,15 @@ def _set_up_before(first: Event, events: Sequence[Event]) -> Event | None:
     return next((event for event in earlier if _SET_UP.search(event.text)), None)
 
 
+def _tried_in_vain(events: Sequence[Event]) -> Event | None:
+    """The first failure of a connection that a rank tried again and again, until the job was cancelled."""
+    tries: dict[tuple[object, ...], list[Event]] = {}
+    for event in events:
+        if event.family in CONNECTIONS and event.strength >= WEAK:
+            tries.setdefault((event.family, *event.stream), []).append(event)
+    return next((failed[0] for failed in tries.values() if len(failed) >= IN_VAIN), None)
+
+
 def _root(events: Sequence[Event], skew: float) -> tuple[Event | None, str]:
     decisive = [event for event in events if event.strength >= DECISIVE]
     if decisive:
@@ -225,8 +242,10 @@ def _root(events: Sequence[Event], skew: float) -> tuple[Event | None, str]:
         if before is not None:
             return before, "medium"
         outside = [event for event in raised if event.strength == LIMIT]
-        if outside and _DYING.search(first.text):
-            return outside[0], "high"
+        first = outside[0] if outside and _DYING.search(first.text) else first
+        in_vain = _tried_in_vain(events) if first.family == CANCELLED else None
+        if in_vain is not None:
+            return in_vain, "medium"
         return first, "high" if first.strength >= LIMIT else "medium"
     symptoms = _without_victims(_without_names([event for event in events if event.strength > ECHO]), events)
     if symptoms:

@@ -56,9 +56,11 @@ STATES = {
 _REJECTED = ("sbatch_rejected", CAUSE)
 # Slurm's final state -> what happened and what to do, where it is more exact than its family.
 _ENDED = {
-    "CANCELLED": ("the job was cancelled", "The same command launches it again."),
+    "CANCELLED": ("the job was cancelled", "See how far it had come, and who ended it, before you launch it again."),
     "PREEMPTED": ("a job with a higher priority took its nodes", ""),
 }
+# States in which Slurm itself kills what still runs: signal 9 of a step is then no evidence of anything else.
+_KILLED_BY_SLURM = ("CANCELLED", "PREEMPTED", "TIMEOUT", "DEADLINE")
 # How the job's own refusal begins -> what happened and what to do, where no node is to blame for it.
 _REFUSED = {
     "the set-up failed": (
@@ -148,7 +150,7 @@ def of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, signatures: Se
     if launch.job_id and run.rejected() is None:
         ends = step_usage.step_ends(slurm, launch.job_id, since=launch.started_at)
         testimony.facts["accounting"] = [end.as_dict() for end in ends]
-        _accounting(testimony, ends)
+        _accounting(testimony, ends, launch)
     _exit_code(testimony, launch)
     _monitors(testimony, run.shown(os.path.join("monitor", str(launch.attempt))), signatures)
     return testimony
@@ -230,12 +232,14 @@ def _preflight(testimony: Testimony, run: RunDirectory, launch: LaunchReport, re
             testimony.say(Event(SETUP, DECISIVE, text, number, file=path, node=node, **vars(refusal)))
 
 
-def _accounting(testimony: Testimony, ends: Sequence[step_usage.StepEnd]) -> None:
+def _accounting(testimony: Testimony, ends: Sequence[step_usage.StepEnd], launch: LaunchReport) -> None:
     end = step_usage.worst(ends)
     if end is None:
         return
     if end.state == "OUT_OF_MEMORY":
         family, strength = STATES[end.state]
+    elif end.code == 137 and _killed_by_slurm(launch):
+        family, strength = LAUNCHER, ECHO
     elif end.code == 137 and end.memory_is_used_up:
         family, strength = "host_oom_killed", RAISED - 1
     else:
@@ -249,10 +253,15 @@ def _exit_code(testimony: Testimony, launch: LaunchReport) -> None:
     code = launch.exit_code
     testimony.facts["exit_code"] = code
     family, strength = _CODES.get(code or 0, ("", 0))
-    if family:
+    if family and not (code == 137 and _killed_by_slurm(launch)):
         testimony.say(
             Event(family, strength - 1, f"the ranks' step ended with exit code {code}", 1, file="outcome.json")
         )
+
+
+def _killed_by_slurm(launch: LaunchReport) -> bool:
+    """Whether Slurm ended the job, and so killed its processes."""
+    return launch.slurm_state in _KILLED_BY_SLURM
 
 
 def _monitors(testimony: Testimony, folder: Beneath, signatures: Sequence[Signature]) -> None:

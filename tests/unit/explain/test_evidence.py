@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import SETUP
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import SETUP, Event, FileEvents
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import LIMIT, WEAK
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain import diagnose, evidence
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -275,3 +276,24 @@ def test_what_the_job_said_of_its_end_is_always_told(tmp_path: Path) -> None:
     told = write_diagnosis(gone.slurm(), run.path)
     assert told["diagnosis"]["root"] and verdict not in told["diagnosis"]["root"]["text"], "a line of the log won"
     assert verdict.split(" (")[0] in " ".join(" ".join(told["lines"]).split())
+
+
+def test_a_kill_by_slurm_is_no_evidence_of_memory(tmp_path: Path) -> None:
+    """Slurm kills what does not end by itself: signal 9 says nothing of a job that it ended."""
+    found, _facts = ended(tmp_path / "1", sacct(KILLED), job_id="8", slurm_state="CANCELLED", exit_code=137)
+    assert found.family == "preempted_or_cancelled"
+    assert "host_oom_killed" not in {event.family for event in found.followed}
+    told = advice.diagnosis_of(found, scan.Scan())
+    assert "aunch again" not in told.remedy and not told.retry
+
+
+def test_connections_that_were_tried_in_vain_are_why_somebody_cancelled() -> None:
+    log = FileEvents("/logs/rank-0001.log", lines=9)
+    refused = "misc/socket.cc:484 NCCL WARN Connect to 10.0.0.3<43215> failed : Connection timed out"
+    cancelled = Event("preempted_or_cancelled", LIMIT, "CANCELLED", 1, file="Slurm", witness=True)
+    witness = FileEvents("Slurm", [cancelled], lines=1)
+    for line in range(1, cause.IN_VAIN + 1):
+        log.events.append(Event("nccl_network", WEAK + 5, refused, line, file=log.file, rank=1))
+        chosen = cause.find_cause([log, witness], failed=True)
+        assert chosen.family == ("preempted_or_cancelled" if line < cause.IN_VAIN else "nccl_network")
+    assert chosen.root is log.events[0] and chosen.confidence == "medium"
