@@ -223,7 +223,7 @@ def _culprit(
     ranks = standstill.states_of(stacks)
     nodes = {str(node) for node in started.get("nodes") or []}
     return standstill.verdict(
-        [rank if rank.groups else dataclasses.replace(rank, groups=dumps.get(rank.rank, ())) for rank in ranks],
+        [rank if rank.recent else dataclasses.replace(rank, recent=dumps.get(rank.rank, ())) for rank in ranks],
         started.get("world_size"),
         sorted(nodes - {str(document.get("node")) for document in stacks}),
         standstill.slow_nodes(stacks),

@@ -13,7 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.flight_recorder import (
     Group,
     Refused,
-    groups_of,
+    collectives_of,
     plain,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -34,5 +34,5 @@ def dumps(run: RunDirectory, attempt: int) -> dict[int, tuple[Group, ...]]:
             with contextlib.suppress(OSError, Refused), folder.at(os.path.join(folder.path, name)) as stream:
                 content = stream.read(flight_recorder.MOST_BYTES + 1)
                 read += len(content)
-                newest[int(match[1])] = groups_of(plain(content))
+                newest[int(match[1])] = collectives_of(plain(content))
     return newest

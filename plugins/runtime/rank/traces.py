@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 # As in hook/rankzero_recorder.py.
 PREFIX = "/memfd:rankzero-trace-"
-# The largest dump, the collectives of one that are kept, and the seconds until it is there.
-MOST_BYTES, KEPT, ANSWER_SECONDS = 4000000, 64, 2.0
+# The largest dump, the groups of one of which the newest collective is kept, the collectives that are kept besides, the
+# longest text of one, and the seconds until it is there.
+MOST_BYTES, KEPT, RECENT, WIDTH, ANSWER_SECONDS = 4000000, 64, 32, 400, 2.0
 # The most connections of a node that are named.
 CONNECTIONS = 32
 
@@ -100,12 +101,17 @@ def shortened(entries: Any) -> list[dict[str, Any]]:
     newest = {}
     for entry in entries:
         newest[str(entry.get("process_group"))] = entry
-    kept = [entry for entry in list(newest.values())[-KEPT:] if all(entry is not last for last in entries[-4:])]
+    recent = entries[-RECENT:]
+    kept = [entry for entry in list(newest.values())[-KEPT:] if all(entry is not last for last in recent)]
     names = (
-        "process_group", "collective_seq_id", "profiling_name", "input_sizes", "state", "retired", "is_p2p",
-        "time_created_ns",
+        "process_group", "collective_seq_id", "profiling_name", "input_sizes", "input_dtypes", "state", "retired",
+        "is_p2p", "time_created_ns",
     )  # fmt: skip
-    return [{name: entry.get(name) for name in names} for entry in kept + entries[-4:]]
+    # A path may be long; what tells files apart is its end.
+    return [
+        {**{name: entry.get(name) for name in names}, "place": str(entry.get("place", ""))[-WIDTH:]}
+        for entry in kept + recent
+    ]
 
 
 def address(text: str) -> str:

@@ -34,12 +34,14 @@ def test_plain_data_is_read_as_it_is(protocol: int) -> None:
     assert recorder.plain(pickle.dumps(document, protocol=protocol)) == document
 
 
-def test_the_newest_collective_of_each_group_counts() -> None:
+def test_the_collectives_of_each_group_are_read_in_their_order() -> None:
     document = {"entries": [entry(1, retired=True), entry(2), entry(7, "1", state="completed"), entry(9, is_p2p=True)]}
-    first, second = recorder.groups_of(recorder.plain(pickle.dumps(document, protocol=2)))
+    before, first, second = recorder.collectives_of(recorder.plain(pickle.dumps(document, protocol=2)))
     assert (first.name, first.sequence, first.operation, first.shape) == ("0", 2, "all_reduce", "[[10]]")
-    assert first.active and not second.active
+    assert first.active and not second.active and (before.name, before.sequence) == ("0", 1)
     assert first.place == "/code/train.py:16, in train"
+    many = recorder.collectives_of({"entries": [entry(number) for number in range(9 * recorder.RECENT)]})
+    assert [group.sequence for group in many] == list(range(8 * recorder.RECENT, 9 * recorder.RECENT))
 
 
 class Hostile:
@@ -98,7 +100,7 @@ def test_a_dump_that_contains_itself_says_nothing() -> None:
     inside: list[Any] = []
     inside.append(inside)
     document = recorder.plain(pickle.dumps({"entries": [entry(3, input_sizes=inside), inside]}, protocol=2))
-    assert [group.shape for group in recorder.groups_of(document)] == [""]
+    assert [group.shape for group in recorder.collectives_of(document)] == [""]
 
 
 @pytest.mark.parametrize(
@@ -109,11 +111,11 @@ def test_a_dump_that_contains_itself_says_nothing() -> None:
     ],
 )  # fmt: skip
 def test_values_of_another_type_are_skipped(document: object) -> None:
-    assert recorder.groups_of(document) == ()
+    assert recorder.collectives_of(document) == ()
 
 
 def test_only_so_many_groups_are_kept() -> None:
     document = {"entries": [entry(1, str(number)) for number in range(10 * recorder.GROUPS)]}
-    assert len(recorder.groups_of(document)) == recorder.GROUPS
-    (group,) = recorder.groups_of({"entries": [entry(1, "\x1b[31m" + "x" * 999)]})
+    assert len(recorder.collectives_of(document)) == recorder.GROUPS
+    (group,) = recorder.collectives_of({"entries": [entry(1, "\x1b[31m" + "x" * 999)]})
     assert "\x1b" not in group.name and len(group.name) <= recorder.WIDTH

@@ -117,13 +117,20 @@ def test_py_spys_stacks_are_read() -> None:
     assert len(standstill.main_thread(text)) == 2
 
 
-def trace(sequence: int, operation: str = "all_reduce", shape: int = 10, group: str = "0") -> dict[str, object]:
-    """What a node keeps of a flight recorder."""
-    entry = {
-        "process_group": [group, "default_pg"], "collective_seq_id": sequence, "is_p2p": False, "retired": False,
-        "profiling_name": f"gloo:{operation}", "input_sizes": [[shape]],
+def entry(
+    sequence: int, operation: str = "all_reduce", shape: int = 10, kind: str = "Float", line: int = 16
+) -> dict[str, object]:
+    """A collective as a node keeps it of a flight recorder."""
+    return {
+        "process_group": ["0", "default_pg"], "collective_seq_id": sequence, "is_p2p": False, "retired": False,
+        "profiling_name": f"gloo:{operation}", "input_sizes": [[shape]], "input_dtypes": [kind],
+        "place": f"/code/train.py:{line}, in train",
     }  # fmt: skip
-    return {"entries": [entry]}
+
+
+def trace(sequence: int, operation: str = "all_reduce", shape: int = 10, kind: str = "Float") -> dict[str, object]:
+    """What a node keeps of a flight recorder: the collectives of an undisturbed run, and one."""
+    return {"entries": [*[entry(number) for number in range(800, sequence)], entry(sequence, operation, shape, kind)]}
 
 
 def traced(*traces: dict[str, object]) -> standstill.Verdict | None:
@@ -139,12 +146,45 @@ def test_the_recorder_numbers_the_collective() -> None:
 
 
 @pytest.mark.parametrize(
-    "other", [trace(811), trace(812, shape=20), trace(812, operation="broadcast")], ids=["older", "shape", "operation"]
+    "other",
+    [trace(811), trace(813), trace(812, shape=20), trace(812, operation="broadcast"), trace(812, kind="Half")],
+    ids=["older", "newer", "shape", "operation", "type"],
 )
 def test_the_recorder_tells_ranks_in_the_same_line_apart(other: dict[str, object]) -> None:
     verdict = traced(trace(812), trace(812), other, trace(812))
     assert verdict is not None and (verdict.kind, [one.rank for one in verdict.ranks]) == ("mismatch", [2])
     assert "exclude" not in verdict.remedy
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_a_call_that_one_rank_alone_makes_is_found_long_after_it(world: int) -> None:
+    """`if rank == 0: all_reduce` of a size that fits: the others pair it with their next one, and so on until the end.
+
+    Only the line of that one tells it from theirs.
+    """
+    usual = {"entries": [entry(number) for number in range(790, 812)]}
+    extra = {"entries": [entry(number, line=31 if number == 805 else 16) for number in range(790, 813)]}
+    verdict = traced(extra, *[usual] * (world - 1))
+    assert verdict is not None and (verdict.kind, [one.rank for one in verdict.ranks]) == ("mismatch", [0])
+    assert "rank 0 on node01 called all_reduce #805 [[10]] Float (/code/train.py:31, in train), and 1 more" in (
+        verdict.message
+    )
+    assert "suspect" not in verdict.message
+
+
+def test_ranks_may_call_the_same_from_lines_of_their_own() -> None:
+    other = {"entries": [entry(number, line=40) for number in range(800, 813)]}
+    verdict = traced(trace(812), trace(812), other, trace(812))
+    assert verdict is not None and verdict.kind == "same"
+
+
+def test_a_slow_link_may_hold_a_collective_up_that_others_have_left() -> None:
+    documents = nodes(*[collective() for _rank in range(4)])
+    for rank, number in enumerate((812, 812, 813, 813)):
+        documents[rank // 2]["processes"][rank % 2]["trace"] = trace(number)  # type: ignore[index]
+    states = standstill.states_of(documents)
+    verdict = standstill.verdict(states, network=["node02"])
+    assert verdict is not None and verdict.kind == "same" and "suspect node02" in verdict.message
 
 
 def test_a_rank_that_waits_for_a_dead_mount_is_the_culprit_without_a_stack() -> None:

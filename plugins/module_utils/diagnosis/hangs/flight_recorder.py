@@ -20,8 +20,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable impo
 # Limits of a dump: its size in bytes, its opcodes, the digits of a number in bytes. A recorder of 512 collectives
 # writes less than a tenth of it.
 MOST_BYTES, MOST_OPCODES, NUMBER_BYTES = 4_000_000, 1_000_000, 16
-# The process groups of a rank that are kept, and the longest name.
-GROUPS, WIDTH = 64, 60
+# The process groups of a rank that are kept, the newest collectives of each, and the longest name.
+GROUPS, RECENT, WIDTH = 64, 64, 60
 _PUSHED = frozenset({"BINUNICODE", "SHORT_BINUNICODE", "BININT", "BININT1", "BININT2", "BINFLOAT", "LONG1"})
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
@@ -35,10 +35,11 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class Group:
-    """The newest collective of one process group of a rank.
+    """One collective of a process group of a rank.
 
     `name`: the group's number; `sequence`: the collective's number in the group; `operation`: such as all_reduce;
-    `shape`: the sizes of its tensors; `active`: whether it has not ended; `place`: the program's line, if recorded.
+    `shape`: the sizes of its tensors, and their type; `active`: whether it has not ended; `place`: the program's line,
+    if recorded.
     """
 
     name: str
@@ -136,18 +137,21 @@ class _Machine:
             raise Refused(f"{name} into another kind of value")
 
 
-def groups_of(document: object) -> tuple[Group, ...]:
-    """The newest collective of each process group in a dump. Values of another type than expected are skipped."""
+def collectives_of(document: object) -> tuple[Group, ...]:
+    """The newest collectives of each process group in a dump, in their order. Values of another type than expected are
+    skipped.
+    """
     entries = document.get("entries") if isinstance(document, Mapping) else None
-    newest: dict[str, Group] = {}
+    newest: dict[str, dict[int, Group]] = {}
     for entry in entries if isinstance(entries, list) else []:
         group = _group_of(entry) if isinstance(entry, Mapping) else None
         if group is None or (group.name not in newest and len(newest) >= GROUPS):
             continue
-        known = newest.get(group.name)
-        if known is None or group.sequence >= known.sequence:
-            newest[group.name] = group
-    return tuple(newest[name] for name in sorted(newest))
+        kept = newest.setdefault(group.name, {})
+        kept[group.sequence] = group
+        if len(kept) > RECENT:
+            del kept[min(kept)]
+    return tuple(newest[name][number] for name in sorted(newest) for number in sorted(newest[name]))
 
 
 def _group_of(entry: Mapping[Any, object]) -> Group | None:
@@ -158,12 +162,17 @@ def _group_of(entry: Mapping[Any, object]) -> Group | None:
     operation = str(entry.get("profiling_name"))[: 2 * WIDTH].rpartition(":")[2]
     sizes = entry.get("input_sizes")
     shape = str(sizes)[:WIDTH] if _is_shape(sizes) else ""
+    types = entry.get("input_dtypes")
+    if shape and isinstance(types, (list, tuple)) and types and isinstance(types[0], str):
+        shape = printable(f"{shape} {types[0][:WIDTH]}", 2 * WIDTH)
     # Gloo does not write the end of an operation into `state`, but into `retired`.
     active = entry.get("retired") is not True and entry.get("state") != "completed"
-    frames = entry.get("frames")
+    frames, place = entry.get("frames"), entry.get("place")
+    if isinstance(frames, (list, tuple)):
+        place = _place(frames)
     return Group(
         printable(str(name[0])[:WIDTH], WIDTH), sequence, printable(operation, WIDTH), shape, active,
-        _place(frames) if isinstance(frames, (list, tuple)) else "",
+        printable(place, 3 * WIDTH) if isinstance(place, str) else "",
     )  # fmt: skip
 
 

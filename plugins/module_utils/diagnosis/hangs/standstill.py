@@ -12,7 +12,11 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.flight_recorder import Group, groups_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.collectives import Parting, parting
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.flight_recorder import (
+    Group,
+    collectives_of,
+)
 
 # The ranks that a sentence names, and the longest name that it shows, in characters.
 NAMED, WIDTH = 4, 100
@@ -51,8 +55,8 @@ class RankState:
     """What a rank does. `frames`: its main thread, the innermost function first; empty where it is not known.
 
     `state`: the letter of ps(1); `waits_in`: the function of the kernel; `cpu`: the part of a CPU that it uses;
-    `groups`: the newest collective of each of its process groups, where a flight recorder is on; `swaps`: a part of it
-    is swapped out, and its node reads such memory back.
+    `recent`: the newest collectives of its process groups, where a flight recorder is on; `swaps`: a part of it is
+    swapped out, and its node reads such memory back.
     """
 
     rank: int
@@ -61,13 +65,13 @@ class RankState:
     waits_in: str = ""
     cpu: float = 0.0
     frames: tuple[Frame, ...] = ()
-    groups: tuple[Group, ...] = ()
+    recent: tuple[Group, ...] = ()
     swaps: bool = False
 
     @property
     def active(self) -> Group | None:
         """The newest collective that it has begun and not ended."""
-        return max((group for group in self.groups if group.active), key=lambda group: group.sequence, default=None)
+        return max((group for group in self.recent if group.active), key=lambda group: group.sequence, default=None)
 
     @property
     def label(self) -> str:
@@ -209,7 +213,7 @@ def _state_of(row: object, node: str, *, swapping: bool) -> RankState | None:
         printable(str(row.get("waits_in", "")), WIDTH),
         float(cpu) if isinstance(cpu, (int, float)) else 0.0,
         main_thread(str(row.get("stack", ""))),
-        groups_of(row.get("trace")),
+        collectives_of(row.get("trace")),
         swapping and isinstance(swapped, int) and swapped >= SWAPPED_KB,
     )
 
@@ -237,7 +241,10 @@ def verdict(
         return Verdict("gone", tuple(missing), text)
     if len(waiting) < 2 or len(waiting) < len(states):
         return None
-    behind = _behind(waiting)
+    parted = parting({rank.rank: rank.recent for rank in waiting if rank.recent})
+    # A slow link may hold a collective up that others have left.
+    if parted is not None and not (network and parted.counted and abs(parted.more) == 1):
+        return Verdict("mismatch", tuple(rank for rank in waiting if rank.rank in parted.odd), _apart(parted, waiting))
     groups = Counter((rank.operation, rank.place) for rank in waiting)
     usual, count = groups.most_common(1)[0]
     if len(groups) > 1:
@@ -247,8 +254,6 @@ def verdict(
             "a loop after different numbers of batches, or took different branches"
         )
         return Verdict("mismatch", tuple(odd), text)
-    if behind:
-        return Verdict("mismatch", behind, f"{_apart(behind, waiting)} ({usual[1]})")
     suspect = f"{', '.join(network[:NAMED])}, whose connections have unsent data" if network else "the network"
     text = f"all {count} ranks wait in {waiting[0].label} ({usual[1]}): suspect {suspect}"
     return Verdict("same", (), text + ("" if network else " between their nodes"))
@@ -260,33 +265,21 @@ def _missing(states: Sequence[RankState], world: int | None) -> list[RankState]:
     return [RankState(number, "", "X") for number in range(min(world or 0, 1_000_000)) if number not in known]
 
 
-def _behind(states: Sequence[RankState]) -> tuple[RankState, ...]:
-    """The ranks whose newest collective in a process group differs from that of most others, or is older."""
-    by_group: dict[str, list[tuple[RankState, Group]]] = {}
-    for rank in states:
-        for group in rank.groups:
-            by_group.setdefault(group.name, []).append((rank, group))
-    for members in by_group.values():
-        newest = max(group.sequence for _rank, group in members)
-        late = tuple(rank for rank, group in members if group.sequence < newest)
-        if late and len(late) <= len(members) / 2:
-            return late
-        calls = Counter((group.operation, group.shape) for _rank, group in members if group.active)
-        if len(calls) > 1 and not late:
-            usual = calls.most_common(1)[0][0]
-            return tuple(rank for rank, group in members if (group.operation, group.shape) != usual)
-    return ()
+def _apart(parted: Parting, states: Sequence[RankState]) -> str:
+    """How collectives differ, in words: what the odd ranks called, and what the others called in its place."""
+    node = {rank.rank: rank.node for rank in states}
+    rows = [f"rank {rank} on {node[rank]} called {_called(parted.calls[rank])}" for rank in parted.odd[:NAMED]]
+    rows += [f"and {len(parted.odd) - NAMED} more"] if len(parted.odd) > NAMED else []
+    others = Counter(_called(group) for rank, group in parted.calls.items() if rank not in parted.odd)
+    usual, count = others.most_common(1)[0]
+    more = f", and {abs(parted.more)} {'more' if parted.more > 0 else 'fewer'} by now" if parted.more else ""
+    text = f"{'; '.join(rows)}{'' if parted.counted else more}, where {count} other{'s' if count > 1 else ''} called"
+    return f"the ranks call different collectives: {text} {usual}"
 
 
-def _apart(behind: Sequence[RankState], states: Sequence[RankState]) -> str:
-    """How collectives differ, in words."""
-    other = next((rank for rank in states if rank not in behind), None)
-    rows = []
-    for rank in [*behind[:NAMED], *([other] if other else [])]:
-        active = rank.active
-        words = f"{active.operation} #{active.sequence} {active.shape}".rstrip() if active else "no collective"
-        rows.append(f"rank {rank.rank} on {rank.node} in {words}")
-    return "the ranks wait in different collectives: " + "; ".join(rows)
+def _called(group: Group) -> str:
+    words = f"{group.operation} #{group.sequence} {group.shape}".rstrip()
+    return words + (f" ({group.place})" if group.place else "")
 
 
 def slow_nodes(documents: Sequence[Mapping[str, object]]) -> list[str]:
