@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress im
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import NOTIFY_SPEC, WAIT_SPEC, WaitOptions
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNKNOWN, shown
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import Waits
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Request
@@ -32,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect i
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.looks import LOOKED_AT, why
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import PACE, Progress
 
 if TYPE_CHECKING:
@@ -240,18 +242,19 @@ class ActionModule(Action):
             artifact=launch.artifact,
         )
 
-    def _explain(self, watch: Watch, screen: Progress | Waiting) -> None:
-        """Say which rank holds up a job that stands still. A diagnosis that fails is left out: the wait goes on."""
-        arguments = {"run_dir": watch.run_dir, "stall_factor": STALL_FACTOR / 2, "stall_seconds": STALL_SECONDS / 2}
+    def _explain(self, watch: Watch, screen: Progress | Waiting, event: Event) -> None:
+        """Say which rank holds up a job or makes it slow. A diagnosis that fails is left out: the wait goes on."""
+        arguments = {"run_dir": watch.run_dir, "stall_seconds": STALL_SECONDS / 2, "x_paces": list(event.paces)}
+        arguments["stall_factor"] = STALL_FACTOR / 2
         try:
             result = call_module(self, "rankzero.slurm.job_diagnosis", arguments, self._task_vars, None)
         except (AnsibleError, OSError):
             return
-        diagnosis = result.get("diagnosis")
-        facts = diagnosis.get("facts") if isinstance(diagnosis, Mapping) else None
-        culprit = facts.get("standstill") if isinstance(facts, Mapping) else None
-        if isinstance(culprit, Mapping):
-            screen.say(printable(str(culprit.get("message")), WHY_WIDTH), "yellow")
+        told = why(event, result.get("diagnosis"))
+        if told:
+            screen.say(printable(told, WHY_WIDTH), "yellow")
+            if event.kind == "quiet":
+                watch.pace.blame(time.monotonic())
 
     def _screen(self, report: LaunchReport, count: int) -> Progress | Waiting:
         if count == 1 and display.draws:
@@ -310,9 +313,9 @@ class ActionModule(Action):
                     raise RankzeroError(view.untrusted)
             now = time.monotonic()
             for index, event in waits.feed(seen, now):
-                screens[index].events([event])
-                if event.kind == "stalled":
-                    self._explain(waits.watches[index], screens[index])
+                screens[index].events([event] if event.text else [])
+                if event.kind in LOOKED_AT:
+                    self._explain(waits.watches[index], screens[index], event)
                 screens[index].job_id = waits.watches[index].job_id
                 if notices:
                     notices.see(waits.watches[index], event)

@@ -70,6 +70,12 @@ options:
     description: Number of processes for reading many or large logs. V(0) means one per processor, at most four.
     type: int
     default: 0
+  x_paces:
+    description:
+      - Internal. What a wait has seen of a job whose log has no times, the usual and the new time of a step in seconds.
+    type: list
+    elements: float
+    default: []
 seealso:
   - module: rankzero.slurm.job_logs
   - module: rankzero.slurm.job_wait
@@ -171,7 +177,8 @@ diagnosis:
     stall:
       description:
         - For a stalled job its C(age) and the C(median) step time in seconds, the newest C(step), the ranks that are
-          C(behind), C(nodes) whose GPUs are idle while the others' are busy, and a C(message).
+          C(behind), C(nodes) whose GPUs are idle while the others' are busy, and a C(message). C(median) and C(step)
+          are null if the logs show no time of a step, or no step; then C(age) is that of the newest line.
         - Null for a job that makes steps. Only for running jobs.
       type: dict
     facts:

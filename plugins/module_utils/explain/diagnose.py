@@ -42,6 +42,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import b
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import checklist, monitor, slowdown
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import STALL_FACTOR, STALL_SECONDS
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.silence import find_silence
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
@@ -68,6 +69,7 @@ DIAGNOSIS_SPEC: dict[str, Any] = {
     "stall_seconds": {"type": "float", "default": STALL_SECONDS},
     "families": {"type": "list", "elements": "str", "default": []},
     "x_families": {"type": "list", "elements": "dict", "default": []},
+    "x_paces": {"type": "list", "elements": "float", "default": []},
     "code_roots": {"type": "list", "elements": "str"},
 }
 
@@ -90,6 +92,7 @@ class _Request:
     write: bool
     check_mode: bool
     now: float
+    paces: Sequence[float] = ()
 
 
 def diagnose(
@@ -108,6 +111,7 @@ def diagnose(
         write=options["write"],
         check_mode=check_mode,
         now=clock(),
+        paces=options.get("x_paces") or (),
     )
     if options.get("path"):
         return _of_path(os.path.expanduser(options["path"]), request)
@@ -185,29 +189,40 @@ def _of_running(run: RunDirectory, launch: LaunchReport, logs: _Logs, request: _
     stall = checklist.find_stall(ranks, now, request.stall_factor, request.stall_seconds)
     if stall is not None:
         stall = dataclasses.replace(stall, nodes=tuple(monitor.idle_nodes(nodes)))
+    silence = find_silence(ranks, begun, now, request.stall_seconds) if stall is None else None
     diagnosis = advice.diagnosis_of(cause.find_cause(scanned.logs), scanned, run.path)
     answers = checklist.answers(ranks, world=started.get("world_size"), begun=begun, now=now, proven=False)
     facts: dict[str, object] = {"samples": [usage.as_dict() for usage in nodes.values()]}
-    if stall is not None and request.write and not request.check_mode:
-        stacks = rank_looks.query_ranks(run, launch.attempt, len(started.get("nodes") or []))
-        culprit = _culprit(stacks, started, rank_stacks.dumps(run, launch.attempt))
-        facts["standstill"] = culprit.as_dict() if culprit else None
-    if stall is None and request.write and not request.check_mode:
-        paths = _rank_logs(scanned)
-        facts.update(_slowness(run, launch.attempt, paths, len(started.get("nodes") or []), monitor.odd_nodes(nodes)))
+    if request.write and not request.check_mode:
+        culprit = _held_up(run, launch.attempt, started, steady=stall is None) if stall or silence else None
+        if culprit is not None or stall is not None:
+            stall = stall or silence
+            facts["standstill"] = culprit.as_dict() if culprit else None
+        else:
+            slow = slowdown.find_slowdown(checklist.ends_by_rank(_rank_logs(scanned), opener=run.shown().at))
+            slow = slow or (slowdown.Slowdown(request.paces[0], request.paces[1]) if len(request.paces) == 2 else None)
+            count, odd = len(started.get("nodes") or []), monitor.odd_nodes(nodes)
+            facts.update(_slowness(run, launch.attempt, slow, count, odd))
     diagnosis_report = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall)
     return _result(diagnosis_report, scanned, changed=False, story=run.file("logs"))
 
 
+def _held_up(run: RunDirectory, attempt: int, started: Mapping[str, Any], *, steady: bool) -> standstill.Verdict | None:
+    """Which rank holds the others up now. `steady`: only if a second look shows the same, with no collective more.
+
+    A program that prints nothing may be at work.
+    """
+    nodes, dumps = len(started.get("nodes") or []), rank_stacks.dumps(run, attempt)
+    looks = [rank_looks.query_ranks(run, attempt, nodes) for _look in range(2 if steady else 1)]
+    if steady and not standstill.same(*map(standstill.states_of, looks)):
+        return None
+    return _culprit(looks[-1], started, dumps)
+
+
 def _slowness(
-    run: RunDirectory,
-    attempt: int,
-    logs: Mapping[int, str],
-    nodes: int,
-    odd: Mapping[str, str],
+    run: RunDirectory, attempt: int, slow: slowdown.Slowdown | None, nodes: int, odd: Mapping[str, str]
 ) -> dict[str, object]:
     """Where the steps take longer than before, or those of a rank longer than the others': who keeps them waiting."""
-    slow = slowdown.find_slowdown(checklist.ends_by_rank(logs, opener=run.shown().at))
     if slow is None:
         return {}
     looks = [] if slow.ranks else [rank_looks.query_ranks(run, attempt, nodes) for _look in range(stragglers.LOOKS)]
@@ -238,6 +253,8 @@ def _of_hang(run: RunDirectory, launch: LaunchReport, logs: _Logs) -> dict[str, 
     stacks = rank_looks.recorded(run, launch.attempt)
     seen = max((when for answer in stacks if isinstance(when := answer.get("time"), (int, float))), default=0.0)
     stall = checklist.find_stall(logs.ranks, seen, STALL_FACTOR, STALL_SECONDS) if stacks else None
+    silence = find_silence(logs.ranks, started.get("time"), seen, STALL_SECONDS) if stacks else None
+    stall = stall or silence
     culprit = _culprit(stacks, started, rank_stacks.dumps(run, launch.attempt)) if stall is not None else None
     if stall is None or culprit is None:
         return {}
@@ -246,7 +263,8 @@ def _of_hang(run: RunDirectory, launch: LaunchReport, logs: _Logs) -> dict[str, 
             dataclasses.replace(event, strength=min(event.strength, WEAK)) if event.family in ENDS else event
             for event in log.events
         ]
-    text = f"no step for {stall.age:.0f} s; {culprit.message}"
+    since = f"no step for {stall.age:.0f} s" if stall.median else stall.sentence
+    text = f"{since}; {culprit.message}"
     known = (("message", text), ("remedy", culprit.remedy))
     first = culprit.ranks[0] if culprit.ranks else None
     rank, node = (first.rank, first.node or None) if first else (None, None)

@@ -26,7 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import (
     of_ranks,
     ranks_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import is_saved, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import gaps, is_saved, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import seconds_in, time_in
 
 RANKS_NAMED = 8
@@ -98,17 +98,23 @@ class RankFacts:
 
 @dataclass(frozen=True)
 class Stall:
-    """A stalled job. `age`, `median`: seconds; `behind`: the ranks behind; `nodes`: the nodes with idle GPUs."""
+    """A stalled job. `age`, `median`: seconds; `behind`: the ranks behind; `nodes`: the nodes with idle GPUs.
+
+    `median`, `step`: None where no time of a step is known, or no step; then `age` is that of the newest line.
+    """
 
     age: float
-    median: float
-    step: int
-    behind: tuple[int, ...]
+    median: float | None
+    step: int | None
+    behind: tuple[int, ...] = ()
     nodes: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         """For people: how long there was no step, which ranks are behind and which nodes' GPUs are idle."""
+        if self.median is None:
+            since = "no step yet" if self.step is None else f"no step after step {self.step}"
+            return f"{since}, and no line in any log for {self.age:.0f} s"
         text = (
             f"no step for {self.age:.0f} s, {self.age / self.median:.0f} times the median step of {self.median:.3g} s"
         )
@@ -121,7 +127,7 @@ class Stall:
     def as_dict(self) -> ModuleResult:
         """The stall as modules return it, with `message`. Times are in seconds."""
         return {
-            "age": round(self.age, 1), "median": round(self.median, 4), "step": self.step,
+            "age": round(self.age, 1), "median": self.median and round(self.median, 4), "step": self.step,
             "behind": list(self.behind), "nodes": list(self.nodes), "message": self.sentence,
         }  # fmt: skip
 
@@ -298,13 +304,9 @@ def progress_of(log: RankLog, begun: float | None, most: int = STEPS) -> Progres
         return None
     steps.reverse()
     step, total, at, _seconds = steps[-1]
-    gaps = [
-        (later[2] - earlier[2]) / (later[0] - earlier[0])
-        for earlier, later in zip(steps, steps[1:])
-        if earlier[2] is not None and later[2] is not None and later[2] > earlier[2]
-    ]
+    between = gaps((step, at) for step, _total, at, _seconds in steps)
     durations = [seconds for *_rest, seconds in steps if seconds]
-    seconds = statistics.median(gaps) if gaps else statistics.median(durations) if durations else None
+    seconds = statistics.median(between) if between else statistics.median(durations) if durations else None
     if seconds is None and begun is not None and len(steps) > 1 and log.modified > begun:
         seconds = (log.modified - begun) / step
     return Progress(step, total, seconds, at or log.modified)

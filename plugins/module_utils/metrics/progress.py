@@ -10,6 +10,7 @@ the search for stalls and the report use these two files.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import (
@@ -26,6 +27,8 @@ LATE, LATE_SECONDS = 4.0, 10.0
 # A run stalls after this many times the usual step time, and at least this many seconds, without a step. The wait, a
 # diagnosis and the ledger use the same limits.
 STALL_FACTOR, STALL_SECONDS = 10.0, 60.0
+# A job is slow from this many times its usual step on.
+SLOWER = 2.0
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,24 @@ def parse_metrics(line: str) -> Metrics | None:
 def _rate(match: re.Match[str] | None) -> float | None:
     value = real_number(match.group(1)) if match else None
     return value if value is None or match is None or not match.group(2) else 1000 * value
+
+
+def gaps(steps: Iterable[tuple[int, float | None]]) -> list[float]:
+    """The times of steps in seconds, from (step, time of its line). None: the line has no time.
+
+    Of the steps in one moment of a clock that shows whole seconds, the first counts: the next moment shows their time.
+    """
+    took: list[float] = []
+    first: tuple[int, float] | None = None
+    for step, at in steps:
+        if at is None:
+            continue
+        if first is None or step < first[0] or at < first[1]:
+            first = step, at
+        elif at > first[1] and step > first[0]:
+            took.append((at - first[1]) / (step - first[0]))
+            first = step, at
+    return took
 
 
 def is_saved(text: str) -> bool:

@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import RankLog
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import SLOWER, gaps, parse_metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import seconds_in, time_in
 
-# A job is slow from this many times its usual step on. The first steps compile and fill caches; so many are compared.
-SLOWER, WARM_UP, FEWEST, NEWEST = 2.0, 2, 5, 10
+# The first steps compile and fill caches; so many are compared.
+WARM_UP, FEWEST, NEWEST = 2, 5, 10
 # Of thousands of ranks, only parts of the logs are parsed: characters of the first ranks' logs, and of each log's end.
 FIRST_RANKS, EARLY_CHARS, LATE_CHARS = 16, 32_000, 8_000
 # A rank is slow from this many times the step of most others on, if so many ranks log their own.
@@ -36,7 +36,7 @@ class Slowdown:
     @property
     def sentence(self) -> str:
         """For people: how long the steps take, and how long they took."""
-        if self.now < SLOWER * self.usual:
+        if self.now < APART * self.usual:
             return f"steps take {self.now:.3g} s"
         return f"steps take {self.now:.3g} s, {self.now / self.usual:.1f} times as long as before ({self.usual:.3g} s)"
 
@@ -69,16 +69,13 @@ def step_times(text: str) -> list[float]:
     stamps.
     """
     stated: list[float] = []
-    between: list[float] = []
-    before: tuple[int, float] | None = None
+    steps: list[tuple[int, float | None]] = []
     for line in re.split(r"[\r\n]", text):
         metrics = parse_metrics(line)
         if metrics is None or metrics.step is None:
             continue
-        seconds, at = seconds_in(line), time_in(line)
+        seconds = seconds_in(line)
         if seconds:
             stated.append(seconds)
-        if at is not None and before is not None and metrics.step > before[0] and at >= before[1]:
-            between.append((at - before[1]) / (metrics.step - before[0]))
-        before = (metrics.step, at) if at is not None else before
-    return stated or between
+        steps.append((metrics.step, time_in(line)))
+    return stated or gaps(steps)

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -20,6 +22,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 PATIENCE, POLL_SECONDS, MOST_BYTES = 12.0, 0.5, 8_000_000
 # Before a cancellation they are asked only where none of LOGS logs has grown for SILENT seconds, and not for so long.
 SILENT, SHORT, LOGS = 30.0, 6.0, 16
+# A snapshot of the code in a store, and a node's own view of it (runtime/core/workdir.py).
+_CODE = re.compile(r"(?:/[^/\s\"\\]{1,255}){1,40}/code/[0-9a-f]{16,64}/|/tmp/rankzero-\d{1,10}-[^/\s\"]{1,100}/code/")
 
 
 def query_ranks(
@@ -68,12 +72,26 @@ def before_the_end(run: RunDirectory, now: float, sleep: Callable[[float], None]
     return bool(query_ranks(run, attempt, len(started.get("nodes") or []), sleep, SHORT))
 
 
+def _paths(run: RunDirectory) -> Callable[[str], str]:
+    """What shows the files of the program in an answer as `work/train.py`, relative to the run directory, wherever the
+    snapshot of the code lies on the nodes.
+    """
+    places = [json.dumps(path + os.sep)[1:-1] for path in dict.fromkeys((run.path, os.path.realpath(run.path)))]
+
+    def shown(text: str) -> str:
+        for place in places:
+            text = text.replace(place, "")
+        return _CODE.sub("work/", text)
+
+    return shown
+
+
 def _answers(run: RunDirectory, folder: str, number: str | None) -> list[JsonObject]:
-    answers = []
+    answers, shown = [], _paths(run)
     for name in run.names(folder):
         if name.endswith(".json"):
             with contextlib.suppress(OSError, Untrusted):
-                document = state_files.json_object(run.text(os.path.join(folder, name), MOST_BYTES))
+                document = state_files.json_object(shown(run.text(os.path.join(folder, name), MOST_BYTES)))
                 if document is not None and number in (None, document.get("request")):
                     answers.append(document)
     return answers

@@ -143,7 +143,7 @@ class Watch:
         self._view = view
         self.preflight, self.staging, self.launched = view.preflight, view.staging, view.launched
         clock = time.time() if wall is None else wall
-        events = self._follow(view) + self._queue(poll, view, now, clock) + self._files(view, now)
+        events = self._follow(view) + self._queue(poll, view, now, clock) + self._files(view, now, clock)
         with one_alone(lambda why: events.append(Event("silent", why))):
             events += self._log(view, now)
         events += self._still(now, clock) + self._unseen(view, now)
@@ -231,7 +231,7 @@ class Watch:
         self._expected = expected
         return f"; Slurm expects it to start at {moment(expected, wall)}, in {about(expected - wall)}"
 
-    def _files(self, view: View, now: float) -> list[Event]:
+    def _files(self, view: View, now: float, wall: float) -> list[Event]:
         """Report a new attempt, as started.json of the job shows it."""
         if view.started is None:
             return []
@@ -239,7 +239,8 @@ class Watch:
         if self._attempt is not None and attempt <= self._attempt:
             return []
         self._attempt = attempt
-        self.pace.begin(now)
+        began = view.started.get("time")
+        self.pace.begin(now, max(0.0, wall - began) if isinstance(began, (int, float)) else 0.0)
         self.metrics = self.fraction = None
         nodes = [str(node) for node in view.started.get("nodes") or []]
         again = f"attempt {attempt + 1} " if attempt else ""
@@ -248,14 +249,12 @@ class Watch:
         return [Event("started", f"{text}, {ranks} ranks" if ranks else text, nodes=tuple(nodes))]
 
     def _still(self, now: float, wall: float) -> list[Event]:
-        """Report a stalled job, which a log without new lines does not show."""
-        self.stands = self.pace.stands(now) if self._attempt is not None and self._outcome_since is None else ""
-        news = self.pace.news(now) if self.stands else ""
-        if not news:
-            return []
+        """Report a stalled or slow job, which a log without new lines does not show."""
+        runs = self._attempt is not None and self._outcome_since is None
+        self.stands = self.pace.stands(now) if runs else ""
         end = self.record.limit if self.record is not None else None
         limit = f"; its time limit ends it in {duration(end - wall)}" if end is not None and end > wall else ""
-        return [Event("stalled", f"{news}: it stands still{limit}")]
+        return self.pace.events(now, limit) if runs else []
 
     def _unseen(self, view: View, now: float) -> list[Event]:
         """Report once that a running job leaves no trace here: its nodes may write to a folder of their own."""
@@ -281,6 +280,7 @@ class Watch:
         if chunk is None:
             return []
         continues = chunk.attempt == self._log_attempt and chunk.start == self._offset
+        attached = self._log_attempt is None
         if chunk.content:
             self.pace.heard = now
         # Progress bars overwrite their line with a carriage return.
@@ -303,6 +303,8 @@ class Watch:
         if newest is None or self.metrics is None:
             return events
         left, fraction = self._progress(self.metrics, now)
+        if attached:
+            self.pace.attach(now - chunk.age, [metrics.step for metrics in map(parse_metrics, pieces) if metrics])
         return [Event("metrics", printable(newest.strip(), LINE_WIDTH) + left, fraction), *events]
 
     def _match(self, lines: list[str]) -> list[Event]:
@@ -389,12 +391,9 @@ class Watch:
 
 def _since(before: float | None, holds: bool, now: float) -> float | None:
     """The time since which a condition holds; None when it does not hold."""
-    if not holds:
-        return None
-    return now if before is None else before
+    return None if not holds else now if before is None else before
 
 
 def _setting_up(record: JobRecord) -> str:
-    if record.state == "CONFIGURING":
-        return f"nodes are being prepared: {record.node_list}"
-    return f"running on {record.node_list}, setting up"
+    words = "nodes are being prepared: {}" if record.state == "CONFIGURING" else "running on {}, setting up"
+    return words.format(record.node_list)

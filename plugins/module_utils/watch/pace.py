@@ -15,11 +15,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress im
     STALL_FACTOR,
     STALL_SECONDS,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 
 # How long (seconds) steps are observed before their pace gives an estimate of the end.
 PACE_SECONDS = 10.0
-# The same for a run that never showed a step: seconds without a new line in the log.
-SILENT_SECONDS = 300.0
+# The same for a run whose steps have no time: seconds without a new line in the log; what a look at the ranks shows
+# counts from STALL_SECONDS on. A wait that has just begun, and may see an old log first, watches for so long before.
+SILENT_SECONDS, WATCHED_SECONDS = 300.0, 10.0
+# Steps are slow from so many times their usual time on, over so many seconds. The first ones fill caches.
+SLOWER, SLOW_SECONDS, WARM_UP, COMPARED = 1.4, 20.0, 2, 5
 # The usual step time is the median of this many steps.
 KEPT = 64
 
@@ -28,20 +32,29 @@ KEPT = 64
 class Pace:
     """Times are seconds of the caller's monotonic clock.
 
-    `heard`: when the log last grew; `stepped`: when the newest step was first seen; `ends`: the expected end.
+    `heard`: when the log last grew; `stepped`: when the newest step was first seen; `ends`: the expected end; `blamed`:
+    when the log had last grown as a look at the ranks showed which of them the others wait for.
     """
 
     heard: float | None = None
     stepped: float | None = None
     ends: float | None = None
+    blamed: float | None = None
+    _begun: float = 0.0
+    _watched: float = 0.0
     _first: tuple[int, float] | None = None
     _last: tuple[int, float] | None = None
     _took: list[float] = field(default_factory=list)
     _told: float = 0.0
+    _early: list[float] = field(default_factory=list)
+    _slow: float = 1.0
 
-    def begin(self, now: float) -> None:
-        """Start a new attempt and forget the steps of the one before."""
-        self.heard, self.stepped, self.ends = now, None, None
+    def begin(self, now: float, age: float = 0.0) -> None:
+        """Start a new attempt, which is that old already, and forget the steps of the one before."""
+        self._begun = now - age
+        self.heard, self.stepped, self.ends, self._watched = now, None, None, now
+        self.blamed, self._slow = None, 1.0
+        self._early.clear()
         self._first = self._last = None
         self._took.clear()
         self._told = 0.0
@@ -53,7 +66,10 @@ class Pace:
             self.stepped = now
         elif step > self._last[0]:
             before, since = self._last
-            self._took = [*self._took, (now - since) / (step - before)][-KEPT:]
+            took_one = (now - since) / (step - before)
+            self._took = [*self._took, took_one][-KEPT:]
+            if len(self._early) < WARM_UP + COMPARED:
+                self._early.append(took_one)
             self._last, self.stepped, self._told = (step, now), now, 0.0
         first, since = self._first or (step, now)
         done, took = step - first, now - since
@@ -74,16 +90,32 @@ class Pace:
         usual = self.usual
         return usual is not None and self.stepped is not None and now - self.stepped > max(LATE_SECONDS, LATE * usual)
 
+    def attach(self, written: float, known: list[int | None]) -> None:
+        """Take over what the log showed before the wait began: when it was written, and the steps in it.
+
+        Their time is at most that since the start: steps before them, and the start itself, took a part of it.
+        """
+        steps = [step for step in known if step is not None]
+        self.heard, self.stepped = written, written if steps else None
+        if len(steps) > 1 and steps[-1] > steps[0] and written > self._begun and not self._took:
+            self._took.append((written - self._begun) / (steps[-1] - steps[0]))
+
     def stands(self, now: float) -> str:
         """Why the run counts as stalled, or an empty string."""
+        if now - self._watched < WATCHED_SECONDS:
+            return ""
         usual = self.usual
         if self.stepped is not None and usual is not None:
             age = now - self.stepped
             if age < max(STALL_SECONDS, STALL_FACTOR * usual):
                 return ""
             return f"no step for {duration(age)}, where a step took {usual:.2g} s"
-        since = max((moment for moment in (self.heard, self.stepped) if moment is not None), default=now)
-        return f"no line in its log for {duration(now - since)}" if now - since >= SILENT_SECONDS else ""
+        since = self._grew(now)
+        limit = STALL_SECONDS if since == self.blamed else SILENT_SECONDS
+        return f"no line in its log for {duration(now - since)}" if now - since >= limit else ""
+
+    def _grew(self, now: float) -> float:
+        return max((moment for moment in (self.heard, self.stepped) if moment is not None), default=now)
 
     def news(self, now: float) -> str:
         """The same, but only when a stall begins and each time its length has doubled; else an empty string."""
@@ -93,3 +125,40 @@ class Pace:
             return ""
         self._told = 2 * (now - since)
         return text
+
+    def silent(self, now: float) -> bool:
+        """Whether the ranks of a run whose steps have no time yet should be looked at: its log has not grown for a
+        minute, for two, for four.
+        """
+        age = now - self._grew(now)
+        timed = self.stepped is not None and self.usual is not None
+        if timed or now - self._watched < WATCHED_SECONDS or age < max(STALL_SECONDS, self._told):
+            return False
+        self._told = 2 * age
+        return True
+
+    def events(self, now: float, rest: str) -> list[Event]:
+        """News of a run that stands still (`rest`: what is said besides), or whose ranks should be looked at."""
+        text, slower = self.news(now), self.slower()
+        if text:
+            return [Event("stalled", f"{text}: it stands still{rest}")]
+        if slower is not None:
+            return [Event("slow", "", paces=slower)]
+        return [Event("quiet", "")] if self.silent(now) else []
+
+    def blame(self, now: float) -> None:
+        """A look has shown which rank the others wait for: until the log grows, the run stands still."""
+        self.blamed = self._grew(now)
+
+    def slower(self) -> tuple[float, float] | None:
+        """(usual, new time of a step in seconds) when the newest steps take longer than the first ones did, and each
+        time that has grown by half; None otherwise.
+        """
+        early, late = self._early[WARM_UP:], self._took[-COMPARED:]
+        if len(early) < COMPARED or len(self._took) < WARM_UP + 2 * COMPARED:
+            return None
+        usual, took = statistics.median(early), statistics.median(late)
+        if took < SLOWER * max(usual, self._slow * usual):
+            return None
+        self._slow = took / usual
+        return usual, took

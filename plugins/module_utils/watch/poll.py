@@ -77,7 +77,8 @@ class Request:
 
 @dataclass(frozen=True)
 class LogChunk:
-    """New bytes of a log: `content` was read from `start` on; `size` is the end of the part that was read or skipped.
+    """New bytes of a log: `content` was read from `start` on; `size` is the end of the part that was read or skipped;
+    `age`: the seconds since the log was written.
 
     `content` is as the job wrote it: a module's results of that name are not made printable (core/printable.py).
     """
@@ -86,6 +87,7 @@ class LogChunk:
     start: int
     size: int
     content: str
+    age: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)

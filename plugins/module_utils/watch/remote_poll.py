@@ -188,7 +188,8 @@ def _log(place: _Place, target: Target, request: Request) -> LogChunk | None:
     attempt = max(numbers, default=None)
     for path in _logs(place, attempt, target.log):
         with contextlib.suppress(OSError, Untrusted), place.shown.stream(path) as stream:
-            size = os.fstat(stream.fileno()).st_size
+            status = os.fstat(stream.fileno())
+            size, age = status.st_size, max(0.0, time.time() - status.st_mtime)
             start = target.offset
             # Another attempt has another log; a log that shrank was rewritten.
             if attempt != target.attempt or start > size:
@@ -199,7 +200,7 @@ def _log(place: _Place, target: Target, request: Request) -> LogChunk | None:
                 # A program may write more than one poll returns: keep the newest part.
                 start = size - request.log_bytes
             data = redactor_of(place).read(stream, start, size - start)
-            return LogChunk(attempt or 0, start, size, data.decode("utf-8", "replace"))
+            return LogChunk(attempt or 0, start, size, data.decode("utf-8", "replace"), age)
     return None
 
 

@@ -254,3 +254,61 @@ def test_two_slow_links_are_both_suspected() -> None:
         for here in (1, 2, 3, 4)
     ]
     assert standstill.slow_nodes(everywhere) == [], "as many as do not stand out"
+
+
+def inner(file: str, name: str) -> str:
+    """A rank whose innermost function is one of torch, below line 50 of the program."""
+    return stack((TORCH + file, 286, name), ("/code/train.py", 50, "main"))
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "operation"),
+    [
+        ("distributed/rendezvous.py", "_create_c10d_store", "_create_c10d_store"),
+        ("distributed/utils.py", "_verify_param_shape_across_processes", "_verify_param_shape_across_processes"),
+        ("nn/parallel/distributed.py", "_pre_forward", "_pre_forward"),
+        ("distributed/fsdp/_fully_shard/_fsdp_collectives.py", "foreach_reduce", "foreach_reduce"),
+    ],
+)
+def test_functions_of_torch_that_wait_in_c_are_operations(file: str, name: str, operation: str) -> None:
+    data = stack(("/code/data.py", 42, "__next__"), ("/code/train.py", 30, "main"))
+    verdict = judged(inner(file, name), inner(file, name), data)
+    assert verdict is not None and [one.rank for one in verdict.ranks] == [2]
+    assert f"2 other ranks wait in {operation} (/code/train.py:50, in main)" in verdict.message
+
+
+def test_a_rank_that_writes_a_checkpoint_waits_for_nobody() -> None:
+    saves = inner("distributed/checkpoint/filesystem.py", "_write_files")
+    verdict = judged(collective("barrier"), collective("barrier"), saves)
+    assert verdict is not None and [one.rank for one in verdict.ranks] == [2]
+
+
+def test_ranks_that_never_meet_are_named_with_the_ones_that_wait_for_them() -> None:
+    meets = stack(
+        (TORCH + "distributed/rendezvous.py", 189, "_create_c10d_store"),
+        (TORCH + "distributed/distributed_c10d.py", 1800, "init_process_group"),
+        ("/code/train.py", 12, "main"),
+    )
+    verdict = judged(meets, meets, meets, stack(("/code/data.py", 42, "download")), waits_in="hrtimer_nanosleep")
+    assert verdict is not None and [one.rank for one in verdict.ranks] == [3]
+    assert "rank 3 on node02 sleeps (/code/data.py:42, in download); 3 other ranks wait in init_process_group" in (
+        verdict.message
+    )
+
+
+def test_a_rank_may_wait_for_a_collective_that_it_began_before() -> None:
+    """`handle.wait()` is in C++ below the program's own line: the flight recorder knows what is not over."""
+    waits = stack(("/code/train.py", 71, "step"))
+    documents = nodes(waits, waits, stack(("/code/data.py", 42, "__next__")))
+    for rank in (0, 1):
+        documents[0]["processes"][rank].update(waits_in="futex_do_wait", trace=trace(812))  # type: ignore[index]
+    verdict = standstill.verdict(standstill.states_of(documents))
+    assert verdict is not None and [one.rank for one in verdict.ranks] == [2]
+    assert "2 other ranks wait in all_reduce #812 (/code/train.py:71, in step)" in verdict.message
+
+
+def test_the_last_rank_is_named_after_the_others_have_ended() -> None:
+    uploads = stack(("/usr/lib/python3.11/threading.py", 1112, "join"), ("/code/train.py", 103, "upload"))
+    verdict = standstill.verdict(standstill.states_of(nodes(uploads)), world=6, silent=["node02", "node03"])
+    assert verdict is not None and (verdict.kind, [one.rank for one in verdict.ranks]) == ("behind", [0])
+    assert "(/code/train.py:103, in upload); the other 5 have no process any more" in verdict.message

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import standstill
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain import rank_stacks
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -38,6 +39,23 @@ def test_only_answers_to_this_request_count(tmp_path: Path) -> None:
     assert now[0] < rank_looks.PATIENCE
     assert ask(2) == ["node01"]
     assert now[0] >= rank_looks.PATIENCE
+
+
+def test_files_of_the_program_are_shown_below_the_run_directory(tmp_path: Path) -> None:
+    made = Run.below(tmp_path).started(ranks=1)
+    run = RunDirectory(str(made.path))
+    places = (
+        f"{run.path}/work/train.py",
+        f"/store/code/{'c0de' * 8}/train.py",
+        "/tmp/rankzero-260001-7-0badc0de/code/train.py",
+    )
+    folder = made.path / "stacks" / "0"
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, place in enumerate(places):
+        row = {"rank": number, "stack": f'Current thread 0x1 (x):\n  File "{place}/train.py", line 31 in main\n'}
+        (folder / f"node{number:02}.json").write_text(json.dumps({"node": f"node{number:02}", "processes": [row]}))
+    states = standstill.states_of(rank_looks.recorded(run, 0))
+    assert [state.place for state in states] == ["work/train.py:31, in main"] * 3
 
 
 def test_dumps_of_torch_are_read_and_bad_ones_left_out(tmp_path: Path) -> None:

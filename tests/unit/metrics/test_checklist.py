@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import checklist, monitor
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.silence import find_silence
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import seconds_in
 
 BANNER = "[rankzero] RANK={0} LOCAL_RANK=0 WORLD_SIZE={1} NODE_RANK=0 host=n1\n"
@@ -123,6 +124,27 @@ def test_no_step_is_a_matter_of_time() -> None:
 
 def stall(logs: dict[int, checklist.RankLog], now: float, begun: float | None = None) -> checklist.Stall | None:
     return checklist.find_stall({rank: checklist.facts_of(log, begun) for rank, log in logs.items()}, now, 10.0, 60.0)
+
+
+def test_a_silence_counts_until_a_step_has_a_time() -> None:
+    def silence(text: str, now: float) -> checklist.Stall | None:
+        return find_silence({0: checklist.facts_of(log(text, 1000.0))}, 900.0, now, 60.0)
+
+    assert silence("loading\n", 1050.0) is None
+    before, first = silence("loading\n", 1070.0), silence("step 1 loss 3\n", 1070.0)
+    assert before is not None and (before.age, before.median, before.step) == (70.0, None, None)
+    assert before.sentence == "no step yet, and no line in any log for 70 s"
+    assert first is not None and first.step == 1
+    assert silence("step 1 loss 3 (500 ms)\nstep 2 loss 3 (500 ms)\n", 1070.0) is None, "find_stall knows that"
+    assert before.as_dict()["median"] is None
+
+
+def test_steps_within_a_second_have_a_time_by_clocks_of_whole_seconds() -> None:
+    text = "".join(
+        f"2026-01-01 00:00:{second:02} step {4 * second + n} loss 1\n" for second in range(9) for n in range(4)
+    )
+    facts = checklist.facts_of(log(text))
+    assert facts.progress is not None and facts.progress.seconds == 0.25
 
 
 def test_a_job_stands_still_when_no_rank_makes_a_step() -> None:

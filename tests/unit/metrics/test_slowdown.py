@@ -52,3 +52,12 @@ def test_a_node_is_odd_that_differs_from_most() -> None:
     hot = monitor.NodeSamples("n9", load=4.0, gpus={"1": monitor.GpuSample(temperature=92.0)})
     found = monitor.odd_nodes({**usual, "n8": full, "n9": hot})
     assert found == {"n8": "memory 99 % full", "n9": "GPU 1 at 92 degrees"}
+
+
+def test_clocks_of_whole_seconds_and_steps_below_one_show_a_slowdown() -> None:
+    text, now = "", 0.0
+    for step in range(1, 120):
+        now += 0.2 if step < 100 else 2.0
+        text += f"2026-01-01 00:{int(now) // 60:02}:{int(now) % 60:02} step {step} loss 1\n"
+    slow = find_slowdown([(0, RankLog(text, text, 0.0))])
+    assert slow is not None and (round(slow.usual, 1), slow.now) == (0.2, 2.0)

@@ -249,6 +249,17 @@ def test_a_late_step_has_no_estimate_of_the_end() -> None:
     assert shown(screen)[-1].endswith("0:37, limit in 9 min 35 s, last line 25 s ago")
 
 
+@pytest.mark.parametrize("width", [80, 60])
+def test_a_narrow_row_keeps_the_age_of_what_stands(width: int) -> None:
+    screen = Screen(width)
+    screen.submitted()
+    screen.started()
+    screen.limited(600)
+    screen.steps(12)
+    screen.stands(75)
+    assert "last step 1 min 15 s ago" in shown(screen)[-1] and ("stands still" in shown(screen)[-1] or width < 80)
+
+
 def test_a_hanging_job_says_so_and_tells_the_times() -> None:
     """No step for longer than ten usual ones and a minute: the row says so, and so does a line in a pipe."""
     screen = Screen(160)

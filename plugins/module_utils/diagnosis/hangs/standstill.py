@@ -30,6 +30,10 @@ BUSY = 0.5
 _THREAD = re.compile(r"^(Current thread|Thread) .*$", re.MULTILINE)
 _FRAME = re.compile(r'^ +(?:File "(?P<file>[^"\n]+)", line (?P<line>\d{1,9}) in (?P<name>\S+)'
                     r"|(?P<name2>\S.*) \((?P<file2>[^()\n]+):(?P<line2>\d{1,9})\))$", re.MULTILINE)  # fmt: skip
+# The functions of torch in which a rank waits for the others to come.
+_MEETING = ("init_process_group", "new_group", "split_group")
+# Files of torch whose innermost function waits for the others, whatever its name: DDP and FSDP call C++ from there.
+_DISTRIBUTED = re.compile(r"torch/(?:distributed/(?!checkpoint/|elastic/)|nn/parallel/distributed\.py$)")
 # The functions of torch in which a rank waits for the others.
 _COLLECTIVES = re.compile(r"torch/distributed/(?:distributed_c10d|_functional_collectives|nn/functional)\.py$")
 _OPERATION = re.compile(
@@ -83,12 +87,21 @@ class RankState:
     @property
     def operation(self) -> str:
         """The operation in which it waits for other ranks, such as all_reduce; empty if in none."""
-        for frame in self.frames:
-            match = _OPERATION.fullmatch(frame.name)
-            if match and _COLLECTIVES.search(frame.file):
-                return match[1]
-        backward = any(frame.file.endswith(_BACKWARD[0]) and frame.name == _BACKWARD[1] for frame in self.frames)
-        return "backward" if backward and self.cpu < BUSY else ""
+        called = [frame.name for frame in self.frames if _COLLECTIVES.search(frame.file)]
+        meeting = next((name for name in called if name in _MEETING), "")
+        match = next(filter(None, map(_OPERATION.fullmatch, called)), None)
+        if meeting or match:
+            return meeting or match[1]  # type: ignore[index]  # one of both is there
+        if self.cpu >= BUSY or not self.frames:
+            return ""
+        if any(frame.file.endswith(_BACKWARD[0]) and frame.name == _BACKWARD[1] for frame in self.frames):
+            return "backward"
+        inner, active = self.frames[0], self.active
+        if _DISTRIBUTED.search(inner.file):
+            return inner.name
+        # `wait()` of a collective that was begun before is in C++, below a line of the program.
+        waits = active is not None and "futex" in self.waits_in and not _LIBRARY.search(inner.file)
+        return active.operation if active is not None and waits else ""
 
     @property
     def place(self) -> str:
@@ -218,6 +231,15 @@ def _state_of(row: object, node: str, *, swapping: bool) -> RankState | None:
     )
 
 
+def same(before: Sequence[RankState], now: Sequence[RankState]) -> bool:
+    """Whether all ranks wait where they waited, none has called another collective, and none waits that did not."""
+    looks = [
+        [(rank.rank, rank.operation, rank.operation and rank.place, rank.recent[-1:]) for rank in states]
+        for states in (before, now)
+    ]
+    return bool(before) and looks[0] == looks[1]
+
+
 def verdict(
     states: Sequence[RankState], world: int | None = None, silent: Sequence[str] = (), network: Sequence[str] = ()
 ) -> Verdict | None:
@@ -233,6 +255,9 @@ def verdict(
     if others and (stopped or len(others) <= len(waiting)):
         return Verdict("behind", tuple(others), f"{_named(others)}; {_waiting(waiting)}")
     missing = _missing(states, world)
+    if others and missing and not waiting:
+        ended = f"the other {len(missing)} have" if len(missing) > 1 else "the other rank has"
+        return Verdict("behind", tuple(others), f"{_named(others)}; {ended} no process any more")
     if missing and waiting and len(missing) <= len(waiting):
         where = f"{', '.join(silent[:NAMED])} does not answer" if silent else "it has ended or was killed"
         names = ", ".join(str(rank.rank) for rank in missing[:NAMED])

@@ -17,9 +17,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.sta
     states_of,
 )
 
-# How often the nodes are asked. A rank is late that was in no collective in more than half of the looks that show most
-# others in one.
-LOOKS = 4
+# How often the nodes are asked. A rank is late that was in no collective in two of three looks that show most others in
+# one. Of a rank that takes half as long again, every third look shows that.
+LOOKS = 8
 SLOW = "slow"
 
 
@@ -59,7 +59,7 @@ def _late(looks: Sequence[Sequence[RankState]]) -> list[RankState]:
         useful += 1
         outside.update(rank.rank for rank in late)
         newest.update({rank.rank: rank for rank in late})
-    chosen = [number for number, count in outside.items() if useful > 1 and count > useful / 2]
+    chosen = [number for number, count in outside.items() if useful > 1 and 3 * count >= 2 * useful]
     return [newest[number] for number in sorted(chosen)]
 
 

@@ -32,6 +32,8 @@ EDGE = 100
 # Without a terminal, lines may have any length, and the right edge is here.
 PLAIN_EDGE = 79
 BAR = 10
+# From this age (seconds) of its last line on, a running row shows it before anything else.
+OLD = 30
 # Minimum width of a line, even if the terminal reports less.
 NARROWEST = 20
 
@@ -121,14 +123,20 @@ class Layout:
         )
         times = [clock(elapsed) if elapsed >= 1 else "", left, heard]
         progress = "" if row.fraction is None else _bar(row.fraction)
-        tries = (
+        tries = [
             [_joined(row.text, progress), detail, _listed(times)],
             [row.text, detail, _listed(times)],
+        ]
+        if row.heard is not None and (row.stands or now - row.heard >= OLD):
+            # How old it is matters more than the rest.
+            ages = ([times[0], heard], [heard])
+            tries += [[row.text, row.stands, _listed(each)] for each in (times, *ages)] + [[row.text, heard]]
+        tries += [
             [row.text, detail, _listed(times[:2])],
             [row.text, detail, _listed(times[:1])],
             [row.text, row.stands, _listed(times[:1])],
             [row.text, _listed(times[:1])],
-        )
+        ]
         for parts in tries:
             mark, body, _indent = self._parts(row, parts)
             if self.width is None or columns(mark + body) <= self._room:

@@ -1,0 +1,27 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a wait says after a look at the ranks (module job_diagnosis, with x_paces of the wait)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import looks
+
+
+def test_an_event_without_words_gets_them_from_a_look_at_the_ranks() -> None:
+    culprit = {"message": "rank 1 on node02 sleeps"}
+    stall = {"message": "no step yet, and no line in any log for 62 s"}
+    quiet, slow = Event("quiet", ""), Event("slow", "", paces=(0.3, 0.5))
+    assert looks.why(quiet, {"facts": {"standstill": culprit}, "stall": stall}) == (
+        "no step yet, and no line in any log for 62 s: rank 1 on node02 sleeps"
+    )
+    assert looks.why(quiet, {"facts": {}, "stall": None}) == "", "it computes"
+    late = {"message": "steps take 0.5 s; nobody stands out", "straggler": None}
+    assert looks.why(slow, {"facts": {"slow": late}}) == "", "a little late, and nobody makes it so"
+    assert looks.why(replace(slow, paces=(0.3, 2.5)), {"facts": {"slow": late}}) == late["message"]
+    named = {**late, "straggler": {"ranks": [{"rank": 3}]}}
+    assert looks.why(slow, {"facts": {"slow": named}}) == late["message"]
+    assert looks.why(slow, None) == ""
