@@ -52,8 +52,12 @@ def query_ranks(
 
 
 def recorded(run: RunDirectory, attempt: int) -> list[JsonObject]:
-    """The newest answer of each node, whatever it was asked for: a request, or the time limit."""
-    return _answers(run, os.path.join("stacks", str(attempt)), None)
+    """The newest answer of each node, whatever it was asked for: a request, the time limit, or a silent log. Only those
+    of the newest look count: nodes whose ranks have ended do not answer any more.
+    """
+    answers = _answers(run, os.path.join("stacks", str(attempt)), None)
+    times = [when if isinstance(when := answer.get("time"), (int, float)) else 0.0 for answer in answers]
+    return [answer for answer, when in zip(answers, times) if when >= max(times) - SILENT]
 
 
 def before_the_end(run: RunDirectory, now: float, sleep: Callable[[float], None] = time.sleep) -> bool:

@@ -311,4 +311,13 @@ def test_the_last_rank_is_named_after_the_others_have_ended() -> None:
     uploads = stack(("/usr/lib/python3.11/threading.py", 1112, "join"), ("/code/train.py", 103, "upload"))
     verdict = standstill.verdict(standstill.states_of(nodes(uploads)), world=6, silent=["node02", "node03"])
     assert verdict is not None and (verdict.kind, [one.rank for one in verdict.ranks]) == ("behind", [0])
-    assert "(/code/train.py:103, in upload); the other 5 have no process any more" in verdict.message
+    assert "(/code/train.py:103, in upload); no process is seen of 5 other ranks" in verdict.message
+
+
+def test_a_program_that_imports_is_not_held_up() -> None:
+    def importing(module: str) -> str:
+        return stack(("<frozen importlib._bootstrap>", 1176, "_find_and_load"), (f"/code/{module}.py", 3, "<module>"))
+
+    looks = [standstill.states_of(nodes(collective(), importing(module))) for module in ("model", "model", "data")]
+    assert standstill.same(looks[0], looks[1]) and not standstill.same(looks[1], looks[2])
+    assert not standstill.same([], [])

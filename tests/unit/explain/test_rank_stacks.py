@@ -52,7 +52,7 @@ def test_files_of_the_program_are_shown_below_the_run_directory(tmp_path: Path) 
     folder = made.path / "stacks" / "0"
     folder.mkdir(parents=True, exist_ok=True)
     for number, place in enumerate(places):
-        row = {"rank": number, "stack": f'Current thread 0x1 (x):\n  File "{place}/train.py", line 31 in main\n'}
+        row = {"rank": number, "stack": f'Current thread 0x1 (x):\n  File "{place}", line 31 in main\n'}
         (folder / f"node{number:02}.json").write_text(json.dumps({"node": f"node{number:02}", "processes": [row]}))
     states = standstill.states_of(rank_looks.recorded(run, 0))
     assert [state.place for state in states] == ["work/train.py:31, in main"] * 3
@@ -99,3 +99,14 @@ def test_before_a_cancellation_a_silent_job_is_looked_at(
     assert bool(rank_looks.recorded(directory, 1)) is asked
     assert slept[0] <= rank_looks.SHORT
     assert rank_looks.before_the_end(RunDirectory(str(tmp_path / "runs" / "job" / ("b" * 16) / "1")), now) is False
+
+
+def test_only_the_newest_look_of_the_nodes_counts(tmp_path: Path) -> None:
+    """A node whose ranks have ended has left the answer that it gave when they began."""
+    made = Run.below(tmp_path).started(ranks=2)
+    folder = made.path / "stacks" / "0"
+    folder.mkdir(parents=True, exist_ok=True)
+    for node, when in (("node01", 2000.0), ("node02", 1000.0), ("node03", 1990.0)):
+        (folder / f"{node}.json").write_text(json.dumps({"node": node, "time": when, "processes": []}))
+    nodes = [answer["node"] for answer in rank_looks.recorded(RunDirectory(str(made.path)), 0)]
+    assert nodes == ["node01", "node03"]

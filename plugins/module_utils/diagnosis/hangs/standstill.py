@@ -42,6 +42,7 @@ _OPERATION = re.compile(
 )
 # In the backward pass of DistributedDataParallel and FSDP, gradients are reduced below this function.
 _BACKWARD = ("torch/autograd/graph.py", "_engine_run_backward")
+_IMPORT = "<frozen importlib"
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3[^/]*/|^<")
 
 
@@ -112,6 +113,11 @@ class RankState:
             return ""
         file = frame.file if len(frame.file) <= WIDTH else f"...{frame.file[3 - WIDTH :]}"
         return printable(f"{file}:{frame.line}, in {frame.name}", 3 * WIDTH)
+
+    @property
+    def imports(self) -> tuple[Frame, ...]:
+        """Its stack, if it imports a module."""
+        return self.frames if any(frame.file.startswith(_IMPORT) for frame in self.frames) else ()
 
     @property
     def activity(self) -> str:
@@ -232,9 +238,14 @@ def _state_of(row: object, node: str, *, swapping: bool) -> RankState | None:
 
 
 def same(before: Sequence[RankState], now: Sequence[RankState]) -> bool:
-    """Whether all ranks wait where they waited, none has called another collective, and none waits that did not."""
+    """Whether all ranks wait where they waited, none has called another collective, and none waits that did not. A rank
+    that imports modules, as a program does when it starts, is where it was if it imports the same.
+    """
     looks = [
-        [(rank.rank, rank.operation, rank.operation and rank.place, rank.recent[-1:]) for rank in states]
+        [
+            (rank.rank, rank.operation, rank.place if rank.operation else rank.imports, rank.recent[-1:])
+            for rank in states
+        ]
         for states in (before, now)
     ]
     return bool(before) and looks[0] == looks[1]
@@ -256,8 +267,8 @@ def verdict(
         return Verdict("behind", tuple(others), f"{_named(others)}; {_waiting(waiting)}")
     missing = _missing(states, world)
     if others and missing and not waiting:
-        ended = f"the other {len(missing)} have" if len(missing) > 1 else "the other rank has"
-        return Verdict("behind", tuple(others), f"{_named(others)}; {ended} no process any more")
+        rest = f"{len(missing)} other rank{'s' if len(missing) > 1 else ''}"
+        return Verdict("behind", tuple(others), f"{_named(others)}; no process is seen of {rest}")
     if missing and waiting and len(missing) <= len(waiting):
         where = f"{', '.join(silent[:NAMED])} does not answer" if silent else "it has ended or was killed"
         names = ", ".join(str(rank.rank) for rank in missing[:NAMED])
