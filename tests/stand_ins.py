@@ -119,7 +119,8 @@ def apptainer(folder: Path, name: str = "apptainer") -> Path:
 #: real one (0.24), as recorded of it: the flags it knows, that flags given twice count once (the last), its words where
 #: an image, the source of a mount or the working directory is missing or no squashfs, that the home is not there unless
 #: mounted, that the image's variables beat the node's but for those of --container-env, that LANG is dropped, that RANK
-#: and LOCAL_RANK are set to its own, and what enroot's hook sets for an image with PYTORCH_VERSION. It makes no file
+#: and LOCAL_RANK are set to its own, that a step of a batch script in an image is in the same one (the variables
+#: _SLURM_SPANK_OPTION_pyxis_*), and what enroot's hook sets for an image with PYTORCH_VERSION. It makes no file
 #: system of its own: `words`, written beside the image, shows what was asked. An image is made by `squashfs`.
 PYXIS_SRUN = """\
 #!/usr/bin/python3
@@ -177,7 +178,12 @@ while words and words[0].startswith("-"):
         if name not in KNOWN:
             sys.exit(f"srun: unrecognized option '{word}'")
         flags.pop(name, None) if off else flags.update({name: value or True})
-# A site's module may have set them; flags come before.
+def of_the_job():
+    for name, value in sorted(os.environ.items()):
+        if name.startswith("_SLURM_SPANK_OPTION_pyxis_container_"):
+            yield name[len("_SLURM_SPANK_OPTION_pyxis_container_"):].replace("_", "-"), value or True
+# A site's module may have set them, or the header of a job whose script is in the image; flags come before.
+flags = {**dict(of_the_job()), **flags}
 flags = {**{name[16:].lower().replace("_", "-"): value for name, value in os.environ.items()
             if name.startswith("PYXIS_CONTAINER_")}, **flags}
 if flags:
@@ -189,9 +195,9 @@ os.execvp(SRUN[0], [*SRUN, *own, *words])
 """
 
 #: Slurm's sbatch with pyxis set up for it, too: says --container-image in its help, takes its flags on #SBATCH lines.
-#: Kept of the real one: the flags it knows, and that with --export=NONE the batch script stays on the node; with any
-#: other one it refuses, for then the real one would run the script in the image. What was asked is in `header`, written
-#: beside the image. The rest is the real sbatch's, which sees the script without those lines.
+#: or before the script. Kept of the real one: the flags it knows, and that with --export=NONE the batch script stays on
+#: the node, and with any other one runs in the image. What was asked is in `header`, written beside the image. The rest
+#: is the real sbatch's, which sees the script without those lines.
 PYXIS_SBATCH = """\
 #!/usr/bin/python3
 import json, os, re, shlex, subprocess, sys
@@ -205,22 +211,36 @@ def taken(text):
             flags[found[2]] = shlex.split(found[3])[0] if found[3] else True
         return "##"
     text = re.sub("^#SBATCH --(no-)?container-([a-z-]+)(?:=(.*))?$", own, text, flags=re.MULTILINE)
-    if flags and "\\n#SBATCH --export=NONE\\n" not in text:
-        sys.exit("sbatch: this stand-in for pyxis keeps a batch script on its node with --export=NONE only")
     if flags:
         with open(flags["image"] + ".header", "w") as stream:
             json.dump(flags, stream)
+    if flags and "\\n#SBATCH --export=NONE\\n" not in text:
+        return inside(flags, text)
     return text
+def inside(flags, text):
+    head, _, body = text.partition("\\n")
+    srun = os.path.join(os.path.dirname(os.path.realpath(__file__)), "srun")
+    said = [f"export _SLURM_SPANK_OPTION_pyxis_container_{name.replace('-', '_')}="
+            f"{'' if value is True else shlex.quote(value)}" for name, value in flags.items()]
+    # The script itself lies behind the line that enters.
+    enter = ["exec", srun, "--enter", json.dumps(flags), "/bin/bash", "-c"]
+    said.append(shlex.join(enter) + " " + shlex.quote(body) + ' "$0" "$@"')
+    options = [line for line in body.splitlines() if line.startswith("#SBATCH ")]
+    return "\\n".join([head, *options, *said, ""])
 if "--help" in sys.argv:
     for name in KNOWN:
         print(f"      --container-{name}=X or --no-container-{name}", flush=True)
 words = sys.argv[1:]
 scripts = [place for place, word in enumerate(words) if word.endswith(".sbatch")]
+given = [word for word in words[: scripts[0] if scripts else 0] if re.match("--(no-)?container-", word)]
+words = [word for word in words if word not in given]
+scripts = [place - len(given) for place in scripts]
 if "--test-only" in words and not scripts:
     sys.exit(subprocess.run(["/usr/bin/sbatch", *words], input=taken(sys.stdin.read()), text=True).returncode)
 for place in scripts:
     with open(words[place]) as stream:
-        text = taken(stream.read())
+        head, _, body = stream.read().partition("\\n")
+    text = taken("\\n".join([head, *(f"#SBATCH {word}" for word in given), body]))
     words[place] += ".seen"
     with open(words[place], "w") as stream:
         stream.write(text)

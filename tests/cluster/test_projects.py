@@ -146,7 +146,9 @@ def cpu_lab(folder: Path) -> dict[str, Script]:
 
 
 def enroot_site(folder: Path) -> dict[str, Script]:
-    """Its own command line without the options of the image, which a script job refuses."""
+    """Its own command line without the options of the image, which the lab's Slurm does not know
+    (test_script_containers.py has these).
+    """
     place = "examples/cross-node-dl-slurm-script"
     checkouts.unpacked(checkouts.ENROOT_SITE, folder, "HEAD", place)
     for path in (folder / place).iterdir():

@@ -102,6 +102,19 @@ SPECS: dict[str, dict[str, Any]] = {
         "env": {"DATA_ROOT": "/x y"},
         "artifact": {"path": "result.json"},
     },
+    "script-container": {
+        "name": "script",
+        "script": "#!/bin/bash\nsrun ./worker.sh\n",
+        "script_args": ["a", "--", "b"],
+        "code": {"in_place": "/project/ml/gpt"},
+        "container": {
+            "runtime": "pyxis",
+            "image": "/project/images/torch.sqsh",
+            "mounts": ["/data:/data:ro"],
+            "workdir": "/project/ml/gpt",
+        },
+        "preflight": {"enabled": False},
+    },
     "life": {
         "name": "life",
         "command": ["train.py"],

@@ -255,7 +255,7 @@ def entry(
         ("launch_cluster.state_root", read_only[-1]),
         *(("launch_cluster.caches", Mount(place, place)) for place in writable),
         *([("launch_cluster.state_root", Mount(environments, environments))] if environments else []),
-        *(("checkpoint.dir", place) for place in _checkpoints(spec, users)),
+        *_folders(spec, users),
     ]
     _check_places(kind, ours, users)
     # Outer mounts come first, because a nested mount must come after the one that contains it.
@@ -303,18 +303,22 @@ def _local(spec: LaunchSpec) -> Iterator[str]:
             yield variable(name)
 
 
-def _checkpoints(spec: LaunchSpec, users: Sequence[Mount]) -> list[Mount]:
-    """Return a mount of the checkpoint folder at its own path, unless one of the job's mounts includes it."""
-    if spec.checkpoint.dir is None:
-        return []
-    folder = posixpath.normpath(spec.checkpoint.dir)
-    shown = any(
+def _folders(spec: LaunchSpec, users: Sequence[Mount]) -> Iterator[tuple[str, Mount]]:
+    """Iterate over the folders that a job writes outside of its run: each with the option that names it."""
+    for option, path in (("checkpoint.dir", spec.checkpoint.dir), ("code.in_place", spec.code.in_place)):
+        folder = posixpath.normpath(path) if path else ""
+        if folder and not _includes(users, folder):
+            yield option, Mount(folder, folder)
+
+
+def _includes(users: Sequence[Mount], folder: str) -> bool:
+    """Return whether one of the job's mounts has a folder at its own path, and writable."""
+    return any(
         user_mount.source == user_mount.target
         and "ro" not in user_mount.flags
         and posixpath.commonpath([user_mount.target, folder]) == user_mount.target
         for user_mount in users
     )
-    return [] if shown else [Mount(folder, folder)]
 
 
 def _check_places(kind: Runtime, ours: Sequence[tuple[str, Mount]], users: Sequence[Mount]) -> None:

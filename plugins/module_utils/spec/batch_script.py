@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import pyxis
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch import reader
@@ -54,6 +55,12 @@ BELOW: Mapping[str, Any] = {
     "launcher": None,
     "preflight": {"enabled": False},
     "resources": dict.fromkeys(("nodes", "spares", "gpus_per_node", "gpu_type", "gres", "cpus_per_rank")),
+}
+#: Options of containers that a script job cannot have -> what to do.
+_NO_CONTAINER = {
+    "container": "Slurm's own containers are not used; use --container-image, or container.runtime oci in a job file",
+    "container-name": "a named container that was interrupted is used half made by the next job; remove it",
+    "container-save": "the image is not written; build it with container.build",
 }
 _HETEROGENEOUS = ("hetjob", "packjob")
 
@@ -215,8 +222,7 @@ def _take(header: Header, given: Given) -> None:
     if name in REFUSED:
         header.refuse(given, REFUSED[name])
     elif name.removeprefix("no-").startswith("container"):
-        instead = "give the container to the script's own srun lines, or write a job with `command` and `container`"
-        header.refuse(given, f"a script cannot run in a container yet; {instead}")
+        _container(header, given)
     elif name in ONCE:
         return
     elif name in _SPECIAL:
@@ -303,6 +309,22 @@ def _exclusive(header: Header, given: Given) -> None:
         header.set(given.line, "resources.exclusive", True)
     else:
         header.further(given)
+
+
+def _container(header: Header, given: Given) -> None:
+    """The options of pyxis, by which sbatch runs the whole script in an image."""
+    keys = pyxis.section(given.name, str(given.value))
+    if keys is None:
+        header.refuse(given, _NO_CONTAINER.get(given.name, "has no key in the section `container`; remove it"))
+        return
+    for key, value in keys.items():
+        path = f"container.{key}"
+        try:
+            _TYPES[path].parse(value)
+        except Invalid as error:
+            header.refuse(given, f"{path}: {error}")
+            return
+        header.set(given.line, path, value)
 
 
 def _exclude(header: Header, given: Given) -> None:

@@ -11,8 +11,9 @@ set -u
 if [ -z "${RANKZERO_MOUNT_HOME:-}" ]; then
     export HOME="$RANKZERO_RUN_DIR/home" XDG_CACHE_HOME="$RANKZERO_RUN_DIR/home/.cache"
 fi
-# The job's code comes before a package of the same name that was once installed into the image.
-if [ -n "${RANKZERO_CODE:-}" ]; then
+# The job's code comes before a package of the same name that was once installed into the image. A user's own batch
+# script says itself where its code is.
+if [ -n "${RANKZERO_CODE:-}" ] && [ "${RANKZERO_LAUNCHER:-}" != script ]; then
     [ ! -d "$RANKZERO_CODE/src" ] || export PYTHONPATH="$RANKZERO_CODE/src${PYTHONPATH:+:$PYTHONPATH}"
     export PYTHONPATH="$RANKZERO_CODE${PYTHONPATH:+:$PYTHONPATH}"
 fi

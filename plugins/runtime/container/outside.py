@@ -94,7 +94,8 @@ def prove(job: Job) -> None:
     if step.exit_code != 0:
         if not _logged(job):
             step.ended_by = SETUP
-            step.message = f"no rank started in its container: {failure(job, log)}"
+            who = "the script did not start" if job.is_script else "no rank started"
+            step.message = f"{who} in its container: {failure(job, log)}"
         return
     for _look in range(job.number("RANKZERO_LOG_LOOKS", LOOKS)):
         if _logged(job) >= ranks:

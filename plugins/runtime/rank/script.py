@@ -11,10 +11,13 @@ import base64
 import contextlib
 import os
 import re
+import shlex
+import signal
 import stat
 from collections.abc import Sequence
 
 from artifact import verdict
+from core import processes
 from core.files import whole
 from core.log import say
 from core.state import Job
@@ -22,13 +25,27 @@ from core.state import Job
 LOG, ERRORS = "rank-0000.log", "rank-0000.err"
 # Works in the folder of its first argument, and prints to logs in that of its second.
 _START = f'cd -- "$1" && unset OLDPWD && exec >> "$2/{LOG}" 2{{}} && shift 2 && exec "$@"'
+# The same in a container: its process is found by the third.
+_INSIDE = (
+    f'echo "$$" > "$3" && cd -- "$1" && unset OLDPWD && exec >> "$2/{LOG}" 2{{}} < /dev/null && shift 3 && exec "$@"'
+)
+# What the container's runtime itself prints goes where that of ranks goes.
+_ENTER = 'exec >> "$1/step.log" 2>&1 && shift && exec "$@"'
 _PLACE = re.compile(r"%(?P<width>[0-9]{0,2})(?P<letter>[%AJNajnstux])")
 # Slurm sets them for options that only our header has.
 _OURS = ("SLURM_OPEN_MODE", "SLURM_EXPORT_ENV")
+# Slurm's variables that srun needs to find the job; it would take others for options of the step.
+_OF_THE_JOB = ("SLURM_JOB_ID", "SLURM_JOBID", "SLURM_CONF", "SLURM_CLUSTER_NAME")
+# How Slurm hands the options of a job's header on to the script's own steps (spank(7)).
+_INHERITED = "_SLURM_SPANK_OPTION_pyxis_"
 
 
-def words(job: Job, arguments: Sequence[str]) -> list[str]:
-    """The words that start the script in this attempt. Ends the job where the script or its folder is not there."""
+def words(job: Job, given: Sequence[str]) -> list[str]:
+    """The words that start the script in this attempt. Ends the job where the script or its folder is not there.
+    `given`: how many arguments it has, these, and the words that enter its container.
+    """
+    count = int(given[0])
+    arguments, enter = given[1 : 1 + count], given[1 + count :]
     path, place = job.path("slurm_script"), folder(job)
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
@@ -45,8 +62,74 @@ def words(job: Job, arguments: Sequence[str]) -> list[str]:
         _show(job, os.path.join(place, name(job, err)), os.path.join(logs, ERRORS))
     # As the kernel reads the line (execve(2)): one program and at most one argument. The file system may be noexec.
     program = first[len("#!") :].strip(" \t\r\n").split(None, 1)
-    start = _START.format(f'>> "$2/{ERRORS}"' if apart else ">&1")
-    return ["/bin/sh", "-c", start, "script", place, logs, *program, path, *arguments]
+    errors = f'>> "$2/{ERRORS}"' if apart else ">&1"
+    if not enter:
+        return ["/bin/sh", "-c", _START.format(errors), "script", place, logs, *program, path, *arguments]
+    _keep_for_inside(job, enter)
+    place = job.get("RANKZERO_WORKDIR") or place
+    inside = ["-c", _INSIDE.format(errors), "script", place, logs, _process_file(job), *program, path, *arguments]
+    return [
+        *("/bin/sh", "-c", _ENTER, "enter", logs, *_by_step(job, enter), "/bin/bash"),
+        *(f"{job.runtime}/container/enter.sh", *inside),
+    ]
+
+
+def _by_step(job: Job, enter: Sequence[str]) -> list[str]:
+    """The words that enter the container: those of the runtime, or a step of all of this node where they are options.
+    The script's own steps share what it has.
+    """
+    if not enter[0].startswith("--"):
+        return [*enter]
+    own = sorted(name for name in environment(job) if name.startswith("SLURM_") and name not in _OF_THE_JOB)
+    return [
+        *("env", *(word for name in own for word in ("-u", name))),
+        *("srun", "--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", f"--nodelist={job.node}"),
+        *(f"--cpus-per-task={job.get('SLURM_CPUS_ON_NODE', '1')}", "--cpu-bind=none", "--mem=0", "--mpi=none"),
+        *("--input=none", f"--output={job.get('RANKZERO_LOGS')}/step.log", "--open-mode=append", "--export=ALL"),
+        *enter,
+    ]
+
+
+def _keep_for_inside(job: Job, enter: Sequence[str]) -> None:
+    """Let the script see Slurm's variables of the job, not those of the step that holds its container, and hand the
+    container on to its own steps, as the header of sbatch would.
+    """
+    kept = {name: value for name, value in environment(job).items() if name.startswith("SLURM")}
+    if enter[0].startswith("--"):
+        options = (word[2:].partition("=") for word in enter)
+        kept.update({_INHERITED + name.replace("-", "_"): value for name, _equals, value in options})
+    values = job.get("RANKZERO_CONTAINER_ENV")
+    try:
+        with open(values, "a", encoding="utf-8", errors="surrogateescape") as stream:
+            stream.write("unset SRUN_DEBUG ${!SLURM_@} ${!PMI@}\n")
+            stream.writelines(f"export {name}={shlex.quote(value)}\n" for name, value in sorted(kept.items()))
+    except OSError:
+        verdict.refuse(job, 73, f"cannot write {values}")
+
+
+def _process_file(job: Job) -> str:
+    return job.path(f".script-{job.attempt}.pid")
+
+
+def tell(job: Job, what: int = signal.SIGTERM) -> None:
+    """Signal the script itself, as slurmstepd would: srun would signal all that it has started, or end it."""
+    number = 0
+    if job.get("RANKZERO_CONTAINER"):
+        with contextlib.suppress(OSError, ValueError), open(_process_file(job), encoding="ascii") as stream:
+            number = int(stream.read())
+    if not _is_ours(job, number):
+        processes.send_signal(job.step.process, what)
+        return
+    with contextlib.suppress(OSError):
+        os.kill(number, what)
+
+
+def _is_ours(job: Job, number: int) -> bool:
+    """Whether this process runs a script of this job: the number may be one of the container's own."""
+    mine = {os.fsencode(f"{name}={job.get(name)}") for name in ("RANKZERO_RUN_DIR", "RANKZERO_ATTEMPT")}
+    with contextlib.suppress(OSError), open(f"/proc/{number}/environ", "rb") as stream:
+        return number > 0 and mine <= {*stream.read().split(b"\0")}
+    return False
 
 
 def folder(job: Job) -> str:

@@ -42,8 +42,10 @@ def act_on_signals(job: Job) -> None:
         if step.ended_by != ARTIFACT:
             step.ended_by = SIGNAL
         # Where Slurm ends the job, it signals every process of a batch script: a trap of the script would run twice.
-        if not job.is_script or slurm.field(slurm.show_job(job), "JobState") == "RUNNING":
+        if not job.is_script:
             processes.send_signal(step.process)
+        elif slurm.field(slurm.show_job(job), "JobState") == "RUNNING":
+            _tell_script(job, signal.SIGTERM)
     if signals.cancelled and step.ended_by == PROGRAM:
         step.ended_by, step.message = SIGNAL, "cancelled"
         step.term_at = processes.after(AFTER_CANCEL)
@@ -58,11 +60,17 @@ def _tell_early(job: Job) -> None:
     asked for it itself.
     """
     if job.is_script:
-        processes.send_signal(job.step.process, getattr(signal, f"SIG{job.get('RANKZERO_EARLY_SIGNAL')}"))
+        _tell_script(job, getattr(signal, f"SIG{job.get('RANKZERO_EARLY_SIGNAL')}"))
         return
     words = ["scancel", f"--signal={job.get('RANKZERO_EARLY_SIGNAL')}", job.slurm_job]
     if processes.run(60, words, job.env) != 0:
         processes.send_signal(job.step.process)
+
+
+def _tell_script(job: Job, what: int) -> None:
+    from rank import script
+
+    script.tell(job, what)
 
 
 def wait_for_end(job: Job, every: float = 0.0) -> int:

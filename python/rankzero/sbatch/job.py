@@ -209,28 +209,12 @@ def _container(job: Job, line: int, name: str, value: str) -> None:
 
 def container(job: Job, name: str, value: str) -> bool:
     """Read an option of pyxis. False if the job spec has no equivalent."""
-    switches = {
-        "container-remap-root": ("remap_root", True),
-        "no-container-remap-root": ("remap_root", False),
-        "container-mount-home": ("mount_home", True),
-        "no-container-mount-home": ("mount_home", False),
-        "container-writable": ("writable", True),
-        "container-readonly": ("writable", False),
-    }
-    if name == "container-image":
-        job.put("container", "runtime", "pyxis")
-        job.put("container", "image", value)
-    elif name == "container-mounts":
-        job.put("container", "mounts", [mount(part) for part in value.split(",") if part])
-    elif name == "container-workdir":
-        job.put("container", "workdir", value)
-    elif name == "container-env":
-        job.put("container", "env", value.split(","))
-    elif name in switches:
-        job.put("container", *switches[name])
-    else:
-        return name == "no-container-entrypoint"
-    return True
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import pyxis
+
+    keys = pyxis.section(name, value)
+    for key, said in (keys or {}).items():
+        job.put("container", key, [mount(part) for part in value.split(",") if part] if key == "mounts" else said)
+    return keys is not None
 
 
 def mount(text: str) -> str:

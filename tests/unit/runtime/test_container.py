@@ -9,6 +9,7 @@ the same under pyxis.
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.stand_ins import apptainer
-from tests.unit.runtime.harness import Job, Site, in_their_places
+from tests.unit.runtime.harness import Job, Site, in_their_places, wait_for
 
 #: What an image and the hooks of its runtime set, and what the ranks must not see of it.
 IMAGE_VALUES = {
@@ -241,3 +242,21 @@ def test_a_sites_own_settings_of_pyxis_do_not_reach_a_step(site: Site) -> None:
     made = job(site)
     assert made.finish(PYXIS_CONTAINER_IMAGE="x", PYXIS_CONTAINER_NAME="y") == 0, made.log()
     assert not [name for name in made.seen()["env"] if name.startswith("PYXIS_")]
+
+
+def test_a_batch_script_runs_in_the_image_and_gets_its_signal(site: Site) -> None:
+    lines = ["#!/bin/bash", "trap 'echo saved $MINE $# $SLURM_NTASKS $RANK; exit 3' USR1", "touch ready"]
+    made = job(
+        site,
+        {
+            "script": "\n".join([*lines, "for i in {1..600}; do sleep 0.1; done", ""]),
+            "script_args": ["a b", "c"],
+            "checkpoint": {"signal_before_end": 90, "signal": "USR1"},
+            "monitor": {"host": 0, "gpu": 0},
+        },
+    )
+    process = made.start(SLURM_NTASKS="16")
+    wait_for((made.run / "work" / "ready").exists, process)
+    process.send_signal(signal.SIGUSR2)
+    assert process.wait(timeout=60) == 3, made.log()
+    assert (made.run / "logs" / "0" / "rank-0000.log").read_text() == "saved of the image 2 16 77\n"

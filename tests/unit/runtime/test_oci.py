@@ -366,3 +366,23 @@ def test_a_user_that_the_image_does_not_know_gets_a_line(tmp_path: Path) -> None
         "root:x:0:0::/root:/bin/sh\nme:x:7:7::/:/bin/bash\n"
     )
     assert oci.rootfs.users_file(str(tmp_path), "group", 7, "me:x:7:") == "me:x:7:\n"
+
+
+@real
+def test_a_batch_script_runs_in_the_image_and_gets_its_signal(site: Site, image: Path) -> None:
+    lines = ["#!/bin/bash", "trap 'echo saved $MINE $#; exit 3' USR1", ": > ready"]
+    made = job(
+        site,
+        image,
+        {
+            "script": "\n".join([*lines, "while :; do read -r -t 0.1 < <(:); done", ""]),
+            "script_args": ["a b", "c"],
+            "checkpoint": {"signal_before_end": 90, "signal": "USR1"},
+            "monitor": {"host": 0, "gpu": 0},
+        },
+    )
+    process = made.start()
+    wait_for((made.run / "work" / "ready").exists, process)
+    process.send_signal(signal.SIGUSR2)
+    assert process.wait(timeout=60) == 3, (made.log(), step_log(made))
+    assert (made.run / "logs" / "0" / "rank-0000.log").read_text() == "saved of the image 2\n"

@@ -9,8 +9,10 @@ pyxis.
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ from typing import Any
 import pytest
 
 from tests.stand_ins import PYXIS_SRUN, command, squashfs
-from tests.unit.runtime.harness import Job, Site, in_their_places
+from tests.unit.runtime.harness import Job, Site, in_their_places, wait_for
 
 #: What an image that NVIDIA's hooks know sets.
 IMAGE = {"PATH": "/usr/bin:/bin", "PYTORCH_VERSION": "2.9", "MINE": "of the image", "LD_LIBRARY_PATH": "/image/lib"}
@@ -203,3 +205,80 @@ def test_every_trap_has_a_test_that_names_it() -> None:
     assert found == set(range(1, 15))
     table = (Path(__file__).parents[3] / "docs" / "containers.md").read_text()
     assert {int(number) for number in re.findall(r"^\| ([0-9]+) \|", table, re.MULTILINE)} == found
+
+
+#: Of the batch step, not of the one that holds the container.
+BATCH = {"SLURM_NTASKS": "16", "SLURM_CPUS_ON_NODE": "8", "SLURM_GPUS": "16", "SLURM_NNODES": "2"}
+SEES = """import json, os, sys
+with open(os.path.join(os.environ["RANKZERO_RUN_DIR"], "seen.json"), "w") as stream:
+    json.dump({"cwd": os.getcwd(), "words": sys.argv[1:], "env": dict(os.environ)}, stream)
+"""
+
+
+def batch_script(site: Site, *lines: str, container: dict[str, Any] | None = None, **spec: Any) -> Job:
+    # A login profile of the machine may have set another PATH.
+    known = {"setup": {"commands": [f"export PATH={site.stand_ins}:$PATH"]}, "monitor": {"host": 0, "gpu": 0}}
+    return job(site, {"script": "\n".join(["#!/bin/bash", *lines, ""]), **known, **spec}, container)
+
+
+def test_a_batch_script_in_an_image_sees_its_job_and_hands_the_image_on(site: Site) -> None:
+    (site.code / "sees.py").write_text(SEES, encoding="utf-8")
+    made = batch_script(
+        site,
+        'echo "in $MINE, $ASKED"; echo wrong >&2',
+        f'{shlex.quote(sys.executable)} sees.py "$@"; exit 5',
+        script_args=["a b", "--", "c"],
+        env={"ASKED": "yes"},
+    )
+    assert made.finish(SLURMD_NODENAME="node07", **BATCH) == 5, made.log()
+    log = made.run / "logs" / "0" / "rank-0000.log"
+    assert log.read_text(encoding="utf-8") == "in of the image, yes\nwrong\n", made.log()
+    seen = json.loads((made.run / "seen.json").read_text(encoding="utf-8"))
+    env = seen["env"]
+    assert (seen["cwd"], seen["words"]) == (str(made.run / "work"), ["a b", "--", "c"])
+    assert {name: env.get(name) for name in BATCH} == BATCH
+    assert "SLURM_STEP_ID" not in env and env["SLURM_SUBMIT_DIR"] == str(made.run / "work")
+    assert env["_SLURM_SPANK_OPTION_pyxis_container_image"] == str(site.root / "torch.sqsh")
+    assert str(made.run.parent) in env["_SLURM_SPANK_OPTION_pyxis_container_mounts"]
+    assert str(site.code) not in env.get("PYTHONPATH", ""), "a script says itself where its code is"
+    step = json.loads((site.root / "torch.sqsh.words").read_text(encoding="utf-8"))
+    assert {"--overlap", "--nodes=1", "--ntasks=1", "--nodelist=node07", "--cpus-per-task=8"} <= set(step["own"])
+    assert made.outcome()["exit_code"] == 5
+
+
+def test_a_batch_script_in_an_image_works_in_the_folder_that_it_names(site: Site, tmp_path: Path) -> None:
+    place = tmp_path / "gpt"
+    (place / "sub").mkdir(parents=True)
+    made = batch_script(
+        site,
+        'echo "$PWD|$SLURM_SUBMIT_DIR"',
+        container={"workdir": str(place / "sub")},
+        code={"in_place": str(place)},
+    )
+    assert made.finish() == 0, made.log()
+    assert (made.run / "logs" / "0" / "rank-0000.log").read_text() == f"{place}/sub|{place}\n"
+    flags = json.loads((site.root / "torch.sqsh.words").read_text(encoding="utf-8"))["flags"]
+    assert f"{place}:{place}" in flags["mounts"].split(",")
+    assert flags["workdir"] == str(place / "sub")
+
+
+def test_a_signal_reaches_a_batch_script_in_an_image_and_not_its_step(site: Site) -> None:
+    made = batch_script(
+        site,
+        "trap 'echo saved; exit 0' USR1",
+        "touch ready; for i in {1..600}; do sleep 0.1; done; exit 1",
+        checkpoint={"signal_before_end": 90, "signal": "USR1"},
+    )
+    process = made.start()
+    wait_for((made.run / "work" / "ready").exists, process)
+    process.send_signal(signal.SIGUSR2)
+    assert process.wait(timeout=60) == 0, made.log()
+    assert (made.run / "logs" / "0" / "rank-0000.log").read_text() == "saved\n"
+
+
+def test_an_image_that_is_no_image_is_in_the_verdict_of_a_batch_script(site: Site) -> None:
+    (site.root / "torch.sqsh").write_text("no squashfs")
+    made = batch_script(site, "true")
+    assert made.finish() != 0
+    assert made.outcome()["message"].startswith("the script did not start in its container")
+    assert "Invalid image format" in made.outcome()["message"]

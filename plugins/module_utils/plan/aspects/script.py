@@ -52,11 +52,6 @@ class Script(Aspect):
         for path, instead in _OF_RANKS.items():
             if _differs(spec, path):
                 yield [path, "script"], f"{path}: has no effect on a script job; {instead}"
-        if spec.container.runtime != "none":
-            yield (
-                ["container", "script"],
-                "container: a script cannot run in a container yet; give the container to the script's own srun lines",
-            )
         if spec.preflight.enabled and {"ntasks", "gpus"} & set(spec.resources.sbatch) and spec.resources.nodes == 1:
             yield (
                 ["preflight.enabled", "resources.nodes"],

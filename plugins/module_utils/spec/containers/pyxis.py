@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import (
     TROUBLE,
     Command,
@@ -31,6 +33,36 @@ def _step(wish: Wish) -> Options:
     if wish.env:
         options.append(("container-env", ",".join(wish.env)))
     return tuple(options)
+
+
+_SWITCHES: Mapping[str, tuple[str, bool]] = {
+    "container-mount-home": ("mount_home", True),
+    "no-container-mount-home": ("mount_home", False),
+    "container-readonly": ("writable", False),
+    "container-remap-root": ("remap_root", True),
+    "no-container-remap-root": ("remap_root", False),
+    "container-writable": ("writable", True),
+}
+
+
+def section(name: str, value: str) -> dict[str, object] | None:
+    """Return what an option of pyxis says as keys of the section `container`: none for what a job does anyway, None if
+    the section has no key for it. `name`: without dashes.
+    """
+    if name == "container-image":
+        return {"runtime": PYXIS.name, "image": value}
+    if name == "container-mounts":
+        # A mount without a target has the same path inside.
+        parts = [part for part in value.split(",") if part]
+        return {"mounts": [part if ":" in part else f"{part}:{part}" for part in parts]}
+    if name == "container-workdir":
+        return {"workdir": value}
+    if name == "container-env":
+        return {"env": value.split(",")}
+    if name in _SWITCHES:
+        key, on = _SWITCHES[name]
+        return {key: on}
+    return {} if name == "no-container-entrypoint" else None
 
 
 PYXIS = Runtime(
