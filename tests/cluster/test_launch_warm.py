@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.cluster.launching import RESULT, UNTIL_GO, Site, log_of, read_json
 
 #: The check of the command line and of the role's arguments, and module job: what a launch costs that waits for
 #: nothing and finds everything there.
-pytestmark = pytest.mark.needs_root("not tried as the ordinary user yet")
 WARM_TASKS = ["rankzero.slurm.extra_variables", "rankzero.slurm.job"]
 
 

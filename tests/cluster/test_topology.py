@@ -34,7 +34,7 @@ def tree() -> Iterator[LabCluster]:
 
 @pytest.fixture
 def site(tree: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(tree, tmp_path, request.node.name, root=True)
+    made = Site(tree, tmp_path, request.node.name)
     yield made
     made.close()
 

@@ -44,14 +44,12 @@ ASKS_FOR_ROOT = {
     "test_launch_pyxis.py": _NOT_YET,
     "test_launch_staging.py": _NOT_YET,
     "test_launch_user.py": _NOT_YET + ": one test, in the environment of the first example",
-    "test_launch_warm.py": _NOT_YET,
     "test_module_examples.py": _NOT_YET,
     "test_offline_environments.py": _NOT_YET,
     "test_releases.py": _NOT_YET,
     "test_screen.py": _NOT_YET,
     "test_sealed.py": _NOT_YET + ": the tests that need no lab of profile site",
     "test_tokenizer.py": _NOT_YET,
-    "test_topology.py": _NOT_YET,
     "test_trackers.py": _NOT_YET,
 }
 #: What makes a file work as an ordinary user: fixtures and classes of tests/cluster, and the benchmarks' own ground.
