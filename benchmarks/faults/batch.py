@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import statistics
 import threading
@@ -17,10 +18,11 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_epoch
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.checkpoint import EARLY_SIGNAL
-from benchmarks.faults import instants, ledger, playing
+from benchmarks.faults import ledger, playing
 from benchmarks.faults.arrays import Array
 from benchmarks.faults.ground import OVER, Case, Ground, timed
 from benchmarks.faults.instants import Batch, Injection
+from benchmarks.faults.kinds import ADOPT, CLOCKS, HANDOVER, HEAL, KINDS, MODULE, TREE, Hits
 from benchmarks.faults.shared import Breaker, short
 from benchmarks.faults.waits import LATE, Wait, Waiting, alive
 
@@ -139,9 +141,12 @@ class Storm:
                 "then": "end" if job.then_end else "let_run",
             },
         }
-        if kind == instants.HANDOVER:
+        if kind == HANDOVER:
             spec["checkpoint"] = {"signal_before_end": 30, "requeue": True}
-        name, program = f"r{batch.number}", timed(job.seconds)
+        sealed = job.sealed and bool(self.ground.sealed)
+        if sealed:
+            spec["environment"] = self.ground.sealed
+        name, program = f"r{batch.number}", timed(job.seconds, sealed=sealed, together=job.healing)
         if job.elements > 1:
             case: Case = Array(self.ground, name, program, spec, job.elements)
         else:
@@ -155,7 +160,7 @@ class Storm:
         rows = self.ground.on("head", "squeue", "--noheader", "--states=all", columns).stdout.splitlines()
         words = [row.split() for row in rows]
         ends = {row[0]: (parse_epoch(row[1]) if row[2] in OVER else None, row[2]) for row in words if len(row) == 3}
-        told = [(launch.case, alive(launch.case, ends)) for launch in came.launched]
+        told = [(launch.case, alive(launch.case, ends, self.breaker.spans)) for launch in came.launched]
         return [f"{case.name}: {word}" for case, word in told if word]
 
     # --- launches, and the faults of single launches
@@ -170,13 +175,19 @@ class Storm:
         whose: list[int] = []
         for number, job in enumerate(came.batch.jobs):
             hit = hits.get(number)
-            if job.waited or (hit and hit.kind in instants.OF_A_PLAYBOOK):
+            hits_it = KINDS[hit.kind].hits if hit else None
+            if job.waited or hits_it is Hits.PLAYBOOK:
                 continue
             entry: dict[str, Any] = {"request": came.launched[number].case.request, "after": job.start}
-            if hit and hit.kind == instants.MODULE:
+            if hit and hit.kind == MODULE:
                 entry["kill"] = hit.at * self.usual * 1.1
-            elif hit and hit.kind in instants.OF_TWO:
-                twice.append({**entry, "after": job.start + hit.at * self.usual, "ahead": hit.gone})
+            elif hit and hits_it is Hits.TWICE:
+                second = {**entry, "after": job.start + hit.at * self.usual}
+                if hit.kind == CLOCKS:
+                    second["ahead"] = hit.gone
+                if hit.kind == ADOPT:
+                    second["request"] = came.launched[number].case.request_of_another_version()
+                twice.append(second)
             entries.append(entry)
             whose.append(number)
         host = self.ground.lab.node_names[0] if self.ground.lab.realistic and came.batch.kind == "launches" else "head"
@@ -191,10 +202,8 @@ class Storm:
             if reply["seconds"] is not None:
                 self.took.append(reply["seconds"])
             hit = hits.get(number)
-            if hit and hit.kind == instants.MODULE and launched.kind == instants.MODULE:
-                self._count(came, hit, reply["killed"])
-            elif hit and hit.kind in instants.OF_TWO and launched.kind == hit.kind:
-                self._count(came, hit, True)
+            if hit and launched.kind == hit.kind and (hit.kind == MODULE or KINDS[hit.kind].hits is Hits.TWICE):
+                self._count(came, hit, hit.kind != MODULE or reply["killed"])
 
     def _count(self, came: Came, injection: Injection, hit: bool) -> None:
         with self.injecting:
@@ -203,37 +212,50 @@ class Storm:
 
     def _inject(self, came: Came, injection: Injection) -> None:
         """Inject a fault at its time. Kills of a module and simultaneous launchers are handled with the launches."""
-        if injection.kind in (instants.MODULE, *instants.OF_TWO):
+        kind = KINDS[injection.kind]
+        if kind.name == MODULE or kind.hits is Hits.TWICE:
             return
         begun = time.monotonic()
-        if injection.kind in instants.OF_A_PLAYBOOK:
-            cases = [came.launched[number].case for number in injection.launches]
+        cases = [came.launched[number].case for number in injection.launches]
+        if kind.hits is Hits.PLAYBOOK:
             playing.pause_until(begun, came.batch.jobs[injection.launches[0]].start)
             after = injection.at * playing.usual_seconds(cases, self.usual)
-            self._count(
-                came, injection, playing.killed(self.ground, cases, after, tree=injection.kind == instants.TREE)
-            )
-            return
-        if injection.kind == instants.HANDOVER:
-            self._count(came, injection, self._handed_over(came.launched[injection.launches[0]].case, injection.at))
-            return
-        shared = [half for half in injection.single if half.kind in instants.GONE]
-        with ThreadPoolExecutor(len(shared)) as pool:
-            for future in [pool.submit(self._shared, half, begun, came.batch.window) for half in shared]:
-                future.result()
-        self._count(came, injection, True)
+            self._count(came, injection, playing.killed(self.ground, cases, after, tree=kind.name == TREE))
+        elif kind.name == HANDOVER:
+            self._count(came, injection, self._handed_over(cases[0], injection.at))
+        elif kind.name == HEAL:
+            (half,) = injection.halves
+            self._count(came, injection, self._lose_ranks(came.launched[half.launches[0]].case, half))
+        else:
+            shared = [half for half in injection.single if KINDS[half.kind].breaks]
+            with ThreadPoolExecutor(len(shared)) as pool:
+                for future in [pool.submit(self._shared, half, begun, came.batch.window) for half in shared]:
+                    future.result()
+            self._count(came, injection, True)
 
-    def _handed_over(self, case: Case, at: float) -> bool:
-        """Forbid the requeue of a job that runs, and send it the early signal. False if it had ended before."""
+    def _running(self, case: Case, at: float) -> str:
+        """Wait until the part `at` of a case's program has run. Returns its job; "" if it has ended before."""
         begun: list[Path] = []
         deadline = time.monotonic() + LAUNCHED
         while not begun and time.monotonic() < deadline:
             time.sleep(0.2)
             begun = list(case.ledger.glob("run.*.begun"))
         time.sleep(at * case.seconds)
-        if not begun or any(case.ledger.glob("run.*.ended")):
+        return "" if not begun or any(case.ledger.glob("run.*.ended")) else begun[0].name.split(".")[1]
+
+    def _lose_ranks(self, case: Case, fault: Injection) -> bool:
+        """Break the node of the second rank while it runs. False if the ranks had ended before."""
+        if not self._running(case, fault.at):
             return False
-        job = begun[0].name.split(".")[1]
+        started = json.loads((case.run_dir() / "started.json").read_text(encoding="utf-8"))
+        self.breaker.inject(fault, started["nodes"][1])
+        return True
+
+    def _handed_over(self, case: Case, at: float) -> bool:
+        """Forbid the requeue of a job that runs, and send it the early signal. False if it had ended before."""
+        job = self._running(case, at)
+        if not job:
+            return False
         self.ground.root_on(
             "head", f"scontrol update JobId={job} Requeue=0 && scancel --batch --signal={EARLY_SIGNAL} {job} || true"
         )

@@ -76,6 +76,8 @@ def main() -> int:
     options = parser.parse_args()
     with open(options.request, encoding="utf-8") as stream:
         request = json.load(stream)
+    # Only what comes after the stores have been found is counted.
+    request.pop("stores")
     counter = Counter(options.kill, options.at)
     launcher = LaunchSubmission(Request.of(request, f"{socket.gethostname()}:{os.getpid()}"), Slurm())
     counter.arm()

@@ -23,10 +23,9 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import faults, profile
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
+from benchmarks.faults import sending
 from benchmarks.faults.parts import Part
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,6 +89,10 @@ class Ground:
         self.code = scratch / f"code-{self.token}"
         self.code.mkdir(parents=True)
         (self.code / "README").write_text("The programs of the fault matrix are given on the command line.\n")
+        # An environment without packages: whether it comes to the nodes is the question.
+        (self.code / "pyproject.toml").write_text('[project]\nname="p"\nversion="1"\nrequires-python=">=3.9"\n')
+        #: What a job says of its environment, where it has one.
+        self.sealed: dict[str, str] = {}
         self.become = tuple(profile.become_user(lab)) if lab.realistic else ()
         self.resources = {"time": "00:05:00", "memory": "100M", **({"account": profile.ACCOUNT} if lab.site else {})}
         self.lock = threading.Lock()
@@ -112,9 +115,13 @@ class Ground:
 
     def give(self, folder: Path) -> None:
         """Change the owner to the lab's user, who does not trust files of other users."""
+        for path in (folder, *folder.rglob("*")):
+            self.give_only(path)
+
+    def give_only(self, path: Path) -> None:
+        """The same for a file or folder without what is in it."""
         if self.become:
-            for path in (folder, *folder.rglob("*")):
-                shutil.chown(path, profile.UID, profile.UID)
+            shutil.chown(path, profile.UID, profile.UID)
 
     def on(self, host: str, *argv: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
         """Run a command on the head or a node, as the lab's user."""
@@ -207,17 +214,26 @@ def untimed(hold: bool) -> Callable[[str], Sequence[str]]:
     return program
 
 
-def timed(seconds: float) -> Callable[[str], Sequence[str]]:
-    """A program that runs for `seconds`. Its first rank records its start, its life and its end; see `ledger.parse`."""
+def timed(seconds: float, *, sealed: bool = False, together: bool = False) -> Callable[[str], Sequence[str]]:
+    """A program that runs for `seconds`. Its first rank records its start, its life and its end; see `ledger.parse`.
+
+    `sealed`: it starts the Python of its environment. `together`: its first rank fails once the second one is gone.
+    """
 
     def program(ledger: str) -> Sequence[str]:
         mark = f"{ledger}/run.$SLURM_JOB_ID.$RANKZERO_ATTEMPT.$me.$EPOCHREALTIME.$RANK"
         first = '[ "$RANK" != 0 ] ||'
         begin, end = f"{first} : > {mark}.begun", f"{first} : > {mark}.ended"
+        if sealed:
+            begin = f"python -c pass || exit 1; {begin}"
         proof = f"{first} echo '{{\"ok\": 1}}' > result.json"
         # Waits by reading with a time limit from a pipe without a writer, so that no process is started twice a second.
         wait = f"until=$((${{EPOCHREALTIME/./}} + {round(seconds * 1e6)})); exec 9<> <(:); "
-        wait += f"while ((${{EPOCHREALTIME/./}} < until)); do {first} echo . > $alive; read -rt 0.5 -u 9; done"
+        loop = f"{first} echo . > $alive; read -rt 0.5 -u 9"
+        if together:
+            beat = f"{ledger}/beat.$SLURM_JOB_ID.$RANKZERO_ATTEMPT"
+            loop += f'; [ "$RANK" = 0 ] || echo . > {beat}; [ -z "$(find {beat} -mmin +0.1 2> /dev/null)" ] || exit 1'
+        wait += f"while ((${{EPOCHREALTIME/./}} < until)); do {loop}; done"
         return ["bash", "-c", f"trap 'exit 0' TERM; me=$$-$RANDOM; alive={mark}.alive; {begin}; {wait}; {end}; {proof}"]
 
     return program
@@ -246,32 +262,16 @@ class Case:
             "artifact": {"path": "result.json", "require": {"ok": {"eq": 1}}},
             **{name: value for name, value in spec.items() if name != "resources"},
         }
-        state, store = f"{ground.inside}/state", f"{ground.inside}/store"
-        job = read_job(self.job, {"state_root": state, "store_root": store}, None, None, str(ground.code))
-        place = Site(state, store, job.settings)
-        prepared, self.sent = self._prepared(job, site=place, relaunch="on_failure", facts={"collection": "0.0.0"})
+        self.request, self.sent = sending.send(ground, self.job, self._prepared, sending.VERSION)
         launch = self.sent.get("array", self.sent)
-        for ref in launch["refs"]:
-            there = ground.outside / Path(ref["path"]).relative_to(ground.inside)
-            with ground.lock:
-                if there.exists():
-                    continue
-                if ref["kind"] == "runtime":
-                    publish_files(str(there), prepared.runtime)
-                else:
-                    shutil.copytree(ground.code, there)
-                # This also creates the folders above it.
-                ground.give(ground.outside / Path(there.relative_to(ground.outside)).parts[0])
-        self.request = f"{ground.inside}/requests/{self.name}.json"
-        # The state of the request after the module has found the stores.
-        launch.pop("stores")
-        (ground.outside / "requests" / f"{self.name}.json").write_text(json.dumps(self.sent), encoding="utf-8")
         self.runs = ground.outside / Path(launch["runs_dir"]).relative_to(ground.inside)
 
     def _prepared(self, job: Job, **options: Any) -> tuple[Prepared, dict[str, Any]]:
-        """The launch whose code and runtime are needed, and what is sent."""
-        prepared = prepare(job, **options)
-        return prepared, prepared.arguments
+        return sending.job_of(job, **options)
+
+    def request_of_another_version(self) -> str:
+        """The path of a request for the same launch by another version of the collection."""
+        return sending.send(self.ground, self.job, self._prepared, sending.ANOTHER)[0]
 
     # What one or more users do.
 

@@ -14,86 +14,43 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-MODULE, TWO, CLOCKS, ANSIBLE, TREE, HANDOVER = "module", "two", "clocks", "ansible", "tree", "handover"
-SLURMCTLD, SLURMDBD, NODE, REBOOT, PAIR = "slurmctld", "slurmdbd", "node", "reboot", "pair"
-FROZEN, SLURMD, PARTITION, FLAP = "frozen", "slurmd", "partition", "flap"
-SHARED, READ_ONLY, FULL = "shared", "read_only", "full"
-#: One row of the table each.
-KINDS = {
-    MODULE: "the module is killed",
-    TWO: "two launchers at once",
-    CLOCKS: "two launchers, their clocks apart by -2 h to 1 day",
-    ANSIBLE: "ansible-playbook is killed",
-    TREE: "ansible-playbook and all its processes are killed",
-    HANDOVER: "the early signal, where a successor must go on",
-    SLURMCTLD: "slurmctld is killed and started again",
-    SLURMDBD: "slurmdbd is killed and started again",
-    NODE: "a node is off for 2 s to 60 s",
-    REBOOT: "a node reboots within seconds",
-    FROZEN: "slurmctld is frozen (SIGSTOP) for 2 s to 30 s",
-    SLURMD: "a slurmd is frozen for 2 s to 25 s",
-    PARTITION: "both networks of a node are down for 3 s to 40 s",
-    FLAP: "both networks of a node come and go for 2 s to 15 s",
-    SHARED: "/shared is gone on a node for 1 s to 20 s",
-    READ_ONLY: "/shared is read-only on a node for 1 s to 20 s",
-    FULL: "the disk of /shared is full for 1 s to 12 s",
-    PAIR: "two of these",
-}
-#: Approximate number of each kind per 1,000 injections. Faults of a single launch are cheap and have many places.
-WEIGHTS = {
-    MODULE: 22, TWO: 9, CLOCKS: 9, ANSIBLE: 5, TREE: 5, HANDOVER: 6, SLURMCTLD: 9, SLURMDBD: 4, NODE: 4, REBOOT: 4,
-    PAIR: 5, FROZEN: 3, SLURMD: 3, PARTITION: 4, FLAP: 4, SHARED: 4, READ_ONLY: 3, FULL: 3,
-}  # fmt: skip
-#: Faults that hit one launch, or one playbook's. A batch may mix them, because they do not affect other launches.
-OF_A_LAUNCH = (MODULE, TWO, CLOCKS, ANSIBLE, TREE, HANDOVER)
-#: Faults that are a second launcher of the same launch.
-OF_TWO = (TWO, CLOCKS)
-#: Faults of one node, which needs its own namespaces.
-OF_A_NODE = (NODE, REBOOT, SLURMD, PARTITION, FLAP, SHARED, READ_ONLY)
-OF_A_PLAYBOOK = (ANSIBLE, TREE)
-#: Injections per batch. The other kinds affect shared components, so a batch has only one of them.
-PER_BATCH = {
-    SLURMCTLD: 12, SLURMDBD: 9, NODE: 5, REBOOT: 8, PAIR: 8,
-    FROZEN: 2, SLURMD: 5, PARTITION: 5, FLAP: 6, SHARED: 6, READ_ONLY: 6, FULL: 4,
-}  # fmt: skip
+from benchmarks.faults.kinds import HANDOVER, HEAL, KINDS, LOSE_RANKS, MODULE, PAIR, Hits, Kind
+
 PER_BATCH_OF_LAUNCHES = 40
 #: Number of launches per playbook.
 OF_ONE_PLAYBOOK = 2
-#: For how many seconds the affected component is gone: (least, most).
-GONE = {
-    SLURMCTLD: (0.0, 2.0), SLURMDBD: (0.0, 5.0), NODE: (2.0, 60.0), REBOOT: (0.0, 0.0),
-    FROZEN: (2.0, 30.0), SLURMD: (2.0, 25.0), PARTITION: (3.0, 40.0), FLAP: (2.0, 15.0),
-    SHARED: (1.0, 20.0), READ_ONLY: (1.0, 20.0), FULL: (1.0, 12.0),
-}  # fmt: skip
-#: By how many seconds the clock of a second launcher is ahead: (least, most).
-APART = (-7200.0, 86400.0)
 #: Share of the launches in a batch of a shared fault that a playbook makes and waits for.
 WAITED = 0.5
 #: Share of the launches, of those that may be one, that are a job array, and its elements; and that have a spare node.
 ARRAYS, ELEMENTS, SPARES = 0.15, 3, 0.15
+#: Share of the launches whose Python is in a sealed environment.
+SEALED = 0.5
 
 
 @dataclass(frozen=True)
 class Scale:
     """The extent of a batch, in seconds: the period in which its launches begin, the period of its shared faults, and
-    how long a program runs. `launches`: the number of launches in a batch of a shared fault.
+    how long a program runs. `launches`: the number of launches in a batch of a shared fault. `gone`: the part of the
+    usual time for which something is gone.
     """
 
     launches: int = 10
     begin: float = 22.0
     window: float = 30.0
     program: tuple[float, float] = (0.5, 20.0)
+    gone: float = 1.0
 
 
 #: For the tests: as short as possible.
-QUICK = Scale(launches=4, begin=2.0, window=3.0, program=(0.5, 2.0))
+QUICK = Scale(launches=4, begin=2.0, window=3.0, program=(0.5, 2.0), gone=0.2)
 
 
 @dataclass(frozen=True)
 class Job:
     """One launch: when it is made, how long its program runs, on how many nodes, and whether its artifact ends it.
 
-    `waited`: a playbook makes it, and waits for it. `elements`: more than one is a job array.
+    `waited`: a playbook makes it, and waits for it. `elements`: more than one is a job array. `sealed`: its Python is
+    in a sealed environment. `healing`: its ranks fail together, as in a collective.
     """
 
     start: float
@@ -103,6 +60,8 @@ class Job:
     waited: bool = False
     elements: int = 1
     spares: int = 0
+    sealed: bool = False
+    healing: bool = False
 
 
 @dataclass(frozen=True)
@@ -110,7 +69,7 @@ class Injection:
     """One fault. `at`: from 0 to 1, see the module's docstring. `launches`: those that it hits; empty for a shared
     fault. `gone`: for how long something is gone, or by how much a clock is ahead.
 
-    `node` counts from 0. A pair has its two faults in `halves`.
+    `node` counts from 0. A pair has its two faults in `halves`; what ranks must be healed of is the only one.
     """
 
     kind: str
@@ -152,19 +111,19 @@ def batches(
 ) -> list[Batch]:
     """The batches for one lab with `nodes` nodes, in order."""
     plan = _Plan(random.Random(seed), nodes, without, scale or Scale())
-    each = shares(count, {kind: weight for kind, weight in WEIGHTS.items() if kind not in without})
-    launched = [kind for kind in OF_A_LAUNCH for _number in range(each.get(kind, 0))]
+    each = shares(count, {name: kind.weight for name, kind in KINDS.items() if name not in without})
+    launched = [name for name, number in each.items() if KINDS[name].own for _number in range(number)]
     plan.chance.shuffle(launched)
     rows = [launched[first : first + PER_BATCH_OF_LAUNCHES] for first in range(0, len(launched), PER_BATCH_OF_LAUNCHES)]
-    for kind, most in PER_BATCH.items():
-        left = each.get(kind, 0)
-        rows += [[kind] * min(most, left - first) for first in range(0, left, most)]
+    for name, left in each.items():
+        most = KINDS[name].most
+        rows += [[name] * min(most, left - first) for first in range(0, left, most)] if most else []
     plan.chance.shuffle(rows)
     # Each kind once, then each kind that is left again: a run that is ended early has seen all of them.
     seen: Counter[str] = Counter()
     turns = []
     for kinds in rows:
-        kind = "launches" if kinds[0] in OF_A_LAUNCH else kinds[0]
+        kind = "launches" if KINDS[kinds[0]].own else kinds[0]
         turns.append(seen[kind])
         seen[kind] += 1
     rows = [rows[index] for index in sorted(range(len(rows)), key=lambda index: turns[index])]
@@ -180,39 +139,53 @@ class _Plan:
     without: frozenset[str]
     scale: Scale
 
-    def batch(self, number: int, kinds: list[str]) -> Batch:
-        own = kinds[0] in OF_A_LAUNCH
-        sizes = [OF_ONE_PLAYBOOK if kind in OF_A_PLAYBOOK else 1 for kind in kinds]
-        each = (
-            [kind for kind, size in zip(kinds, sizes) for _number in range(size)] if own else [""] * self.scale.launches
-        )
-        jobs = tuple(self.job(kind) for kind in each)
+    def batch(self, number: int, names: list[str]) -> Batch:
+        kinds = [KINDS[name] for name in names]
+        sizes = [OF_ONE_PLAYBOOK if kind.hits is Hits.PLAYBOOK else 1 for kind in kinds]
+        hit: list[Kind | None] = [kind for kind, size in zip(kinds, sizes) for _number in range(size)]
+        if not kinds[0].own:
+            # Where ranks are healed, each launch that is hit needs three nodes of the lab.
+            healing = hit if kinds[0].hits is Hits.RANKS else []
+            hit = [*healing, *[None] * (self.scale.launches - len(healing))]
+        jobs = tuple(self.job(kind) for kind in hit)
         free = iter(range(len(jobs)))
-        if own:
-            hit = [self.single(kind, [next(free) for _each in range(size)]) for kind, size in zip(kinds, sizes)]
+        if kinds[0].own:
+            injections = [self.single(kind, [next(free) for _each in range(size)]) for kind, size in zip(kinds, sizes)]
         else:
-            hit = [self.pair(free) if kind == PAIR else self.single(kind) for kind in kinds]
-        return Batch(number, "launches" if own else kinds[0], jobs, tuple(hit), self.scale.window)
+            of = {PAIR: self.pair, HEAL: self.heal}
+            injections = [of[kind.name](free) if kind.name in of else self.single(kind) for kind in kinds]
+        return Batch(number, "launches" if kinds[0].own else names[0], jobs, tuple(injections), self.scale.window)
 
-    def job(self, kind: str) -> Job:
-        """A launch. `kind`: of the fault that hits it alone; "" where the fault is shared."""
+    def job(self, kind: Kind | None) -> Job:
+        """A launch. `kind`: of the fault that hits it alone; None where the fault is shared."""
         seconds = round(self.chance.uniform(*self.scale.program), 2)
         nodes = 2 if self.chance.random() < 0.3 else 1
         start, then_end = round(self.chance.uniform(0, self.scale.begin), 2), self.chance.random() < 0.5
-        waited = not kind and self.chance.random() < WAITED
-        alone = waited or kind in (*OF_A_PLAYBOOK, HANDOVER)
+        waited = (not kind or kind.name == HEAL) and self.chance.random() < WAITED
+        alone = waited or (kind is not None and (kind.hits is Hits.PLAYBOOK or kind.name in (HANDOVER, HEAL)))
         elements = ELEMENTS if self.chance.random() < ARRAYS and not alone else 1
-        spares = 1 if self.chance.random() < SPARES and kind != HANDOVER else 0
-        return Job(start, seconds, nodes, then_end, waited, elements, spares)
+        spares = 1 if self.chance.random() < SPARES and (not kind or kind.name != HANDOVER) else 0
+        sealed = self.chance.random() < SEALED
+        if kind and kind.name == HEAL:
+            # The fault needs time to hit.
+            return Job(start, seconds + 5.0, 2, then_end, waited, 1, 1, sealed, True)
+        return Job(start, seconds, nodes, then_end, waited, elements, spares, sealed)
 
-    def single(self, kind: str, launches: Sequence[int] = ()) -> Injection:
-        gone = round(self.chance.uniform(*{**GONE, CLOCKS: APART}.get(kind, (0.0, 0.0))), 2)
-        return Injection(kind, self.chance.random(), gone, self.chance.randrange(self.nodes), tuple(launches))
+    def single(self, kind: Kind, launches: Sequence[int] = ()) -> Injection:
+        gone = round(self.chance.uniform(*kind.gone) * (self.scale.gone if kind.breaks else 1.0), 2)
+        return Injection(kind.name, self.chance.random(), gone, self.chance.randrange(self.nodes), tuple(launches))
 
     def pair(self, free: Iterator[int]) -> Injection:
         """Two faults of different kinds, at least one of them shared, each with its own time."""
-        shared = [kind for kind in GONE if kind not in self.without]
+        kinds = [kind for kind in KINDS.values() if kind.name not in self.without]
+        shared = [kind for kind in kinds if kind.breaks]
         first = self.chance.choice(shared)
-        second = self.chance.choice([kind for kind in (MODULE, *OF_TWO, *shared) if kind != first])
-        halves = [self.single(kind, [next(free)] if kind in OF_A_LAUNCH else ()) for kind in (first, second)]
+        alone = [kind for kind in kinds if kind.name == MODULE or kind.hits is Hits.TWICE]
+        second = self.chance.choice([kind for kind in (*alone, *shared) if kind != first])
+        halves = [self.single(kind, [next(free)] if kind.own else ()) for kind in (first, second)]
         return Injection(PAIR, 0.0, halves=tuple(halves))
+
+    def heal(self, free: Iterator[int]) -> Injection:
+        """A fault of the second node of a launch, at a time after its ranks have begun."""
+        half = self.single(KINDS[self.chance.choice(LOSE_RANKS)], [next(free)])
+        return Injection(HEAL, 0.0, halves=(half,))

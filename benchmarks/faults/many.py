@@ -18,7 +18,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -28,6 +27,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import LaunchSubmission
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
@@ -37,12 +37,16 @@ def launch(path: str) -> dict[str, Any]:
     """The result of the module for the request in a file."""
     with open(path, encoding="utf-8") as stream:
         request = json.load(stream)
-    who = f"{socket.gethostname()}:{os.getpid()}"
-    try:
+    slurm = Slurm()
+
+    def submission(request: dict[str, Any], who: str) -> Any:
         if "elements" in request:
-            result = SweepSubmission(SweepRequest.of(request, who, None), Slurm()).launch().result()
-        else:
-            result = LaunchSubmission(Request.of(request, who), Slurm()).launch().result()
+            return SweepSubmission(SweepRequest.of(request, who, None), slurm)
+        return LaunchSubmission(Request.of(request, who), slurm)
+
+    try:
+        sent = {"x_request": request, "x_runtime": None, "state": "present"}
+        result = carry_out(sent, None, submission, slurm, check_mode=False)
     except RankzeroError as error:
         return {"failed": True, "kind": type(error).__name__, "msg": error.message}
     return {name: result.get(name) for name in ("submission", "job_id", "message", "run_dir", "generation")}
@@ -84,7 +88,7 @@ def child(entry: dict[str, Any], answer: str) -> int:
         os._exit(status)
 
 
-def carry_out(entries: list[dict[str, Any]], together: int, folder: str) -> list[dict[str, Any]]:
+def run_all(entries: list[dict[str, Any]], together: int, folder: str) -> list[dict[str, Any]]:
     """Run all launches at their times, but no more than `together` at once."""
     begun = time.monotonic()
     waiting = sorted(range(len(entries)), key=lambda number: float(entries[number].get("after") or 0))
@@ -122,7 +126,7 @@ def main() -> int:
     with open(options.requests, encoding="utf-8") as stream:
         entries = json.load(stream)
     with tempfile.TemporaryDirectory(prefix="rankzero-many-") as folder:
-        print(json.dumps(carry_out(entries, options.together, folder)))
+        print(json.dumps(run_all(entries, options.together, folder)))
     return 0
 
 

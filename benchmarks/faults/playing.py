@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
-from benchmarks.faults.ground import PATIENCE, Case, Ground
+from benchmarks.faults.ground import PATIENCE, Broken, Case, Ground
 
 #: Launch, and wait.
 TASKS: list[dict[str, Any]] = [
@@ -65,6 +65,33 @@ def environment(folder: Path) -> dict[str, str]:
         "ANSIBLE_CONFIG": str(Path(__file__).resolve().parents[1] / "launch" / "ansible.cfg"),
         "ANSIBLE_COLLECTIONS_PATH": os.environ["ANSIBLE_COLLECTIONS_PATH"],
     }
+
+
+def seal(ground: Ground) -> dict[str, str]:
+    """Build the sealed environment of the ground's code on the lab, as a user does: a launch by the playbook. Returns
+    what a job says of it. Raises Broken.
+    """
+    wanted = {"mode": "sealed", "project": str(ground.code)}
+    case = ground.case("sealed")
+    folder = ground.code.parent / f"play-{case.name}"
+    folder.mkdir()
+    inventory = [Path(ground.lab.path("inventory.yml")), folder / "user.json"]
+    user = profile.become_variables() if ground.become else {}
+    inventory[1].write_text(json.dumps({"slurm_login": {"vars": user}}), encoding="utf-8")
+    (folder / "job.yml").write_text(json.dumps({**case.job, "environment": wanted}), encoding="utf-8")
+    cluster = {"state_root": f"{ground.inside}/state", "store_root": f"{ground.inside}/store"}
+    options = {"launch_cluster": cluster, "launch_wait": False, "launch_logs_dest": str(folder / "runs")}
+    done = subprocess.run(
+        [
+            "ansible-playbook", *(word for path in inventory for word in ("-i", str(path))),
+            "rankzero.slurm.train", "-e", f"job={folder / 'job.yml'}", "-e", json.dumps(options),
+        ],
+        check=False, env=environment(folder), cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        timeout=PATIENCE,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise Broken(f"the sealed environment was not built:\n{done.stdout[-3000:]}")
+    return wanted
 
 
 def killed(ground: Ground, cases: Sequence[Case], after: float, *, tree: bool) -> bool:

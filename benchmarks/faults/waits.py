@@ -124,10 +124,10 @@ class Waiting:
         return {line["host"]: line for line in told if line["action"] == action}
 
 
-def alive(case: Case, ends: Mapping[str, tuple[float | None, str]]) -> str:
+def alive(case: Case, ends: Mapping[str, tuple[float | None, str]], faults: Sequence[tuple[float, float]]) -> str:
     """Whether a job lived too long after its program had ended with a proof; "" if it did not.
 
-    `ends`: job -> when it ended, and its state.
+    `ends`: job -> when it ended, and its state. `faults`: as in `Wait.late`; a job may end while something is broken.
     """
     for part in case.parts():
         if not part.proofs():
@@ -137,6 +137,6 @@ def alive(case: Case, ends: Mapping[str, tuple[float | None, str]]) -> str:
         whole = {run.job: run.alive for run in ledger.parse({**begun, **files}) if run.alive > run.begun}
         for job, ended in whole.items():
             end, state = ends.get(job, (None, ""))
-            if end is not None and end - ended > ALIVE:
+            if end is not None and end - ended - covered(faults, ended, end) > ALIVE:
                 return f"job {job} ({state}) ended {end - ended:.0f} s after its program"
     return ""

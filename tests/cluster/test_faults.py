@@ -16,6 +16,7 @@ import pytest
 
 from benchmarks.faults import instants, ledger
 from benchmarks.faults.at_random import good, run_at_random
+from benchmarks.faults.kinds import ADOPT, HANDOVER, HEAL, KINDS, LOSE_RANKS, MODULE, PAIR
 from benchmarks.faults.ledger import Run
 from benchmarks.faults.matrix import FAULTS
 from benchmarks.faults.run import run_matrix, shares
@@ -26,17 +27,7 @@ from tests.cluster.conftest import LabCluster
 ALONE = ("slurmctld crashes", "slurmctld forgets")
 QUICK = [fault for fault in FAULTS if (not fault.slow and not fault.alone) or fault.name.startswith(ALONE)]
 #: Those at random instants that take long: they wait for nodes, or for Ansible.
-SLOW_AT_RANDOM = frozenset(
-    {
-        instants.ANSIBLE,
-        instants.TREE,
-        instants.SLURMDBD,
-        instants.PAIR,
-        instants.FROZEN,
-        instants.FULL,
-        *instants.OF_A_NODE,
-    }
-)
+SLOW_AT_RANDOM = frozenset(kind.name for kind in KINDS.values() if kind.slow)
 
 
 def test_no_fault_loses_or_doubles_a_launch(lab: LabCluster, tmp_path: Path) -> None:
@@ -51,13 +42,8 @@ def test_no_fault_at_a_random_instant_loses_or_doubles_a_launch(lab: LabCluster,
         look_again=2, scale=instants.QUICK, without=SLOW_AT_RANDOM,
     )  # fmt: skip
     assert good(rows), rows
-    assert {row.kind for row in rows} == {
-        instants.MODULE,
-        instants.TWO,
-        instants.CLOCKS,
-        instants.HANDOVER,
-        instants.SLURMCTLD,
-    }
+    quick = {kind.name for kind in KINDS.values() if not kind.slow and kind.fits(lab.lab)}
+    assert {row.kind for row in rows} == quick >= {ADOPT, MODULE, HANDOVER}
     assert sum(row.injections for row in rows) >= 5
     assert all(row.broken == [] for row in rows), rows
 
@@ -72,16 +58,16 @@ def test_a_seed_says_all_that_is_injected() -> None:
     first = instants.batches("1-site", 333, 5)
     assert first == instants.batches("1-site", 333, 5) != instants.batches("2-site", 333, 5)
     injected = [one.kind for batch in first for one in batch.injections]
-    assert len(injected) == 333 and set(injected) == set(instants.KINDS)
+    assert len(injected) == 333 and set(injected) == set(KINDS)
     assert all(0 <= half.at < 1 for batch in first for one in batch.injections for half in one.single)
     # Faults that share what they hit are never in one batch with another kind, and a launch has one fault of its own.
     for batch in first:
         kinds = {one.kind for one in batch.injections}
-        assert kinds == {batch.kind} or kinds <= set(instants.OF_A_LAUNCH)
+        assert kinds == {batch.kind} or all(KINDS[kind].own for kind in kinds)
         hit = [number for one in batch.injections for half in one.single for number in half.launches]
         assert len(hit) == len(set(hit)) and set(hit) <= set(range(len(batch.jobs)))
-    bare = instants.batches("1-bare", 50, 5, without=frozenset({instants.SLURMDBD}))
-    assert all(half.kind != instants.SLURMDBD for batch in bare for one in batch.injections for half in one.single)
+    bare = instants.batches("1-bare", 50, 5, without=frozenset({"slurmdbd"}))
+    assert all(half.kind != "slurmdbd" for batch in bare for one in batch.injections for half in one.single)
 
 
 def test_a_run_that_ends_early_has_seen_every_kind() -> None:
@@ -99,10 +85,20 @@ def test_arrays_and_launches_with_spares_meet_shared_faults_and_their_own() -> N
         # Playbooks wait for single launches.
         assert not any(job.waited and job.elements > 1 for job in jobs)
     # The early signal must find the one job of a launch.
-    handed = [
-        batch.jobs[one.launches[0]] for batch in planned for one in batch.injections if one.kind == instants.HANDOVER
-    ]
+    handed = [batch.jobs[one.launches[0]] for batch in planned for one in batch.injections if one.kind == HANDOVER]
     assert handed and all((job.elements, job.spares) == (1, 0) for job in handed)
+
+
+def test_what_ranks_must_be_healed_of_hits_launches_with_a_spare_node() -> None:
+    healed = [
+        (batch.jobs[half.launches[0]], half.kind)
+        for batch in instants.batches("1", 333, 5)
+        for one in batch.injections
+        if one.kind == HEAL
+        for half in one.halves
+    ]
+    assert {kind for _job, kind in healed} == set(LOSE_RANKS)
+    assert all((job.nodes, job.spares, job.healing) == (2, 1, True) for job, _kind in healed)
 
 
 def test_half_of_the_launches_under_shared_faults_are_waited_for() -> None:
@@ -137,11 +133,11 @@ def test_a_wait_is_late_a_minute_after_the_end_or_if_it_must_be_killed(
 
 
 def test_a_pair_is_two_kinds_of_faults_one_of_them_shared() -> None:
-    pairs = [one for batch in instants.batches("3", 333, 5) for one in batch.injections if one.halves]
+    pairs = [one for batch in instants.batches("3", 333, 5) for one in batch.injections if one.kind == PAIR]
     assert len(pairs) > 10
     for pair in pairs:
         first, second = (half.kind for half in pair.halves)
-        assert first != second and first in instants.GONE
+        assert first != second and KINDS[first].breaks
 
 
 @pytest.mark.parametrize(
