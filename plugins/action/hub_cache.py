@@ -22,7 +22,7 @@ class ActionModule(Producer):
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         if options["remote_src"] and options["src"] is None:
-            raise RankzeroError("remote_src: needs src; give src, or omit remote_src.")
+            raise RankzeroError("remote_src: needs src; give src, or omit remote_src")
         if options["src"] is None or options["remote_src"] or options["state"] == "absent":
             result = self.make(options, {})
             if "needs" not in result:

@@ -34,7 +34,7 @@ class ActionModule(Producer):
             read = read_build(containerfile, context, options["build_args"], options["target"], self.roots)
             request = ImageRequest(read.text, read.listed())
         elif context is not None:
-            raise RankzeroError("context: requires containerfile; omit it, or give containerfile.")
+            raise RankzeroError("context: requires containerfile; omit it, or give containerfile")
         result = self.make(options, asdict(request))
         if result.pop("needs", None) and read.context and not result.get("failed"):
             result = self.make(options, asdict(replace(request, archive=self._send(read.context))))

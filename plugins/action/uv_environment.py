@@ -37,7 +37,7 @@ class ActionModule(Producer):
         if key is not None:
             return self.without_source(key, options)
         if options["mode"] != "conda" and options["file"] is not None:
-            raise RankzeroError(f"file: is only for mode conda, not for {options['mode']}.")
+            raise RankzeroError(f"file: is only for mode conda, not for {options['mode']}")
         if options["mode"] in KINDS:
             return self._packages(options)
         if options["mode"] == "conda":
@@ -47,7 +47,7 @@ class ActionModule(Producer):
             if options.pop(name) is not None:
                 raise RankzeroError(
                     f"{name}: requires mode {' or '.join(KINDS)}, a set of packages for other hosts; mode is "
-                    f"{options['mode']}."
+                    f"{options['mode']}"
                 )
         wanted = project_recipe(options.pop("project"), options, self.roots)
         options.pop("requirements")
@@ -65,7 +65,7 @@ class ActionModule(Producer):
                 brought = replace(brought, folder=self._send(brought, set(lacking["files"])))
                 result = self.make(options, asdict(replace(request, brought=brought)))
                 if result.pop("needs", None):
-                    raise RankzeroError("environment: wheels were damaged on their way; run again.")
+                    raise RankzeroError("environment: wheels were damaged on their way; run again")
         return result
 
     def _packages(self, options: dict[str, Any]) -> dict[str, Any]:
@@ -80,12 +80,12 @@ class ActionModule(Producer):
         if options["file"] is None:
             raise RankzeroError(
                 "file: is required with mode conda: an environment.yml, an explicit lock with hashes, or a conda-pack "
-                "archive."
+                "archive"
             )
         given = [name for name in ("extras", "python", "platform", "source", "requirements") if options[name]]
         given += ["torch"] if options["torch"] != "auto" else []
         if given:
-            raise RankzeroError(f"{', '.join(given)}: nothing for mode conda; write it into {options['file']}.")
+            raise RankzeroError(f"{', '.join(given)}: nothing for mode conda; write it into {options['file']}")
         file = os.path.join(options.pop("project"), options["file"])
         self.roots.check("file", file)
         made = conda_recipe(file)
@@ -96,7 +96,7 @@ class ActionModule(Producer):
             sent = os.path.join(self.send([made.path]), os.path.basename(made.path))
             result = self.make(options, asdict(CondaRequest(made, sent)))
             if result.pop("needs", None):
-                raise RankzeroError(f"file: {made.path} was damaged during the transfer; run again.")
+                raise RankzeroError(f"file: {made.path} was damaged during the transfer; run again")
         return result
 
     def _send(self, brought: Brought, lacking: set[str]) -> str:

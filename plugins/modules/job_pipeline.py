@@ -145,7 +145,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 
 
 def logic(_module: AnsibleModule) -> dict[str, Any]:
-    raise RankzeroError("job_pipeline works on the controller: its action plugin was not found beside it.")
+    raise RankzeroError("job_pipeline works on the controller: its action plugin was not found beside it")
 
 
 def main() -> None:

@@ -196,7 +196,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     try:
         most = None if asked["max_size"] is None else size_bytes(asked["max_size"])
     except ValueError:
-        raise RankzeroError(f"max_size: {asked['max_size']!r} is not a size; give one such as 500G or 2T.") from None
+        raise RankzeroError(f"max_size: {asked['max_size']!r} is not a size; give one such as 500G or 2T") from None
 
     def own() -> dict[str, Any]:
         slurm = Slurm()

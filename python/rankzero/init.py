@@ -90,7 +90,7 @@ def _name_of(folder: str) -> str:
 def _write(path: str, text: str, *, replace: bool) -> None:
     link = next((place for place in (os.path.dirname(path), path) if os.path.islink(place)), None)
     if link:
-        raise RankzeroError(f"{link} is a link, which may have come with the project; nothing was written. Remove it")
+        raise RankzeroError(f"{link} is a link, which may have come with the project; nothing was written. Remove it.")
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w" if replace else "x", encoding="utf-8") as stream:

@@ -2,15 +2,16 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Pages and roles are written in plain English: phrases that may not return, each with what to
-write instead. Variables and parameters have names that say what they hold.
+write instead. Variables and parameters have names that say what they hold. Messages end alike.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 
-from tests.repository import bullet_list, files, read
+from tests.repository import bullet_list, files, read, syntax_tree
 
 #: Phrase -> what to write instead.
 INSTEAD = {
@@ -47,16 +48,59 @@ def test_pages_and_roles_are_in_plain_english() -> None:
     assert not found, bullet_list(found)
 
 
+def outermost_functions(node: ast.AST) -> Iterator[ast.AST]:
+    """The functions of a file that are in no other one."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield child
+        else:
+            yield from outermost_functions(child)
+
+
 def test_variables_and_parameters_say_what_they_hold() -> None:
     offenders = {
         f"{path}:{node.lineno}: {name}"
         for path in files()
         if path.startswith("plugins/") and path.endswith(".py")
-        for function in ast.walk(ast.parse(read(path)))
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        for function in outermost_functions(syntax_tree(path))
         for node in ast.walk(function)
         if isinstance(node, (ast.arg, ast.Name))
         for name in [node.arg if isinstance(node, ast.arg) else node.id]
         if name in GRAMMAR
     }
     assert not offenders, "Name what it holds, such as findings, launch, message:\n" + bullet_list(sorted(offenders))
+
+
+#: The end of a sentence inside a message, whose values stand as {}.
+ANOTHER_SENTENCE = re.compile(r"(?<!\.\.)[.?!]\)? |\{\} [A-Z][a-z]|\n")
+
+
+def message(node: ast.expr) -> str | None:
+    """The text of a message, its values as {}; None if none of it is written down there."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        sides = [message(node.left), message(node.right)]
+        return None if sides == [None, None] else "".join("{}" if side is None else side for side in sides)
+    return None
+
+
+def test_messages_end_alike() -> None:
+    """One sentence ends without a full stop, as Ansible's own: another part may go on with it. Several end with one."""
+    offenders = []
+    for path in files():
+        if not (path.startswith(("plugins/", "python/")) and path.endswith(".py")):
+            continue
+        for node in ast.walk(syntax_tree(path)):
+            if not (isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args):
+                continue
+            text = message(node.exc.args[0])
+            if not text or text.endswith(("{}", "...", "...)")):
+                continue
+            several = bool(ANOTHER_SENTENCE.search(text))
+            if several != bool(re.search(r"[.?!]\)?$", text)):
+                rule = "several sentences end with a full stop" if several else "one sentence ends without a full stop"
+                offenders.append(f"{path}:{node.lineno}: {rule}: {text[-60:]!r}")
+    assert not offenders, bullet_list(offenders)

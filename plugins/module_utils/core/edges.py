@@ -194,7 +194,7 @@ def made_of(kind: Callable[..., T], request: JsonObject) -> T:
     try:
         return kind(**request)
     except (TypeError, ValueError) as error:
-        raise RankzeroError(f"x_request: is not what the action plugin of this module sends ({error}).") from error
+        raise RankzeroError(f"x_request: is not what the action plugin of this module sends ({error})") from error
 
 
 def child_environment(environ: Mapping[str, str], *prefixes: str) -> dict[str, str]:

@@ -123,13 +123,13 @@ def check(slurm: Slurm, options: Parameters) -> ModuleResult:
 def _check_options(options: Mapping[str, Any]) -> None:
     job = options["job"]
     if not job or "/" in job or job.startswith("."):
-        raise RankzeroError(f"job: {quoted(job)} is not a job name; give the name in the job file.")
+        raise RankzeroError(f"job: {quoted(job)} is not a job name; give the name in the job file")
     nodes = options["nodes"]
     if not nodes or any(count < 1 for count in nodes) or len(set(nodes)) != len(nodes):
-        raise RankzeroError(f"nodes: {nodes} must be different numbers of at least 1, as [3, 5].")
+        raise RankzeroError(f"nodes: {nodes} must be different numbers of at least 1, as [3, 5]")
     for name in (options["artifact"], *options["saved"]):
         if os.path.isabs(name) or ".." in name.split("/") or not name:
-            raise RankzeroError(f"artifact, saved: {quoted(name)} is not a path in the working directory of a run.")
+            raise RankzeroError(f"artifact, saved: {quoted(name)} is not a path in the working directory of a run")
 
 
 def _asked(course: folders.Course, ids: Sequence[str]) -> list[Student]:
@@ -138,7 +138,7 @@ def _asked(course: folders.Course, ids: Sequence[str]) -> list[Student]:
     if unknown:
         raise RankzeroError(
             f"students: {', '.join(map(quoted, unknown))} {'is' if len(unknown) == 1 else 'are'} not in the class "
-            f"{course.name}; it has {', '.join(known) or 'no students'}."
+            f"{course.name}; it has {', '.join(known) or 'no students'}"
         )
     return [known[student_id] for student_id in ids] if ids else list(course.students)
 

@@ -24,14 +24,14 @@ def change(slurm: Slurm, options: Parameters, *, check_mode: bool) -> ModuleResu
     """The result of module course_class for its options. Raises `RankzeroError`."""
     root = os.path.normpath(options["root"])
     if not os.path.isabs(root):
-        raise RankzeroError(f"root: {options['root']!r} is not an absolute path on the cluster; begin with / or ~.")
+        raise RankzeroError(f"root: {options['root']!r} is not an absolute path on the cluster; begin with / or ~")
     before = folders.read(root)
     if options["state"] == "absent":
         return _remove(slurm, root, before, options, check_mode)
     login = pwd.getpwuid(os.geteuid()).pw_name
     class_ = students(options["name"], options["students"], mode=options["mode"], login=login)
     if options["store"] and options["mode"] == "accounts":
-        raise RankzeroError("store: not allowed in mode accounts, where each student has their own store.")
+        raise RankzeroError("store: not allowed in mode accounts, where each student has their own store")
     course = folders.Course(options["name"], options["mode"], tuple(class_), store=options["store"])
     course = folders.succession(course, before)
     wanted = limits.ClassAccounts(

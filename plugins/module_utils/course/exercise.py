@@ -68,5 +68,5 @@ def hand_out(root: str, archive: str) -> list[str]:
                 os.replace(os.path.join(unpacked, entry.path), target)
                 paths.append(target)
     except OSError as error:
-        raise RankzeroError(f"exercise: {error.filename or folder} cannot be written: {error.strerror}.") from error
+        raise RankzeroError(f"exercise: {error.filename or folder} cannot be written: {error.strerror}") from error
     return paths

@@ -86,9 +86,9 @@ def read(root: str) -> Course | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise RankzeroError(f"root: {path} cannot be read: {error.strerror}.") from error
+        raise RankzeroError(f"root: {path} cannot be read: {error.strerror}") from error
     if owner not in (0, os.geteuid()):
-        raise RankzeroError(f"root: {path} belongs to user {owner}, who is neither you nor root, so it is not trusted.")
+        raise RankzeroError(f"root: {path} belongs to user {owner}, who is neither you nor root, so it is not trusted")
     document = json_object(text) or {}
     try:
         return Course(
@@ -101,7 +101,7 @@ def read(root: str) -> Course | None:
         )
     except (KeyError, TypeError) as error:
         raise RankzeroError(
-            f"root: {path} is not a class record; module rankzero.slurm.course_class writes it again."
+            f"root: {path} is not a class record; module rankzero.slurm.course_class writes it again"
         ) from error
 
 
@@ -152,7 +152,7 @@ def _group(name: str) -> int | None:
     try:
         return grp.getgrnam(name).gr_gid
     except KeyError:
-        raise RankzeroError(f"group: {name!r} is not a group on this host.") from None
+        raise RankzeroError(f"group: {name!r} is not a group on this host") from None
 
 
 def _folder(done: Changes, path: str, mode: int, owner: tuple[int, int] | None = None, *, check_mode: bool) -> None:
@@ -164,7 +164,7 @@ def _folder(done: Changes, path: str, mode: int, owner: tuple[int, int] | None =
     except OSError as error:
         raise _trouble(path, error) from error
     if there is not None and not stat.S_ISDIR(there.st_mode):
-        raise RankzeroError(f"root: {path} exists and is not a folder; remove it, or name another root.")
+        raise RankzeroError(f"root: {path} exists and is not a folder; remove it, or name another root")
     if there is not None and owner is None:
         return
     me = os.geteuid()

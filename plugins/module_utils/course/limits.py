@@ -100,11 +100,11 @@ def wanted(limits: Mapping[str, object] | None, option: str) -> dict[str, str]:
             seconds = parse.parse_duration(str(value))
             if not seconds:
                 raise RankzeroError(
-                    f'{option}.time: {str(value)!r} is not a Slurm time; write it like "00:30:00", in quotes.'
+                    f'{option}.time: {str(value)!r} is not a Slurm time; write it like "00:30:00", in quotes'
                 )
             values[name] = str(seconds)
         elif int(str(value)) < 0:
-            raise RankzeroError(f"{option}.{name}: {value} is negative; give 0 or more, or omit it.")
+            raise RankzeroError(f"{option}.{name}: {value} is negative; give 0 or more, or omit it")
         else:
             values[name] = str(value)
     return values

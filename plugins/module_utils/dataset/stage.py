@@ -229,7 +229,7 @@ def _checked(item: Item, parts: Parts, aside: str, repair: bool, meter: Meter) -
         )
     raise RankzeroError(
         f"{item.path}: has the sha256 {sha256}, but {item.sha256} was expected. The received file is kept as {where}; "
-        "run again to transfer it again, or correct the checksum if the source is right"
+        "run again to transfer it again, or correct the checksum if the source is right."
     )
 
 

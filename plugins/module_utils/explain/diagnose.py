@@ -158,7 +158,7 @@ def _of_path(path: str, request: _Request) -> dict[str, Any]:
         raise RankzeroError(f"path: {path} does not exist on this host. Name a log or a folder of logs.")
     logs = scan.find_logs(path)
     if not logs:
-        raise RankzeroError(f"path: {path} contains no logs (*.log, *.out, *.err, *.txt, their .gz and .zst).")
+        raise RankzeroError(f"path: {path} contains no logs (*.log, *.out, *.err, *.txt, their .gz and .zst)")
     # The user has named the file or the folder, which may be a link. He has not named what is in the folder.
     base = path if os.path.isdir(path) else os.path.dirname(path)
     opener = Beneath(path).at if base == path else regular

@@ -117,7 +117,7 @@ def _bring(source: str, blob: str, file: File, *, ours: bool) -> None:
         if not (ours and _linked(source, own)):
             shutil.copyfile(source, own)
         if file_sha256(own) != file.sha256:
-            raise RankzeroError(f"src: {file.path} changed while it was copied, or was damaged: run again.")
+            raise RankzeroError(f"src: {file.path} changed while it was copied, or was damaged: run again")
         os.chmod(own, 0o644)
         with open(own, "rb") as stream:
             os.fsync(stream.fileno())

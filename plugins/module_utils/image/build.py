@@ -199,13 +199,13 @@ def _copy_context(source: str, target: str, files: Sequence[tuple[str, str]]) ->
 
 def _adopt(path: str, target: str, expected: str) -> None:
     if not is_squashfs(path):
-        raise RankzeroError(f"squashfs: {path} is not a squashfs file.")
+        raise RankzeroError(f"squashfs: {path} is not a squashfs file")
     short = squashfs_cut_off(path)
     if short:
-        raise RankzeroError(f"squashfs: {path} is truncated: {short}.")
+        raise RankzeroError(f"squashfs: {path} is truncated: {short}")
     shutil.copyfile(path, target)
     if file_sha256(target) != expected:
-        raise RankzeroError(f"squashfs: {path} was changed while it was copied; run again.")
+        raise RankzeroError(f"squashfs: {path} was changed while it was copied; run again")
 
 
 @contextmanager
@@ -217,12 +217,12 @@ def _work_folder(above: str, key: str) -> Iterator[str]:
         os.makedirs(parent, mode=0o700, exist_ok=True)
         status = os.lstat(parent)
         if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
-            raise RankzeroError(f"work_dir: {parent} belongs to another user; name another folder.")
+            raise RankzeroError(f"work_dir: {parent} belongs to another user; name another folder")
         sweep(parent)
         os.mkdir(folder, 0o700)
     except OSError as error:
         raise RankzeroError(
-            f"work_dir: {parent} cannot be written ({error.strerror}); name a folder on a local disk of the host."
+            f"work_dir: {parent} cannot be written ({error.strerror}); name a folder on a local disk of the host"
         ) from error
     try:
         yield folder

@@ -63,7 +63,7 @@ def environment(tree: Tree, more: Mapping[str, str]) -> dict[str, str]:
     node = tree.nodes.get(ENVIRONMENT)
     if node is not None and node.open is not None:
         if node.size > MOST_BYTES:
-            raise RankzeroError(f"image: /{ENVIRONMENT} has {node.size} bytes, and at most {MOST_BYTES} are read.")
+            raise RankzeroError(f"image: /{ENVIRONMENT} has {node.size} bytes, and at most {MOST_BYTES} are read")
         with node.open() as stream:
             text = stream.read(MOST_BYTES).decode("utf-8", "surrogateescape")
         for line in text.splitlines():
@@ -77,7 +77,7 @@ def environment(tree: Tree, more: Mapping[str, str]) -> dict[str, str]:
     values.update(more)
     for name, value in values.items():
         if "\n" in value:
-            raise RankzeroError(f"image: ENV {name} has several lines, which /etc/environment does not support.")
+            raise RankzeroError(f"image: ENV {name} has several lines, which /etc/environment does not support")
     return values
 
 
@@ -102,7 +102,7 @@ def canonical(tree: Tree, values: Mapping[str, str]) -> Tree:
             if path not in made.nodes:
                 made.nodes[path] = Node("d")
             elif made.nodes[path].kind != "d":
-                raise RankzeroError(f"image: /{path} must be a folder in the image.")
+                raise RankzeroError(f"image: /{path} must be a folder in the image")
     return made
 
 

@@ -152,9 +152,7 @@ def needs(text: str, build_args: Mapping[str, str], target: str | None = None) -
                     secrets[fields.get("id", posixpath.basename(fields.get("target", "")))] = None
     if target is not None and target.lower() not in stages:
         hint = suggestion(target, stages)
-        raise RankzeroError(
-            f"target: {target!r} is not a stage of the Containerfile{hint}; it has {', '.join(stages)}."
-        )
+        raise RankzeroError(f"target: {target!r} is not a stage of the Containerfile{hint}; it has {', '.join(stages)}")
     return Needs(tuple(bases), tuple(dict.fromkeys(sources)), whole_context, tuple(secrets))
 
 
@@ -168,7 +166,7 @@ def _check_args(instructions: Iterable[Instruction], build_args: Iterable[str]) 
         if name not in declared | PREDEFINED:
             hint = suggestion(name, sorted(declared))
             known = ", ".join(sorted(declared)) or "none"
-            raise RankzeroError(f"build_args: {name} is not an ARG of the Containerfile{hint}; it has {known}.")
+            raise RankzeroError(f"build_args: {name} is not an ARG of the Containerfile{hint}; it has {known}")
 
 
 def select(wanted: Needs, paths: Iterable[str], ignored: Sequence[str] = ()) -> list[str]:

@@ -30,7 +30,7 @@ def content_digest(option: str, path: str, memory: str, *, check_mode: bool = Fa
             index = next((name for name in _INDEXES if os.path.isfile(os.path.join(path, name))), None)
             if index is None:
                 raise RankzeroError(
-                    f"reference: {path} has neither index.json nor manifest.json: it is not an image layout."
+                    f"reference: {path} has neither index.json nor manifest.json: it is not an image layout"
                 )
             return file_sha256(os.path.join(path, index))
         metadata = hashlib.sha256("".join(_metadata(path)).encode("utf-8", "surrogateescape")).hexdigest()
@@ -43,7 +43,7 @@ def content_digest(option: str, path: str, memory: str, *, check_mode: bool = Fa
             os.makedirs(memory, exist_ok=True)
             write_text(place, json.dumps({"metadata": metadata, "digest": digest}) + "\n")
     except OSError as error:
-        raise RankzeroError(f"{option}: {error.filename or path} cannot be read: {error.strerror}.") from error
+        raise RankzeroError(f"{option}: {error.filename or path} cannot be read: {error.strerror}") from error
     return digest
 
 

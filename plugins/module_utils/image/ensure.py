@@ -121,7 +121,7 @@ def _wish(options: Parameters, request: ImageRequest, root: str, *, check_mode: 
     secrets = {str(name): os.path.expanduser(str(file)) for name, file in (options.get("secrets") or {}).items()}
     for name, file in secrets.items():
         if not os.access(file, os.R_OK) or os.path.isdir(file):
-            raise RankzeroError(f"secrets.{name}: {file} is not a file on {platform.node()} that this user may read.")
+            raise RankzeroError(f"secrets.{name}: {file} is not a file on {platform.node()} that this user may read")
     context = None
     if made.context:
         entries = [Entry(path, what[0], what[2:], 0) for path, what in made.context]
@@ -179,7 +179,7 @@ def _use(folder: str, *, check_mode: bool) -> ImageRecord | None:
 
 def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
     if not re.fullmatch(r"[0-9a-f]{32}", key):
-        raise RankzeroError(f"key: {key!r} is not the key of an image; expected 32 hexadecimal digits (ref.key).")
+        raise RankzeroError(f"key: {key!r} is not the key of an image; expected 32 hexadecimal digits (ref.key)")
     folder = image_folder(root, key)
     removed = os.path.lexists(folder)
     if removed and not check_mode:

@@ -81,7 +81,7 @@ def write_bundle(image: str, folder: str, sidecar: ImageRecord) -> None:
     """Make `folder` with config.json and the unpacked image. Raises RankzeroError, OSError."""
     tool = shutil.which("unsquashfs")
     if tool is None:
-        raise RankzeroError("formats: oci needs unsquashfs; install package squashfs-tools on this host.")
+        raise RankzeroError("formats: oci needs unsquashfs; install package squashfs-tools on this host")
     os.makedirs(folder)
     root = os.path.join(folder, "rootfs")
     with said_of(f"formats: {image}", "Build the image again."):

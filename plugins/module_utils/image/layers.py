@@ -101,9 +101,7 @@ class Tree:
         elif member.islnk():
             other = self.nodes.get(self._real(_clean(member.linkname)))
             if other is None:
-                raise RankzeroError(
-                    f"image: a layer links {path} to {member.linkname}, which is in none of its layers."
-                )
+                raise RankzeroError(f"image: a layer links {path} to {member.linkname}, which is in none of its layers")
             self.add(path, other)
         elif member.isreg():
             self.add(path, Node("f", mode, member.mtime, member.size, "", lambda: _content(archive, member)))
@@ -138,7 +136,7 @@ class Tree:
             if node is not None and node.kind == "l":
                 followed += 1
                 if followed > 40:
-                    raise RankzeroError(f"image: {path} is a loop of links.")
+                    raise RankzeroError(f"image: {path} is a loop of links")
                 resolved = "" if node.target.startswith("/") else resolved
                 parts = [name for name in node.target.split("/") if name not in ("", ".")] + parts
             else:
@@ -207,7 +205,7 @@ def _plain(path: str, work: str) -> str:
     tool = shutil.which("zstd")
     if tool is None:
         raise RankzeroError(
-            "image: a layer is compressed with zstd, and this host has no command zstd: install package zstd."
+            "image: a layer is compressed with zstd, and this host has no command zstd: install package zstd"
         )
     with subprocess.Popen([tool, "-q", "-d", "-c", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
@@ -243,7 +241,7 @@ def of_squashfs(path: str, work: str, config: JsonObject | None = None) -> Tree:
             raise RankzeroError(f"image: {path} cannot be read: {' '.join(done.stderr.split())[-400:]}")
         return of_archives([target], work, config)
     if not unpack:
-        raise RankzeroError("image: reading a squashfs needs sqfs2tar or unsquashfs: install squashfs-tools-ng.")
+        raise RankzeroError("image: reading a squashfs needs sqfs2tar or unsquashfs: install squashfs-tools-ng")
     with said_of(f"image: {path}", "Copy it here again."):
         unsquash.unpack(unpack, path, target, _ROOT)
     tree = of_folder(target)
@@ -275,7 +273,7 @@ def _parts(folder: str, tag: str | None) -> tuple[list[str], JsonObject]:
     document = _json(os.path.join(folder, "manifest.json"))
     if isinstance(document, list):
         if len(document) != 1:
-            raise RankzeroError(f"reference: {folder} holds {len(document)} images; save only the one to use.")
+            raise RankzeroError(f"reference: {folder} holds {len(document)} images; save only the one to use")
         layers = [os.path.join(folder, _clean(layer)) for layer in document[0]["Layers"]]
         return layers, _json(os.path.join(folder, _clean(document[0]["Config"]))).get("config") or {}
     layers = [_verified(folder, layer["digest"]) for layer in document["layers"]]
@@ -299,7 +297,7 @@ def _pick(folder: str, index: Any, tag: str | None) -> Any:
             names = [str((manifest.get("annotations") or {}).get(_REF_NAME)) for manifest in listed]
             raise RankzeroError(
                 f"reference: {folder} holds {len(fitting)} images for {wanted} ({', '.join(names) or 'none at all'}); "
-                "it must hold exactly one."
+                "it must hold exactly one"
             )
         index = _json(_blob(folder, fitting[0]["digest"]))
     raise RankzeroError(f"reference: {folder} contains no image. Its index.json must list one.")
@@ -318,9 +316,9 @@ def _check(path: str, digest: str) -> str:
     try:
         digest_here = f"sha256:{file_sha256(path)}"
     except OSError as error:
-        raise RankzeroError(f"reference: {path} cannot be read ({error.strerror}): the image is incomplete.") from error
+        raise RankzeroError(f"reference: {path} cannot be read ({error.strerror}): the image is incomplete") from error
     if digest_here != digest:
-        raise RankzeroError(f"reference: {path} is damaged: its content is not {digest}.")
+        raise RankzeroError(f"reference: {path} is damaged: its content is not {digest}")
     return path
 
 
@@ -328,4 +326,4 @@ def _json(path: str) -> Any:
     try:
         return parsed_json(path)
     except (OSError, ValueError) as error:
-        raise RankzeroError(f"reference: {path} cannot be read ({error}): not an image.") from error
+        raise RankzeroError(f"reference: {path} cannot be read ({error}): not an image") from error

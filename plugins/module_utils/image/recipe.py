@@ -117,29 +117,29 @@ def _check(made: Recipe) -> None:
     if made.text is not None:
         wanted = _containerfile_needs(made)
         if made.base == "squashfs":
-            raise RankzeroError("squashfs: is taken as it is; a containerfile builds on suite, rootfs or reference.")
+            raise RankzeroError("squashfs: is taken as it is; a containerfile builds on suite, rootfs or reference")
         if BASE in wanted.bases and made.base is None:
-            raise RankzeroError(f"containerfile: has FROM {BASE}, so name what that is: suite, rootfs or reference.")
+            raise RankzeroError(f"containerfile: has FROM {BASE}, so name what that is: suite, rootfs or reference")
         if BASE not in wanted.bases and made.base is not None:
             there = ", ".join(wanted.bases) or "scratch"
             raise RankzeroError(
-                f"{made.base}: the Containerfile has FROM {there} and no FROM {BASE} that would take it."
+                f"{made.base}: the Containerfile has FROM {there} and no FROM {BASE} that would take it"
             )
         missing = sorted(set(wanted.secrets) - set(made.secrets))
         if missing:
             raise RankzeroError(
-                f"secrets: the Containerfile mounts {', '.join(missing)}; name a file of the host for each."
+                f"secrets: the Containerfile mounts {', '.join(missing)}; name a file of the host for each"
             )
     else:
         for name in ("target", "build_args", "secrets"):
             if getattr(made, name):
-                raise RankzeroError(f"{name}: requires containerfile; omit it, or give containerfile.")
+                raise RankzeroError(f"{name}: requires containerfile; omit it, or give containerfile")
     if made.suite is None and (made.packages or made.mirror):
-        raise RankzeroError("packages, mirror: require suite; in a Containerfile, install packages with RUN.")
+        raise RankzeroError("packages, mirror: require suite; in a Containerfile, install packages with RUN")
     if made.squashfs is not None and (made.env or made.compression != "zstd"):
-        raise RankzeroError("squashfs: an existing squashfs file is used unchanged; omit env and compression.")
+        raise RankzeroError("squashfs: an existing squashfs file is used unchanged; omit env and compression")
     if made.compression not in COMPRESSIONS:
-        raise RankzeroError(f"compression: {made.compression!r}; allowed are {', '.join(COMPRESSIONS)}.")
+        raise RankzeroError(f"compression: {made.compression!r}; allowed are {', '.join(COMPRESSIONS)}")
     _matches("suite", _SUITE, [made.suite] if made.suite else [], "the name of a release such as bookworm")
     _matches("packages", _PACKAGE, made.packages, "the name of a Debian package, or NAME=VERSION")
     _matches("secrets", _SECRET, made.secrets, "an id of RUN --mount=type=secret,id=...")
@@ -147,17 +147,17 @@ def _check(made: Recipe) -> None:
         _matches(name, _VARIABLE, [key for key, _value in getattr(made, name)], "the name of a variable")
     for key, value in (*made.env, *made.build_args):
         if "\n" in value or "\0" in value:
-            raise RankzeroError(f"env: {key} has several lines, which /etc/environment does not support.")
+            raise RankzeroError(f"env: {key} has several lines, which /etc/environment does not support")
     if made.reference is not None:
         name = _TRANSPORT.sub("", made.reference, count=1)
         if not (made.local_path or _REFERENCE.fullmatch(name)):
             raise RankzeroError(
                 f"reference: {made.reference!r} is neither a registry's name such as REGISTRY/NAME:TAG nor oci:FOLDER, "
-                "oci-archive:FILE, docker-archive:FILE or dir:FOLDER."
+                "oci-archive:FILE, docker-archive:FILE or dir:FOLDER"
             )
     path = made.local_path
     if path is not None and not path.startswith(("/", "~", "$")):
-        raise RankzeroError(f"{made.base}: {path!r} must be an absolute path on the host of the task.")
+        raise RankzeroError(f"{made.base}: {path!r} must be an absolute path on the host of the task")
 
 
 def _containerfile_needs(made: Recipe) -> Needs:
@@ -236,7 +236,7 @@ def check_name(name: str) -> str:
     """The name, if it is valid for an image. Raises RankzeroError otherwise."""
     if not _NAME.fullmatch(name):
         raise RankzeroError(
-            f"name: {name!r} must be letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit."
+            f"name: {name!r} must be letters, digits, '.', '_' and '-', at most 64, beginning with a letter or digit"
         )
     return name
 
@@ -258,21 +258,21 @@ def _list(options: Mapping[str, object], name: str) -> list[str]:
 def _map(options: Mapping[str, object], name: str) -> tuple[tuple[str, str], ...]:
     value = options.get(name) or {}
     if not isinstance(value, Mapping):
-        raise RankzeroError(f"{name}: must be a map, not {value!r}.")
+        raise RankzeroError(f"{name}: must be a map, not {value!r}")
     for key, text in value.items():
         if not isinstance(text, str):
-            raise RankzeroError(f'{name}.{key}: must be text, not {text!r}; quote it: "{text}".')
+            raise RankzeroError(f'{name}.{key}: must be text, not {text!r}; quote it: "{text}"')
     return tuple(sorted((str(key), text) for key, text in value.items()))
 
 
 def _keys(options: Mapping[str, object], name: str) -> list[str]:
     value = options.get(name) or {}
     if not isinstance(value, Mapping):
-        raise RankzeroError(f"{name}: must be a map of id to file, not {value!r}.")
+        raise RankzeroError(f"{name}: must be a map of id to file, not {value!r}")
     return [str(key) for key in value]
 
 
 def _matches(option: str, form: re.Pattern[str], values: Sequence[str], wanted: str) -> None:
     for value in values:
         if not form.fullmatch(value):
-            raise RankzeroError(f"{option}: {value!r} is not {wanted}.")
+            raise RankzeroError(f"{option}: {value!r} is not {wanted}")

@@ -238,5 +238,5 @@ def write(path: str, content: str) -> None:
     except OSError as error:
         raise RankzeroError(
             f"metrics_file: {path} cannot be written: {error.strerror or error}. Name a file in a folder that this "
-            "user may write, such as one for the textfile collector of node-exporter"
+            "user may write, such as one for the textfile collector of node-exporter."
         ) from error

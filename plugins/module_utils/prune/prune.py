@@ -60,7 +60,7 @@ def prune(
     `max_size`: remove the longest unused first, and stop when this user's files in both roots fit into this many bytes.
     """
     if days < 0:
-        raise RankzeroError(f"older_than: {days:g} is negative; give 0 or more days.")
+        raise RankzeroError(f"older_than: {days:g} is negative; give 0 or more days")
     store, state = atomic.root_of(store_root), atomic.root_of(state_root)
     for option, root in (("store_root", store), ("state_root", state)):
         if os.path.realpath(root) in ("/", os.path.realpath(os.path.expanduser("~"))):

@@ -25,15 +25,15 @@ Prune = Callable[[], dict[str, Any]]
 def accounts(names: Sequence[str]) -> list[pwd.struct_passwd]:
     """The accounts of these users. Raises RankzeroError."""
     if os.geteuid() != 0:
-        raise RankzeroError("owners: requires root (become: true); omit it to prune your own files.")
+        raise RankzeroError("owners: requires root (become: true); omit it to prune your own files")
     chosen = []
     for name in dict.fromkeys(names):
         try:
             account = pwd.getpwnam(name)
         except KeyError:
-            raise RankzeroError(f"owners: {name!r} is not a user of this host.") from None
+            raise RankzeroError(f"owners: {name!r} is not a user of this host") from None
         if account.pw_uid == 0:
-            raise RankzeroError("owners: omit it to prune root's own files.")
+            raise RankzeroError("owners: omit it to prune root's own files")
         chosen.append(account)
     return chosen
 

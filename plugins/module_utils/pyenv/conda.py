@@ -107,7 +107,7 @@ def conda_recipe(path: str) -> CondaRecipe:
         if not re.search(r"(?m)^dependencies\s*:", text):
             raise RankzeroError(
                 f"environment.file: {path} is neither an environment.yml (it has no `dependencies:`) nor an explicit "
-                "lock (it has no line @EXPLICIT)."
+                "lock (it has no line @EXPLICIT)"
             )
         return CondaRecipe("yml", text=text)
     unhashed = [line for line in _packages(text) if not _HASHED.fullmatch(line)]
@@ -234,7 +234,7 @@ def _build(made: CondaRecipe, path: str, archive: str | None) -> EnvironmentReco
 def _python_version(python: str) -> str:
     """The version, such as 3.11.2. Raises RankzeroError if the Python does not start."""
     if not os.access(python, os.X_OK):
-        raise RankzeroError("environment: the new conda environment has no Python: name python among its dependencies.")
+        raise RankzeroError("environment: the new conda environment has no Python: name python among its dependencies")
     question = [python, "-I", "-c", "import platform; print(platform.python_version())"]
     done = subprocess.run(
         question,

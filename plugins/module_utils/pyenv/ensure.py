@@ -90,7 +90,7 @@ def ensure_environment(
 
 def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
     if not re.fullmatch(r"[0-9a-f]{32}", key):
-        raise RankzeroError(f"key: {key!r} is not the key of an environment; expected 32 hexadecimal digits (ref.key).")
+        raise RankzeroError(f"key: {key!r} is not the key of an environment; expected 32 hexadecimal digits (ref.key)")
     path = environment_path(root, key)
     removed = present(path) is not None
     if not check_mode:

@@ -160,7 +160,7 @@ def _settings(mode: str, given: Mapping[str, str]) -> dict[str, str]:
     for name, allowed in SETTINGS[mode].items():
         chosen[name] = given.get(name) or allowed[0]
         if chosen[name] not in allowed:
-            raise RankzeroError(f"environment.{name}: {chosen[name]!r} is not one of {', '.join(allowed)}.")
+            raise RankzeroError(f"environment.{name}: {chosen[name]!r} is not one of {', '.join(allowed)}")
     return chosen
 
 

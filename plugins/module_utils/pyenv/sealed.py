@@ -49,7 +49,7 @@ def check_tools(python: Python | None) -> None:
     if python is not None and python.version < (3, 9):
         raise RankzeroError(
             f"environment.python: a sealed environment needs Python 3.9 or newer, and {python.path} is "
-            f"{python.markers['python_full_version']}."
+            f"{python.markers['python_full_version']}"
         )
 
 

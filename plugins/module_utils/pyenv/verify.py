@@ -69,9 +69,7 @@ def verify(path: str, minor: str) -> list[Installed]:
     try:
         folders = sorted(name for name in os.listdir(site) if name.endswith(".dist-info"))
     except OSError as error:
-        raise RankzeroError(
-            f"environment: {site} cannot be read ({error.strerror}): uv made no environment."
-        ) from error
+        raise RankzeroError(f"environment: {site} cannot be read ({error.strerror}): uv made no environment") from error
     with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:
         results = list(pool.map(lambda folder: _package(site, folder), folders))
     wrong = [problem for _package_, problems in results for problem in problems]
@@ -114,7 +112,7 @@ def import_probe(python: str, packages: Iterable[Installed]) -> dict[str, str]:
             timeout=600,
         )
     except subprocess.TimeoutExpired:
-        raise RankzeroError(f"environment: importing {', '.join(modules)} took more than 600 s.") from None
+        raise RankzeroError(f"environment: importing {', '.join(modules)} took more than 600 s") from None
     answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"module"')]
     problems = {answer["module"]: answer["problem"] for answer in answers if answer.get("problem")}
     if done.returncode != 0 and answers and "problem" not in answers[-1]:
@@ -150,7 +148,7 @@ def _package(site: str, folder: str) -> tuple[Installed, list[str]]:
         text = content_of(os.path.join(site, folder, "RECORD"), MOST_LIST_BYTES).decode("utf-8")
         rows = [row for row in csv.reader(io.StringIO(text, newline="")) if len(row) >= 2]
     except OSError as error:
-        raise RankzeroError(f"environment: {folder} has no readable RECORD ({error.strerror}).") from error
+        raise RankzeroError(f"environment: {folder} has no readable RECORD ({error.strerror})") from error
     problems = []
     size = 0
     for name, expected, *_rest in rows:

@@ -168,6 +168,6 @@ def _selected(options: Parameters) -> list[RunDirectory]:
     if len({run.path for run in runs}) < 2:
         raise RankzeroError(
             f"launches: a comparison needs two different launches; {len(runs) or 'none'} selected. Give two, or one "
-            "name under which several keys are recorded"
+            "name under which several keys are recorded."
         )
     return runs

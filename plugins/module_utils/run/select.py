@@ -152,7 +152,7 @@ def identity(run_dir: str) -> Identity:
     if len(parts) < 4 or not (NAME.fullmatch(parts[-3]) and KEY.fullmatch(parts[-2]) and NUMBER.fullmatch(parts[-1])):
         raise RankzeroError(
             f"run_dir: {escaped(run_dir)} is not a run directory; expected "
-            "<state_root>/runs/<name>/<key>/<generation>, as the module rankzero.slurm.job returns it."
+            "<state_root>/runs/<name>/<key>/<generation>, as the module rankzero.slurm.job returns it"
         )
     return Identity(parts[-3], parts[-2], int(parts[-1]))
 

@@ -342,7 +342,7 @@ def find_by_id(slurm: Slurm, ids: Iterable[str], *, since: float | None = None) 
     wanted = dict.fromkeys(ids)
     for job_id in wanted:
         if not parse.JOB_ID.fullmatch(job_id):
-            raise RankzeroError(f"job_id: {job_id!r} is not a Slurm job id; expected digits such as 1234 or 1234_5.")
+            raise RankzeroError(f"job_id: {job_id!r} is not a Slurm job id; expected digits such as 1234 or 1234_5")
     if not wanted:
         return {}
     earliest = client.submitted_from(since)
@@ -383,7 +383,7 @@ def find_by_name(slurm: Slurm, names: Iterable[str], *, since: float) -> list[Jo
         return []
     for name in wanted:
         if "," in name:
-            raise RankzeroError(f"job name {name!r} contains a comma, which Slurm's lists do not support.")
+            raise RankzeroError(f"job name {name!r} contains a comma, which Slurm's lists do not support")
     user = f"--user={os.geteuid()}"
     earliest = client.submitted_from(since)
 

@@ -57,7 +57,7 @@ def refused_images(images: Iterable[tuple[str, str]], allowed: Sequence[str] | N
         if allowed is not None and not _matches(image_name(image), map(image_name, allowed)):
             yield (
                 f"{option}: launch_cluster.images_from does not allow the image {t.shown(image)}. Allowed: "
-                f"{', '.join(allowed) or '(none)'}. Use one of those, or add it there"
+                f"{', '.join(allowed) or '(none)'}. Use one of those, or add it there."
             )
 
 
@@ -70,7 +70,7 @@ def _refused_secrets(spec: LaunchSpec, allowed: Mapping[str, Sequence[str]] | No
             listed = "; ".join(f"{each}: {', '.join(allowed[each])}" for each in KINDS if allowed.get(each))
             yield (
                 f"{option}: launch_cluster.secrets_from does not allow {kind} {name}. Allowed: {listed or '(none)'}. "
-                f"Omit it, or add it there: secrets_from: {{{kind}: [{name}]}}"
+                f"Omit it, or add it there: secrets_from: {{{kind}: [{name}]}}."
             )
 
 

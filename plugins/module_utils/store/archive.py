@@ -99,14 +99,14 @@ def said_of(what: str, advice: str) -> Iterator[None]:
     except extraction.Damaged as error:
         raise RankzeroError(f"{what} is damaged ({error}). {advice}") from error
     except extraction.Refused as error:
-        raise RankzeroError(f"{what}: {error}; nothing was unpacked.") from error
+        raise RankzeroError(f"{what}: {error}; nothing was unpacked") from error
 
 
 def _plain(path: str) -> str:
     try:
         return extraction.plain(path, control=True)
     except extraction.Refused as error:
-        raise RankzeroError(f"archive: {error}; nothing was unpacked.") from error
+        raise RankzeroError(f"archive: {error}; nothing was unpacked") from error
 
 
 def _take_over(base: str, kept: Sequence[Entry], folder: str) -> list[Entry]:

@@ -131,7 +131,7 @@ def dependency_options(request: Request) -> list[str]:
     if "?" in request.dependency:
         raise RankzeroError(
             f"resources.dependency: {request.dependency} waits for any one of several jobs, and this launch must also "
-            f"wait for {', '.join(request.waits_for)}; Slurm cannot combine the two. Omit it"
+            f"wait for {', '.join(request.waits_for)}; Slurm cannot combine the two. Omit it."
         )
     both = [*request.waits_for, *([request.dependency] if request.dependency else [])]
     return [f"--dependency={','.join(both)}", "--kill-on-invalid-dep=yes"]

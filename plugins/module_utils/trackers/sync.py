@@ -117,7 +117,7 @@ def sync(slurm: Slurm, options: Parameters, *, check_mode: bool) -> ModuleResult
     if failed:
         raise RankzeroError(
             f"{len(failed)} of {len(folders)} folders were not uploaded; the first is {failed[0].path}: "
-            f"{failed[0].message}. Run it again after the cause is removed: what is uploaded already is left out",
+            f"{failed[0].message}. Run it again after the cause is removed: what is uploaded already is left out.",
             **result,
         )
     return result

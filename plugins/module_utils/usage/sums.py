@@ -91,7 +91,7 @@ def usage(slurm: Slurm, options: Parameters, *, clock: Callable[[], float] = tim
     """Return the result of module usage_info. Raises `RankzeroError` for a wrong month."""
     for option in ("since", "until"):
         if options.get(option) and not _MONTH.fullmatch(str(options[option])):
-            raise RankzeroError(f"{option}: {options[option]!r} is not a month; write YEAR-MONTH, such as 2026-03.")
+            raise RankzeroError(f"{option}: {options[option]!r} is not a month; write YEAR-MONTH, such as 2026-03")
     root = os.path.expanduser(str(options["state_root"]))
     by_launch, untrusted = used_by(slurm, root, find_runs(root, name=options.get("name")), clock=clock)
     used = by_launch.values()

@@ -144,7 +144,7 @@ def _refuse_inventories(sources: Iterable[str], groups: Mapping[str, Any]) -> No
         listed = ", ".join(given)
         raise RankzeroError(
             f"inventory: Ansible has read no host in {listed}; its warnings say why. Add your login node to its group "
-            "slurm_login; without -i, localhost is used"
+            "slurm_login; without -i, localhost is used."
         )
 
 

@@ -280,7 +280,7 @@ class LaunchAction(Action):
             raise RankzeroError(
                 f"{' and '.join(sorted({ref.kind for ref in missing}))} is not on the cluster although this "
                 "command has built what was missing: a file that it is made of changed meanwhile, or it was removed. "
-                "This launch was not submitted; run the same command again"
+                "This launch was not submitted; run the same command again."
             )
         if missing and not self._snapshots.path:
             self._snapshots.path = self._snapshots.save(C.DEFAULT_LOCAL_TMP)

@@ -64,5 +64,5 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
             sent = os.path.join(producer.send([archive]), os.path.basename(archive))
         result = producer.make(given, replace(request, sent=sent).arguments())
         if result.pop("needs", None):
-            raise RankzeroError("uv_cache: the set was damaged during the transfer; run again.")
+            raise RankzeroError("uv_cache: the set was damaged during the transfer; run again")
     return result

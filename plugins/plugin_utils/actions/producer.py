@@ -66,7 +66,7 @@ class Producer(Action):
     def without_source(self, key: str, options: Parameters) -> JsonObject:
         """Remove the object with this key, without reading anything on the controller."""
         if options["state"] != "absent":
-            raise RankzeroError("key: is allowed only with state: absent, to name what to remove; omit it.")
+            raise RankzeroError("key: is allowed only with state: absent, to name what to remove; omit it")
         return self.call(**{name: options[name] for name in self.WHERE}, key=key)
 
     def call(self, **arguments: Any) -> ModuleResult:

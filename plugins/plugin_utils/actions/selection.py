@@ -63,7 +63,7 @@ def _refuse_two(names: Sequence[str], where: str) -> None:
     if len(names) > 1:
         raise RankzeroError(
             f"{', '.join(names[:-1])} and {names[-1]}: each selects launches, and they are given together {where}. "
-            "Nothing was done; give one of them"
+            "Nothing was done; give one of them."
         )
 
 

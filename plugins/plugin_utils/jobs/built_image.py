@@ -29,10 +29,10 @@ def image_key(job: Job, leaving: Outbound) -> str | None:
             read = read_build(job.containerfile, job.context, build.build_args, build.target, job.roots)
             bases = [("containerfile: FROM", name) for name in read.bases]
             for problem in refused_images(bases, job.settings.images_from):
-                raise RankzeroError(f"{problem}.")
+                raise RankzeroError(problem)
             leaving.build(job.containerfile, read)
         elif job.context:
-            raise RankzeroError("context: requires containerfile; omit it, or give containerfile.")
+            raise RankzeroError("context: requires containerfile; omit it, or give containerfile")
         wanted = recipe(asdict(build), read.text if read else None, read.listed() if read else ())
         if wanted.local_path:
             raise RankzeroError(

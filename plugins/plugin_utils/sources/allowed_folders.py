@@ -39,14 +39,14 @@ class Roots:
             return f"{option}: {leads} belongs to git and may contain credentials. Name another file"
         return (
             f"{option}: {leads} is outside of the folders from which this controller may send files: "
-            f"{', '.join(self.folders) or '(none)'}. Move it there, or add its folder to launch_cluster.code_roots"
+            f"{', '.join(self.folders) or '(none)'}; move it there, or add its folder to launch_cluster.code_roots"
         )
 
     def check(self, option: str, path: str) -> None:
         """Raise RankzeroError if a file or folder may not be sent."""
         problem = self.problem(option, path)
         if problem:
-            raise RankzeroError(f"{problem}.")
+            raise RankzeroError(problem)
 
 
 ANYWHERE = Roots()

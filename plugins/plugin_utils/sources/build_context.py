@@ -50,15 +50,15 @@ def read_build(
     if os.path.isdir(path):
         names = [name for name in ("Containerfile", "Dockerfile") if os.path.isfile(os.path.join(path, name))]
         if not names:
-            raise RankzeroError(f"containerfile: {path} is a folder without Containerfile and Dockerfile.")
+            raise RankzeroError(f"containerfile: {path} is a folder without Containerfile and Dockerfile")
         path = os.path.join(path, names[0])
     roots.check("containerfile", path)
     text = _read(path)
     if text is None:
-        raise RankzeroError(f"containerfile: {path} does not exist on the controller.")
+        raise RankzeroError(f"containerfile: {path} does not exist on the controller")
     folder = os.path.abspath(os.path.expanduser(context)) if context else os.path.dirname(path)
     if not os.path.isdir(folder):
-        raise RankzeroError(f"context: {folder} is not a folder on the controller.")
+        raise RankzeroError(f"context: {folder} is not a folder on the controller")
     roots.check("context", folder)
     wanted = needs(text, build_args, target)
     files = _files(folder, wanted, roots) if wanted.whole or wanted.sources else None
@@ -73,7 +73,7 @@ def _files(folder: str, wanted: Needs, roots: Roots) -> Snapshot:
     try:
         entries = tuple(entry for path in paths if (entry := read_entry(folder, path)) is not None)
     except OSError as error:
-        raise RankzeroError(f"context: {error.filename} cannot be read: {error.strerror}.") from error
+        raise RankzeroError(f"context: {error.filename} cannot be read: {error.strerror}") from error
     return Snapshot(folder, digest(entries), entries)
 
 

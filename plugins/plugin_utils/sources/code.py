@@ -310,7 +310,7 @@ def _plain_files(root: str, unwanted: Callable[[str], bool]) -> Iterable[str]:
     try:
         yield from (path for path in walk(root, skip=lambda folder: unwanted(folder + "/")) if not unwanted(path))
     except OSError as error:
-        raise RankzeroError(f"code.src: {error.filename} cannot be read ({error.strerror}).") from error
+        raise RankzeroError(f"code.src: {error.filename} cannot be read ({error.strerror})") from error
 
 
 def _diff_digest(changed: Iterable[str], entries: Iterable[Entry]) -> str:

@@ -103,7 +103,7 @@ class Pieces:
                 out.write(block)
                 length -= len(block)
         if length:
-            raise RankzeroError(f"src: {file.path} got shorter while it was sent: run again.")
+            raise RankzeroError(f"src: {file.path} got shorter while it was sent: run again")
 
 
 def _blocks(stream: IO[bytes], length: int) -> Iterator[bytes]:

@@ -114,7 +114,7 @@ def _read(project: str, file: str, result: Requirements, roots: Roots, *, constr
     try:
         text = named_text(path, OPTION)
     except FileNotFoundError:
-        raise RankzeroError(f"{OPTION}: there is no {file} in {os.path.abspath(project)}.") from None
+        raise RankzeroError(f"{OPTION}: there is no {file} in {os.path.abspath(project)}") from None
     result.files.append(file)
     for number, line in _lines(text):
         where = f"{OPTION}: {file}:{number}:"
@@ -125,7 +125,7 @@ def _read(project: str, file: str, result: Requirements, roots: Roots, *, constr
         other = os.path.normpath(os.path.join(os.path.dirname(file), included[3].strip().strip("\"'")))
         bounds = constraints or "c" in (included[1] or included[2]).lstrip("-")[0]
         if len(result.files) >= _MOST_FILES:
-            raise RankzeroError(f"{where} more than {_MOST_FILES} files include each other, the last one is {other}.")
+            raise RankzeroError(f"{where} more than {_MOST_FILES} files include each other, the last one is {other}")
         if not os.path.isfile(os.path.join(project, other)):
             raise RankzeroError(f"{where} there is no {other} in {os.path.abspath(project)}. Correct `{line}`.")
         _read(project, other, result, roots, constraints=bounds)
@@ -164,7 +164,7 @@ def _line(where: str, line: str, result: Requirements, *, constraints: bool) -> 
         package = Requirement(wanted)
     except InvalidRequirement as error:
         reason = str(error).splitlines()[0]
-        raise RankzeroError(f"{where} `{wanted}` is not a requirement such as numpy>=1.26: {reason}.") from error
+        raise RankzeroError(f"{where} `{wanted}` is not a requirement such as numpy>=1.26: {reason}") from error
     for digest in hashes:
         if not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
             raise RankzeroError(f"{where} {digest} is not a hash that can be checked. Write sha256 and 64 hex digits.")

@@ -56,7 +56,7 @@ def after_the_host(reason: str) -> Iterator[None]:
         raise RankzeroError(
             f"{error.message}\nSo it is on the machine that runs Ansible. On the cluster's host: {uv.attempt(reason)}. "
             "Set a package index that one of them reaches (pip.conf, or uv's settings), or carry the packages there "
-            "(docs/offline.md)"
+            "(docs/offline.md)."
         ) from error
 
 

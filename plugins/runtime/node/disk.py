@@ -121,7 +121,7 @@ def choose(places: list[str], size: int, files: int, limit: int) -> str:
     )
     raise Trouble(
         f"no room: {gigabytes(size)} in {files} files are needed, and {has}. Free some, or name a folder of the nodes "
-        "that has room (launch_cluster.local_dir)"
+        "that has room (launch_cluster.local_dir)."
     )
 
 

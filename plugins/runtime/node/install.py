@@ -175,7 +175,7 @@ def interpreter(wanted: dict[str, Any]) -> str:
         pythons.append(f"{path} ({answer.stdout.strip() or 'does not start'})")
     raise Failed(
         f"no Python {minor} on this node, for which the packages were made; found: {', '.join(pythons) or 'none'}. Ask "
-        "for one that all nodes have (environment.python)"
+        "for one that all nodes have (environment.python)."
     )
 
 
@@ -199,7 +199,7 @@ def checked(packages: str, manifest: dict[str, Any], name: str, copy: str = "") 
     if actual != wanted["sha256"]:
         raise Failed(
             f"{path} is not what it was: {wanted['sha256'][:16]} was made, and {actual[:16]} lies there (sha256). "
-            "Build the packages again (uv_cache)"
+            "Build the packages again (uv_cache)."
         )
     return copy or path
 

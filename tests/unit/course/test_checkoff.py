@@ -356,7 +356,7 @@ def test_the_same_times_with_values_of_any_kind(semester: Semester) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"students": ["eve"]}, "students: 'eve' is not in the class ddp; it has ada, ben."),
+        ({"students": ["eve"]}, "students: 'eve' is not in the class ddp; it has ada, ben"),
         ({"students": ["\x1b[2J"]}, "is not in the class"),
         ({"job": "../ada"}, "job: '../ada'"),
         ({"nodes": []}, "nodes: [] must be different numbers"),

@@ -54,7 +54,7 @@ def append_piece(place: Place, piece: str, entries: Sequence[tuple[str, str | No
                 if out.tell() != offset:
                     raise RankzeroError(
                         f"src: {path} has {out.tell()} bytes on the cluster, where {offset} were: another run sends "
-                        "it, too. Wait for its end and run again"
+                        "it, too. Wait for its end and run again."
                     )
                 content = stream.read(length)
                 if len(content) != length:

@@ -55,7 +55,7 @@ class Web(Streams):
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise RankzeroError(f"src: {src!r} is not a URL; give http://HOST/... or https://HOST/...")
         if parts.password is not None:
-            raise RankzeroError("src: the URL contains a password, which logs would show; put it into ~/.netrc.")
+            raise RankzeroError("src: the URL contains a password, which logs would show; put it into ~/.netrc")
         self.src, self.label = src, urlunsplit(parts._replace(query="", fragment=""))
         self.folder = parts.path.endswith("/") or not parts.path
         if sums and not self.folder:
@@ -100,7 +100,7 @@ class Web(Streams):
             except (OSError, http.client.HTTPException) as error:
                 raise RankzeroError(
                     f"src: {self._named(path)} cannot be reached: {getattr(error, 'reason', error)}. The part that "
-                    "was transferred is kept; run again, or use source: controller if this host cannot reach the server"
+                    "was transferred is kept; run again, or use source: controller if the server is out of reach here."
                 ) from error
         raise RankzeroError(f"src: {self._named(path)} gave no answer")
 

@@ -228,7 +228,7 @@ def _taken(source: str, path: str, wanted: SetInputs) -> PackagesRecord:
     """Publish the set at `source`, if it is the wanted one and all files are unchanged. Raises RankzeroError."""
     manifest = read_manifest(source)
     if manifest is None:
-        raise RankzeroError(f"source: {source}/{MANIFEST} cannot be read: copy the set here again.")
+        raise RankzeroError(f"source: {source}/{MANIFEST} cannot be read: copy the set here again")
     if manifest["key"] != wanted.key:
         theirs = dict(manifest["inputs"])
         differ = [
@@ -298,7 +298,7 @@ def _sees(offer: Offer) -> bool:
 def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
     if not re.fullmatch(r"[0-9a-f]{32}", key):
         raise RankzeroError(
-            f"key: {key!r} is not the key of a set of packages; expected 32 hexadecimal digits (ref.key)."
+            f"key: {key!r} is not the key of a set of packages; expected 32 hexadecimal digits (ref.key)"
         )
     path = packages_path(root, key)
     there = os.path.isdir(path)

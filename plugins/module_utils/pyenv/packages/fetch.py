@@ -108,7 +108,7 @@ def _fetched(file: LockedFile, environment: Mapping[str, str], folder: str | Non
                 f"environment: {path} is locked and cannot be read ({error.strerror}). Put it back, or remove the lock "
                 "in store_root/locks."
             ) from error
-        raise RankzeroError(f"environment: {path} has changed since it was locked (its sha256 differs).")
+        raise RankzeroError(f"environment: {path} has changed since it was locked (its sha256 differs)")
     if folder is None:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         folder = os.path.join(home, "rankzero", "wheels", file.sha256[:32])
@@ -136,7 +136,7 @@ def _fetched(file: LockedFile, environment: Mapping[str, str], folder: str | Non
                 raise
         except OSError as error:
             reason = f"{error.strerror or error}; {free_space(folder)}"
-            raise RankzeroError(f"environment: {folder} cannot be written ({reason}).") from error
+            raise RankzeroError(f"environment: {folder} cannot be written ({reason})") from error
         finally:
             if os.path.exists(temporary):
                 os.remove(temporary)
@@ -153,7 +153,7 @@ def _download(file: LockedFile, path: str, environment: Mapping[str, str]) -> No
         digest = sha256_of(blocks(answer), stream.write)
     if digest != file.sha256:
         raise RankzeroError(
-            f"environment: {pip_settings.redact(file.url)} has the sha256 {digest}, but the lock has {file.sha256}."
+            f"environment: {pip_settings.redact(file.url)} has the sha256 {digest}, but the lock has {file.sha256}"
         )
 
 

@@ -86,7 +86,7 @@ def target_of(platform: str, python: str | None) -> Target:
             "x86_64, aarch64, ppc64le, s390x, riscv64 (`ldd --version` on the cluster shows its glibc)."
         )
     if python is None:
-        raise RankzeroError(f'platform: {platform} needs python as well, the version there, such as "3.11".')
+        raise RankzeroError(f'platform: {platform} needs python as well, the version there, such as "3.11"')
     major, minor = python.split(".")[:2]
     return Target((int(major), int(minor)), match[1], (2, int(match[2])))
 
@@ -174,13 +174,13 @@ def take_over(source: str, folder: str, manifest: PackagesRecord) -> None:
     """
     for name, known in manifest["files"].items():
         if name.startswith("/") or any(part in ("", ".", "..") for part in name.split("/")):
-            raise RankzeroError(f"source: {name!r} in {MANIFEST} is not a plain relative path; nothing was imported.")
+            raise RankzeroError(f"source: {name!r} in {MANIFEST} is not a plain relative path; nothing was imported")
         target = os.path.join(folder, name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
         try:
             sha256 = _copied(os.path.join(source, name), target)
         except FileNotFoundError:
-            raise RankzeroError(f"source: {name} is missing in {source}: copy it here again.", missing=[name]) from None
+            raise RankzeroError(f"source: {name} is missing in {source}: copy it here again", missing=[name]) from None
         if sha256 != known["sha256"]:
             raise RankzeroError(
                 f"source: {name} in {source} differs from the packed file (its sha256 is {sha256[:16]}, and "

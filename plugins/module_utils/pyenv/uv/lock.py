@@ -75,12 +75,12 @@ def parse_lock(text: str) -> list[LockedPackage]:
     """The packages of a pylock.toml as uv writes it. Raises RankzeroError if it is invalid."""
     head, *blocks = re.split(r"(?m)^\[\[packages\]\]$", text)
     if 'lock-version = "1.' not in head:
-        raise RankzeroError("lock: not a pylock.toml of version 1; remove it to have it created again.")
+        raise RankzeroError("lock: not a pylock.toml of version 1; remove it to have it created again")
     packages = []
     for block in blocks:
         fields = {match[1]: _unescaped(match[2], match[3]) for match in _FIELD.finditer(block)}
         if "name" not in fields:
-            raise RankzeroError("lock: a package has no name; remove the lock to have it created again.")
+            raise RankzeroError("lock: a package has no name; remove the lock to have it created again")
         table = re.search(r"(?ms)^wheels = \[(.*?)\]$", block)
         wheels = tuple(
             LockedFile(_unescaped(match[2], match[3]), match[4]) for match in _FILE.finditer(table[1] if table else "")

@@ -72,7 +72,7 @@ class Uv:
                 check=False,
             )
         except OSError as error:
-            raise UvError(f"environment: {doing}: {self.path} cannot be run ({error.strerror}).") from error
+            raise UvError(f"environment: {doing}: {self.path} cannot be run ({error.strerror})") from error
         if done.returncode != 0:
             raise failure(doing, done.returncode, done.stderr or done.stdout)
         return done
@@ -119,10 +119,10 @@ def uv_at(given: str, environment: Mapping[str, str]) -> Uv:
     path = os.path.expanduser(os.path.expandvars(given))
     version = _version(path)
     if version is None:
-        raise RankzeroError(f"uv: {given!r} does not answer `uv --version` on this host.")
+        raise RankzeroError(f"uv: {given!r} does not answer `uv --version` on this host")
     if _numbers(version) < MINIMUM:
         needed = ".".join(map(str, MINIMUM))
-        raise RankzeroError(f"uv: {given!r} is version {version}; at least {needed} is needed.")
+        raise RankzeroError(f"uv: {given!r} is version {version}; at least {needed} is needed")
     return Uv(path, version, environment)
 
 

@@ -131,7 +131,7 @@ def chosen_runs(options: Parameters, slurm: Slurm | None = None) -> list[RunDire
     if options.get("run_dirs") is None:
         return [one_run(options, slurm)]
     if any(options.get(option) for option in ("run_dir", "name", "key", "generation", "job_id")):
-        raise RankzeroError("run_dirs: names the launches; leave run_dir, name, key, generation and job_id away.")
+        raise RankzeroError("run_dirs: names the launches; leave run_dir, name, key, generation and job_id away")
     return [open_run(os.path.expanduser(path)) for path in dict.fromkeys(options["run_dirs"])]
 
 

@@ -154,7 +154,7 @@ def follow(records: str, asked: JsonObject, seconds: float, work: Work, *, again
         elif not lived and desk == _newest(works):
             raise RankzeroError(
                 f"the process that {asked.get('doing', 'stages it')} on the host was killed. The part that was "
-                "transferred is kept; run again to resume",
+                "transferred is kept; run again to resume.",
                 killed=True,
             )
         elif time.monotonic() >= until:
