@@ -13,12 +13,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, EnvironmentRequest, Needs
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Needs
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRequest, conda_recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import KINDS
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.request import Brought, EnvironmentRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import attempt
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.packages import supply
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.trees import Trees, trees_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import (
     after_the_host,
@@ -49,16 +51,26 @@ class ActionModule(Producer):
                     f"{name}: requires mode {' or '.join(KINDS)}, a set of packages for other hosts; mode is "
                     f"{options['mode']}"
                 )
-        wanted = project_recipe(options.pop("project"), options, self.roots)
+        project, builds = options.pop("project"), options.pop("build_on_controller")
+        wanted = project_recipe(project, options, self.roots)
         options.pop("requirements")
-        request = EnvironmentRequest(wanted.pyproject, wanted.lock, uv_place(), own_sources())
+        with trees_of(self, project, wanted) as trees:
+            return self._environment(options, trees, builds=builds)
+
+    def _environment(self, options: dict[str, Any], trees: Trees, *, builds: bool) -> dict[str, Any]:
+        """Provide an environment that the host builds, or installs from wheels that are sent."""
+        wanted = trees.wanted
+        request = EnvironmentRequest(wanted.pyproject, wanted.lock, uv_place(), own_sources(), trees=wanted.trees)
         result = self.make(options, asdict(request))
+        if trees.asked(result):
+            request = replace(request, trees=trees.there())
+            result = self.make(options, asdict(request))
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
             why = str(needs["reason"])
             self.say(f"environment {wanted.key[:12]}: not on the host ({attempt(why)}); its packages are fetched here")
             with after_the_host(why):
-                brought = collect(wanted, made_of(Needs, needs))
+                brought = collect(trees.here, made_of(Needs, needs), builds=builds)
             result = self.make(options, asdict(replace(request, brought=brought)))
             lacking = result.pop("needs", None)
             if lacking and not result.get("failed"):
@@ -88,6 +100,7 @@ class ActionModule(Producer):
             raise RankzeroError(f"{', '.join(given)}: nothing for mode conda; write it into {options['file']}")
         file = os.path.join(options.pop("project"), options["file"])
         self.roots.check("file", file)
+        options.pop("build_on_controller")
         made = conda_recipe(file)
         result = self.make(options, asdict(CondaRequest(made)))
         needs = result.pop("needs", None)

@@ -100,6 +100,11 @@ options:
     type: str
     choices: [auto, head, controller]
     default: auto
+  build_on_controller:
+    description:
+      - Whether the machine that runs Ansible may build packages, as for M(rankzero.slurm.uv_environment).
+    type: bool
+    default: false
   uv:
     description:
       - Path of uv on the host. By default uv is searched as for M(rankzero.slurm.uv_environment).
@@ -118,8 +123,9 @@ options:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
 notes:
-  - Every package needs a wheel for the platform. Packages that exist only as source are reported; build wheels of them
-    in a directory that pip's C(find-links) names.
+  - A package that has no wheel for the platform is built once from its source, on the host, or on the machine that runs
+    Ansible if O(build_on_controller) allows it. Its wheel must fit the platform. Other packages are reported; build
+    wheels of them in a directory that pip's C(find-links) names.
   - The set contains the project's dependencies, but not the project itself.
 seealso:
   - module: rankzero.slurm.uv_environment

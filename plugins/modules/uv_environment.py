@@ -125,6 +125,13 @@ options:
     type: str
     choices: [auto, head, controller]
     default: auto
+  build_on_controller:
+    description:
+      - As C(launch_cluster.build_on_controller). Whether the machine that runs Ansible may build packages that have no
+        wheel, if the host cannot. These are source archives, git sources, and folders of the project. A build runs code
+        of the package as the user who runs Ansible.
+    type: bool
+    default: false
   uv:
     description:
       - Path of uv on the host. By default uv is searched on the PATH, in C(~/.local/bin), at the controller's path, and
@@ -146,7 +153,9 @@ options:
 notes:
   - uv needs at least version 0.7.0.
   - Packages that have no wheel are built from source on the host. If the controller downloads, every package needs a
-    wheel.
+    wheel, unless O(build_on_controller) lets it build them.
+  - Folders that C(uv.lock) names (path sources, members of a workspace) or O(requirements) names (C(-e .)) are sent,
+    and installed as copies. Their files are in the key.
   - Jobs that use an environment lose it when it is removed.
 seealso:
   - module: rankzero.slurm.uv_cache

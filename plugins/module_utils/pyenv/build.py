@@ -25,7 +25,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     MOST_LIST_BYTES,
     JsonObject,
     child_environment,
-    made_of,
     text_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -37,7 +36,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest impo
     write_record,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python, choose
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, environment_path, text_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import (
+    Recipe,
+    environment_path,
+    text_sha256,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.request import Brought
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.trees import absent, lay_out
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import lock_key, lock_path, requirement_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.resolve import Platform, keep_lock, resolve
@@ -65,41 +70,6 @@ _WAIT = 1800.0
 
 
 @dataclass(frozen=True)
-class Brought:
-    """What the controller has resolved and downloaded: a lock, and wheels with `path` on the controller.
-
-    `tool`: the wheel of uv itself, None if the host has uv. `folder`: the folder on this host with the wheels sent.
-    """
-
-    lock_key: str
-    lock: str
-    wheels: Sequence[WheelFile]
-    tool: WheelFile | None = None
-    folder: str | None = None
-
-
-@dataclass(frozen=True)
-class EnvironmentRequest:
-    """The request that the action of module `uv_environment` sends to the host: the texts of the project.
-
-    `uv`: the controller's own uv; `sources`: the identity of its package sources; `brought`: what it has downloaded.
-    """
-
-    pyproject: str = ""
-    uv_lock: str | None = None
-    uv: str | None = None
-    sources: str | None = None
-    brought: Brought | None = None
-
-    @classmethod
-    def of(cls, given: JsonObject) -> EnvironmentRequest:
-        """The request from the module's argument. Raises RankzeroError."""
-        request = made_of(cls, given)
-        brought = given.get("brought")
-        return replace(request, brought=made_of(Brought, brought) if brought else None)
-
-
-@dataclass(frozen=True)
 class Request:
     """What to build, and the available means. `hint`: the controller's uv, which this host may or may not see."""
 
@@ -115,7 +85,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Needs:
-    """What this host lacks. First the `reason` and facts that decide which wheels fit; later the names of `files`."""
+    """What this host lacks. First the `reason` and facts that decide which wheels fit; later the names of `files`.
+
+    `trees`: only the archives of the project's own folders are missing.
+    """
 
     reason: str
     python: JsonObject = field(default_factory=dict)  # markers, libc and target of pythons.Python, as JSON
@@ -123,12 +96,15 @@ class Needs:
     lock: str | None = None
     lock_key: str | None = None
     files: Sequence[str] = ()
+    trees: bool = False
 
 
 def build(request: Request) -> EnvironmentRecord | Needs:
     """Build the environment and return its env.json, or what is needed to build it. Raises RankzeroError."""
     environ = dict(os.environ)
     python = _python(request, environ)
+    if absent(request.recipe.trees):
+        return Needs("the project's own folders are not on this host", trees=True)
     if request.brought is not None:
         return _from_brought(request, request.brought, python, environ)
     if request.download == "controller":
@@ -268,11 +244,9 @@ def _make(
         site = (stack.enter_context(disk_folder(recipe.key)) if recipe.mode == "sealed" else None) or fresh
         folder, work = os.path.join(site, "environment"), os.path.join(site, "work")
         os.mkdir(work)
-        _write(os.path.join(work, "pyproject.toml"), recipe.pyproject)
-        if recipe.lock is not None:
-            _write(os.path.join(work, "uv.lock"), recipe.lock)
+        project = lay_out(recipe, work)
         tool.run(["venv", "--quiet", "--relocatable", "--python", python.path, folder], work, "making the environment")
-        lock = install(folder, work)
+        lock = install(folder, project)
         request.meter.begin("verifying")
         packages = verify(folder, python.minor)
         request.meter.begin("packing" if recipe.mode == "sealed" else "compiling")

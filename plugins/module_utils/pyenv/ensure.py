@@ -14,7 +14,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import (
-    EnvironmentRequest,
     Needs,
     Request,
     build,
@@ -22,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import 
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import EnvironmentRecord, present
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.request import EnvironmentRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import remove, trouble
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
@@ -49,6 +49,7 @@ def ensure_environment(
         options["torch"],
         options.get("mode") or "venv",
         options,
+        request.trees,
     )
     if options["state"] == "absent":
         return _absent(root, made.key, check_mode=check_mode)

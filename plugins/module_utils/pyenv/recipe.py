@@ -48,10 +48,22 @@ _EXTRA = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True)
+class Tree:
+    """A folder that a project names as a package. `path`: relative to the project; `digest`: of its files.
+
+    `archive`: the path of its tar.gz on this host, None if it is not here.
+    """
+
+    path: str
+    digest: str
+    archive: str | None = None
+
+
+@dataclass(frozen=True)
 class Recipe:
     """The inputs of an environment. `key`: 32 hex digits; `lock`: the user's own uv.lock, None without one.
 
-    `settings`: each setting of the mode with its value.
+    `settings`: each setting of the mode with its value. `trees`: the project's folders that are packages.
     """
 
     key: str
@@ -62,6 +74,7 @@ class Recipe:
     torch: str
     mode: str = "venv"
     settings: Mapping[str, str] = field(default_factory=dict)
+    trees: tuple[Tree, ...] = ()
 
 
 def recipe(
@@ -72,6 +85,7 @@ def recipe(
     torch: str = "auto",
     mode: str = "venv",
     settings: Mapping[str, str] | None = None,
+    trees: Sequence[Tree] = (),
 ) -> Recipe:
     """The recipe for an environment with the packages of a pyproject.toml.
 
@@ -79,7 +93,7 @@ def recipe(
     python: a version such as "3.11", or None for the head's own python3. torch: the source of torch: `auto` (a wheel in
     a directory that pip's settings name, else the one from the index), or a build by uv's name for it (`cpu`, `cu128`,
     `rocm6.4`, `xpu`). With a uv.lock, only the lock decides, and `torch` changes nothing but the key.
-    mode: one of MODES; settings: those of other modes are ignored.
+    mode: one of MODES; settings: those of other modes are ignored. trees: the folders that are packages, see `Tree`.
     Raises RankzeroError for an invalid value.
     """
     if python is not None and not _PYTHON.fullmatch(python):
@@ -98,13 +112,7 @@ def recipe(
                 "[project.optional-dependencies] in pyproject.toml."
             )
     for filename, text in (("pyproject.toml", pyproject_text), ("uv.lock", lock_text)):
-        expanded = _EXPANDED.search(_plain(text or ""))
-        if expanded:
-            raise RankzeroError(
-                f"environment: {filename} contains {expanded[0]}, which uv replaces by that variable of the machine on "
-                "which it runs, and sends away in an address. Write the value itself; credentials of a package source "
-                "belong into pip.conf or uv's own settings."
-            )
+        no_variables(filename, text or "")
     chosen = _settings(mode, settings or {})
     names = tuple(sorted({re.sub(r"[-_.]+", "-", extra).lower() for extra in extras}))
     inputs = {
@@ -115,12 +123,30 @@ def recipe(
         "python": python,
         "torch": torch,
     }
+    if trees:
+        inputs["trees"] = tree_rows(trees)
     # Environments of mode venv keep their key; in other modes, a new setting with its default does not change the key.
     if mode != "venv":
         changed = {name: value for name, value in chosen.items() if value != SETTINGS[mode][name][0]}
         inputs["mode"] = {"name": mode, **changed}
     key = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode("ascii")).hexdigest()[:32]
-    return Recipe(key, pyproject_text, lock_text, names, python, torch, mode, chosen)
+    return Recipe(key, pyproject_text, lock_text, names, python, torch, mode, chosen, tuple(trees))
+
+
+def tree_rows(trees: Sequence[Tree]) -> list[list[str]]:
+    """What a key knows of trees."""
+    return sorted([tree.path, tree.digest] for tree in trees)
+
+
+def no_variables(filename: str, text: str) -> None:
+    """Raise RankzeroError if a text of a project has a variable that uv would replace."""
+    expanded = _EXPANDED.search(_plain(text))
+    if expanded:
+        raise RankzeroError(
+            f"environment: {filename} contains {expanded[0]}, which uv replaces by that variable of the machine on "
+            "which it runs, and sends away in an address. Write the value itself; credentials of a package source "
+            "belong into pip.conf or uv's own settings."
+        )
 
 
 def only_data(made: Recipe) -> None:

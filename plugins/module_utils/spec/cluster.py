@@ -153,6 +153,14 @@ class ClusterSettings:
         key=False,
         example=["."],
     )
+    build_on_controller: bool = option(
+        t.BOOLEAN,
+        "Whether the machine that runs Ansible may build packages of an environment that have no wheel (source "
+        "archives, git sources, folders of the project), if the cluster cannot. A build runs their code here.",
+        False,
+        key=False,
+        example=True,
+    )
     secrets_from: dict[str, tuple[str, ...]] | None = option(
         SOURCES,
         "Permitted sources of secrets: from_env, from_var, from_file -> patterns (`*` matches any text). Default: "

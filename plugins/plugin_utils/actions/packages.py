@@ -21,8 +21,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensu
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.request import PackagesRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import attempt
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.trees import Trees, trees_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import after_the_host, own_uv
+
+# Options of the action alone.
+_CONTROLLERS_OWN = ("project", "requirements", "build_on_controller")
 
 
 def supply(producer: Producer, options: Parameters) -> ModuleResult:
@@ -31,12 +35,20 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
     The host builds the set if it can reach package sources, or uses what was copied there earlier. Otherwise the set is
     built here for that host's Python and platform, kept in the user's cache, and sent. Raises RankzeroError.
     """
-    given = dict(options)
-    text = project_recipe(given.pop("project"), {**given, "mode": "venv"}, producer.roots)
-    given.pop("requirements")
-    tool = own_uv()
-    request = PackagesRequest(text.pyproject, text.lock, tool.path if tool else None)
+    project = str(options["project"])
+    wanted = project_recipe(project, {**options, "mode": "venv"}, producer.roots)
+    given = {name: value for name, value in options.items() if name not in _CONTROLLERS_OWN}
+    with trees_of(producer, project, wanted) as trees:
+        return _supplied(producer, given, trees, builds=bool(options["build_on_controller"]))
+
+
+def _supplied(producer: Producer, given: Parameters, trees: Trees, *, builds: bool) -> ModuleResult:
+    tool, text = own_uv(builds=builds), trees.wanted
+    request = PackagesRequest(text.pyproject, text.lock, tool.path if tool else None, trees=text.trees)
     result = producer.make(given, request.arguments())
+    if trees.asked(result):
+        request = replace(request, trees=trees.there())
+        result = producer.make(given, request.arguments())
     answer = result.pop("needs", None)
     if not answer or result.get("failed"):
         return result
@@ -47,13 +59,13 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
             "uv beside Ansible, or carry a set to the host (source), or check on the host what was tried:\n"
             + last_lines(needs.reason)
         )
-    wanted = wanted_of(given, request)
+    wanted = replace(wanted_of(given, request), recipe=trees.here)
     producer.say(f"{wanted.kind} {wanted.key[:12]}: not on the host ({attempt(needs.reason)}); fetched here")
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if needs.aim is None:
         raise RankzeroError(f"uv_cache: the host did not name the Python and platform of the set ({needs.reason})")
     with after_the_host(needs.reason):
-        offer = make_elsewhere(os.path.join(home, "rankzero"), wanted, needs.aim, tool.path)
+        offer = make_elsewhere(os.path.join(home, "rankzero"), wanted, needs.aim, tool.path, builds=builds)
     result = producer.make(given, replace(request, offer=offer).arguments())
     if result.pop("needs", None) and not result.get("failed"):
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:

@@ -103,6 +103,7 @@ def _environment(_snapshot: Snapshot, job: Job) -> JsonObject:
         "interpreter": environment.interpreter,
         "file": environment.file,
         "requirements": environment.requirements,
+        "build_on_controller": job.settings.build_on_controller,
     }
 
 
@@ -114,6 +115,7 @@ def _packages(_snapshot: Snapshot, job: Job) -> JsonObject:
         "python": environment.python,
         "platform": environment.platform,
         "requirements": environment.requirements,
+        "build_on_controller": job.settings.build_on_controller,
         "torch": environment.torch,
         "kind_of_set": environment.mode,
     }

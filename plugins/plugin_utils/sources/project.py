@@ -13,16 +13,27 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import MOST_BYTES, named_text
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import (
+    Recipe,
+    Tree,
+    no_variables,
+    recipe,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import FURTHER
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.pip_settings import redact
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import normalised
+from ansible_collections.rankzero.slurm.plugins.module_utils.store import tree as trees
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
+
+if TYPE_CHECKING:
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
 
 # Lock files are generated and contain an entry for each file of each package.
 MOST_LOCK_BYTES = 50_000_000
@@ -34,6 +45,13 @@ _COMMENT = re.compile(r"(^|\s+)#.*$")
 _HASH = re.compile(r"\s--hash[=\s]\s*(\S+)")
 _OPTION = re.compile(r"(?:^|(?<=\s))--?[A-Za-z][\w-]*")
 _INCLUDES = re.compile(r"(?:(-r|--requirement|-c|--constraint)(?:\s*=\s*|\s+)|(-[rc]))(\S.*)")
+# A folder (or a wheel) as a package: `-e .`, `./sub[extra]`, `-e sub#egg=name`.
+_FOLDER = re.compile(r"((?:-e|--editable)(?:\s*=\s*|\s+))?([\w.][^\s;#\[\]:@]*)(\[[\w,. -]+\])?(?:#egg=[\w.\[\]-]+)?")
+# Folders and files that a uv.lock names, and their names in a pyproject.toml.
+_LOCKED = re.compile(r'(?m)^source = \{ (?:editable|directory|path) = "([^"\n]+)" \}$')
+_LOCAL = re.compile(r"(?ms)^\[tool\.uv\.sources.*?(?:^|[{,\s])(?:path|workspace)\s*=")
+#: Where the texts of a requirements.txt stand among its folders: beside them, as if it were a folder of the project.
+BESIDE = "requirements-txt"
 _INDEX = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--trusted-host")
 _NO_EFFECT = ("--require-hashes", "--prefer-binary")
 
@@ -51,8 +69,9 @@ def project_source(folder: str, wanted: JsonObject, roots: Roots = ANYWHERE) -> 
     Raises RankzeroError if the folder has no pyproject.toml, and for invalid values.
     """
 
-    def made(pyproject: str, lock: str | None) -> Recipe:
-        return recipe(pyproject, lock, wanted["extras"], wanted["python"], wanted["torch"], wanted["mode"], wanted)
+    def made(pyproject: str, lock: str | None, own: Sequence[Tree] = ()) -> Recipe:
+        asked = (wanted["extras"], wanted["python"], wanted["torch"], wanted["mode"], wanted)
+        return recipe(pyproject, lock, *asked, own)
 
     if wanted.get("requirements"):
         read = requirements(folder, str(wanted.get("requirements")), roots)
@@ -60,7 +79,8 @@ def project_source(folder: str, wanted: JsonObject, roots: Roots = ANYWHERE) -> 
             raise RankzeroError(
                 "environment.extras: has no effect with environment.requirements. Write the packages into the file."
             )
-        return made(read.pyproject(), None), tuple(read.files)
+        own = _trees(os.path.join(folder, BESIDE), [_bare(path) for path in read.folders], roots)
+        return made(read.pyproject(), None, own), (*read.files, *(_own(folder, BESIDE, tree) for tree in own))
     for name in ("pyproject.toml", "uv.lock"):
         roots.check("environment.project", os.path.join(folder, name))
     pyproject = _text(os.path.join(folder, "pyproject.toml"))
@@ -71,24 +91,103 @@ def project_source(folder: str, wanted: JsonObject, roots: Roots = ANYWHERE) -> 
             "none."
         )
     lock = _text(os.path.join(folder, "uv.lock"), MOST_LOCK_BYTES)
-    return made(pyproject, lock), ("pyproject.toml", *(["uv.lock"] if lock is not None else []))
+    files = ("pyproject.toml", *(["uv.lock"] if lock is not None else []))
+    if lock is None and _LOCAL.search(pyproject):
+        raise RankzeroError(
+            f"environment.project: pyproject.toml in {os.path.abspath(folder)} names packages of this machine (path or "
+            "workspace in [tool.uv.sources]) and has no uv.lock beside it. Run `uv lock`, or name the folder of the "
+            "workspace, which has its uv.lock."
+        )
+    places = dict.fromkeys(path for path in _LOCKED.findall(lock or "") if path != ".")
+    own = _trees(folder, list(places), roots)
+    return made(pyproject, lock, own), (*files, *(_own(folder, "", tree) for tree in own))
+
+
+def pack_trees(project: str, wanted: Recipe, target: str) -> Recipe:
+    """The same recipe with archives of its trees, which are written into the folder `target`. Raises RankzeroError."""
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import code
+
+    base = project if wanted.lock is not None else os.path.join(project, BESIDE)
+    packed = []
+    for number, tree in enumerate(wanted.trees):
+        snapshot = _snapshot(os.path.normpath(os.path.join(base, tree.path)))
+        if snapshot.digest != tree.digest:
+            raise RankzeroError(f"environment.project: {snapshot.src} changed meanwhile. Run again.")
+        path = os.path.join(target, f"tree-{number}.tar.gz")
+        with open(path, "wb") as stream:
+            code.pack(snapshot, stream)
+        packed.append(replace(tree, archive=path))
+    return replace(wanted, trees=tuple(packed))
+
+
+def _trees(base: str, paths: Sequence[str], roots: Roots) -> tuple[Tree, ...]:
+    """The folders at these paths, which start at `base`. One that lies in another one is a part of it."""
+    kept = sorted({os.path.normpath(path) for path in paths})
+    kept = [path for path in kept if not any(_inside(path, other) for other in kept)]
+    result = []
+    for path in kept:
+        place = os.path.normpath(os.path.join(base, path))
+        roots.check("environment.project", place)
+        if os.path.isabs(path) or not os.path.exists(place):
+            raise RankzeroError(
+                f"environment.project: the project names {path} as a package: "
+                + ("write a path that starts at the project." if os.path.isabs(path) else f"there is no {place}.")
+            )
+        own = os.path.join(place, "pyproject.toml")
+        if os.path.lexists(own):
+            roots.check("environment.project", own)
+            no_variables(own, named_text(own, "environment.project"))
+        result.append(Tree(path, _snapshot(place).digest))
+    return tuple(result)
+
+
+def _bare(path: str) -> str:
+    """A folder of a requirements.txt without its extras."""
+    return re.sub(r"\[[^\]]*\]$", "", path)
+
+
+def _inside(path: str, other: str) -> bool:
+    return path != other and os.path.relpath(path, other).split(os.sep)[0] != os.pardir
+
+
+def _snapshot(place: str) -> Snapshot:
+    """The files of a folder, as of the code of a launch; of a file, it alone. Loaded only where there is one."""
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import code
+
+    if os.path.isfile(place):
+        folder, name = os.path.split(place)
+        entry = trees.read_entry(folder, name)
+        entries = (entry,) if entry else ()
+        return code.Snapshot(folder, trees.digest(entries), entries)
+    return code.take_snapshot(place)
+
+
+def _own(project: str, base: str, tree: Tree) -> str:
+    """A tree among the files that leave the machine: its path from the project."""
+    return os.path.relpath(os.path.join(project, base, tree.path), project)
 
 
 @dataclass
 class Requirements:
-    """What requirements files ask for. `files`: their paths, relative to the project; `hashes`: NAME sha256:DIGEST."""
+    """What requirements files ask for. `files`: their paths, relative to the project; `hashes`: NAME sha256:DIGEST.
+
+    `folders`: packages that are folders of the project, as paths that start at `BESIDE` in it.
+    """
 
     packages: list[str] = field(default_factory=list)
     constraints: list[str] = field(default_factory=list)
     hashes: list[str] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
 
     def pyproject(self) -> str:
         """The same as a pyproject.toml. Comments, blank lines and the division into files change nothing in it."""
         text = '[project]\nname = "requirements-txt"\nversion = "0"\ndependencies = [\n'
         text += "".join(f"  {json.dumps(package)},\n" for package in self.packages) + "]\n"
-        if self.constraints or self.hashes:
+        if self.constraints or self.hashes or self.folders:
             text += f"\n{FURTHER}\nconstraints = {json.dumps(self.constraints)}\nhashes = {json.dumps(self.hashes)}\n"
+        if self.folders:
+            text += f"folders = {json.dumps(self.folders)}\n"
         return text
 
 
@@ -103,7 +202,7 @@ def requirements(project: str, file: str, roots: Roots = ANYWHERE) -> Requiremen
     except RankzeroError as error:
         # A line that is quoted may be an address with a password.
         raise RankzeroError(redact(error.message)) from None
-    if not result.packages:
+    if not result.packages and not result.folders:
         raise RankzeroError(f"{OPTION}: {file} names no package. Set environment.mode to none, or name another file.")
     return result
 
@@ -157,6 +256,10 @@ def _line(where: str, line: str, result: Requirements, *, constraints: bool) -> 
         raise RankzeroError(f"{where} variables are not replaced. Write the value itself instead of `{line}`.")
     hashes = _HASH.findall(line)
     wanted = _HASH.sub("", line).strip()
+    local = _FOLDER.fullmatch(wanted)
+    if local and not constraints and (local[1] or local[2].startswith(".")):
+        result.folders.append(os.path.normpath(os.path.join(os.pardir, local[2])) + (local[3] or ""))
+        return
     option = _OPTION.search(wanted)
     if option or wanted.startswith((".", "/", "git+", "http:", "https:", "file:")):
         raise RankzeroError(f"{where} {_refusal(wanted, option[0] if option else '')}")
@@ -182,10 +285,10 @@ def _refusal(line: str, option: str) -> str:
             f"{option}: a package source is a setting of the machine that fetches packages. Write it into pip.conf or "
             "uv.toml there, and remove the line."
         )
-    if option in ("-e", "--editable") or line.startswith((".", "/", "file:")):
+    if (option in ("-e", "--editable") or line.startswith((".", "/", "file:"))) and "git+" not in line:
         return (
-            f"`{line}` is a folder or a file of this machine. The project's own code comes with the launch (code.src): "
-            "remove the line. For another package, name its version on an index."
+            f"`{line}` is not a folder by a path that starts at the project, such as ./sub or ../other, without a "
+            "version or marker. Write that, or the package's version on an index."
         )
     if not option:
         name = re.search(r"[#&]egg=([\w.-]+)", line)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,19 +18,31 @@ from collections.abc import Iterable, Iterator, Mapping
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import last_lines
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Needs
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetch import Chosen, download, fitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, only_data, recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.request import Brought
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.trees import lay_out
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import LockedPackage, parse_lock
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.from_source import Workshop, builder, with_built
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import LockedPackage, located, parse_lock
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.resolve import Platform, resolve
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, platform_options
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import (
+    Target,
+    WheelFile,
+    platform_options,
+)
 
 
-def own_uv(environ: Mapping[str, str] | None = None) -> uv.Uv | None:
-    """The controller's uv. The folder of Ansible's Python is searched first, because requirements install it there."""
+def own_uv(environ: Mapping[str, str] | None = None, *, builds: bool = False) -> uv.Uv | None:
+    """The controller's uv. The folder of Ansible's Python is searched first, because requirements install it there.
+
+    `builds`: it may build packages, as the user has said.
+    """
     environ = os.environ if environ is None else environ
     settings = pip_settings.controller_environment(pip_settings.read_pip_settings(environ), environ)
+    if builds:
+        settings = pip_settings.building(settings)
     return uv.find(_places(environ), settings)
 
 
@@ -60,29 +73,57 @@ def after_the_host(reason: str) -> Iterator[None]:
         ) from error
 
 
-def collect(wanted: Recipe, needs: Needs) -> Brought:
-    """Resolve and download what a host needs.
+def collect(wanted: Recipe, needs: Needs, *, builds: bool = False) -> Brought:
+    """Resolve and download what a host needs. `builds`: and build here what has no wheel, see `from_source`.
 
     Raises RankzeroError if there is no uv, no package source, a package without a suitable wheel, or a wrong hash.
     """
-    tool = own_uv()
+    tool = own_uv(builds=builds)
     if tool is None:
         raise RankzeroError(
             "environment: the cluster's host could not get the packages, and the controller has no uv to fetch them "
             f"with. Install it beside Ansible ({sys.executable} -m pip install uv), or check what the host tried:\n"
             + last_lines(needs.reason)
         )
-    only_data(wanted)
+    if not builds:
+        only_data(wanted)
     target = _target(needs)
     markers = dict(needs.python["markers"])
-    lock = needs.lock or _resolve(tool, wanted, target, markers)
-    files = select(parse_lock(lock), target, markers)
+    with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
+        work = lay_out(wanted, folder)
+        lock = needs.lock or _resolve(tool, wanted, target, markers, work)
+        applying = located([package for package in parse_lock(lock) if _applies(package, markers)], work)
+        if builds:
+            path = os.path.join(work, "pylock.toml")
+            with open(path, "w", encoding="utf-8") as stream:
+                stream.write(lock)
+            python = builder(tool, ".".join(map(str, target.python)), work)
+            applying = with_built(applying, path, target, tool, Workshop(work, python, _kept(wanted)))
+        files = fitting(applying, target)
+        fetched = [_kept_file(wheel, folder, wanted) for wheel in download(files, tool.environment)]
     extra = []
     if needs.uv:
         own = recipe(f'[project]\nname = "tool"\nversion = "0"\ndependencies = ["uv=={tool.version}"]\n')
-        extra = select(parse_lock(_resolve(tool, own, target, markers)), target, markers)
-    fetched = download([*files, *extra], tool.environment)
-    return Brought(str(needs.lock_key), lock, fetched[: len(files)], fetched[len(files)] if extra else None)
+        with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
+            lock_of_uv = _resolve(tool, own, target, markers, lay_out(own, folder))
+        extra = download(select(parse_lock(lock_of_uv), target, markers), tool.environment)
+    return Brought(str(needs.lock_key), lock, fetched, extra[0] if extra else None)
+
+
+def _kept_file(wheel: WheelFile, folder: str, wanted: Recipe) -> WheelFile:
+    """The same wheel, copied if it lies in the folder that will be removed."""
+    if not wheel["path"].startswith(folder):
+        return wheel
+    path = os.path.join(_kept(wanted), wheel["filename"])
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    shutil.copyfile(wheel["path"], path)
+    return {**wheel, "path": path}
+
+
+def _kept(wanted: Recipe) -> str:
+    """The folder of the wheels that are built here, in the user's cache."""
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(home, "rankzero", "wheels", wanted.key)
 
 
 def select(packages: Iterable[LockedPackage], target: Target, markers: Mapping[str, str]) -> list[Chosen]:
@@ -90,17 +131,14 @@ def select(packages: Iterable[LockedPackage], target: Target, markers: Mapping[s
     return fitting([package for package in packages if _applies(package, markers)], target)
 
 
-def _resolve(tool: uv.Uv, wanted: Recipe, target: Target, markers: Mapping[str, str]) -> str:
-    options = (*platform_options(target, markers["python_full_version"]), "--only-binary", ":all:", "--no-sources")
+def _resolve(tool: uv.Uv, wanted: Recipe, target: Target, markers: Mapping[str, str], work: str) -> str:
+    """The lock of a recipe that is laid out in `work`."""
+    options = platform_options(target, markers["python_full_version"])
+    options += () if wanted.trees else ("--only-binary", ":all:", "--no-sources")
+    lock = os.path.join(work, "pylock.toml")
     pip = pip_settings.read_pip_settings(os.environ)
-    with tempfile.TemporaryDirectory(prefix="rankzero-") as work:
-        for filename, text in (("pyproject.toml", wanted.pyproject), ("uv.lock", wanted.lock)):
-            if text is not None:
-                with open(os.path.join(work, filename), "w", encoding="utf-8") as stream:
-                    stream.write(text)
-        lock = os.path.join(work, "pylock.toml")
-        resolve(tool, wanted, pip, work, lock, Platform(sys.executable, options, target))
-        return text_of(lock, MOST_LIST_BYTES)
+    resolve(tool, wanted, pip, work, lock, Platform(sys.executable, options, target))
+    return text_of(lock, MOST_LIST_BYTES)
 
 
 def _target(needs: Needs) -> Target:

@@ -124,7 +124,7 @@ class Index:
         shutil.copyfile(wheel, place / wheel.name)
         links = [
             f'<a href="{file.name}#sha256={hashlib.sha256(file.read_bytes()).hexdigest()}">{file.name}</a>\n'
-            for file in sorted(place.glob("*.whl"))
+            for file in sorted(path for path in place.iterdir() if path.name != "index.html")
         ]
         (place / "index.html").write_text("".join(links), encoding="utf-8")
 

@@ -16,8 +16,9 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import build as building
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, Needs, Request, build
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Needs, Request, build
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.request import Brought
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.tool import find_uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import UvError
 from tests.unit.pyenv.building import PYPROJECT, built, ensure, leftovers, value

@@ -73,7 +73,7 @@ def test_parse_lock() -> None:
     assert [file.sha256 for file in packages["markupsafe"].wheels] == [A, B]
     assert packages["torch"].wheels[0].filename == "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
     assert (packages["mine"].wheels, packages["mine"].source) == ((), "vcs")
-    assert (packages["old"].wheels, packages["old"].source) == ((), "wheels")
+    assert (packages["old"].wheels, packages["old"].source) == ((), "sdist")
 
 
 def test_markers_with_quotes() -> None:

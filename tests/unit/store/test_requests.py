@@ -15,8 +15,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request import DatasetRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import HubRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import ImageRequest
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Brought, EnvironmentRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRecipe, CondaRequest
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.request import Brought, EnvironmentRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File
 
 FILES = (File("a/b.txt", "0" * 64, 3), File("c", "1" * 64, 0))

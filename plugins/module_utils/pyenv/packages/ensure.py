@@ -43,6 +43,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.pack
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.request import Offer, PackagesRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import choose
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import only_data, recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.trees import absent
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.tool import bootstrap_uv, find_uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.workplace import disk_folder
@@ -66,20 +67,25 @@ _WAIT = 3600.0
 
 @dataclass(frozen=True)
 class Needs:
-    """Why the controller must make the set for the Python and platform `aim`; without `aim`, why it must send it."""
+    """Why the controller must make the set for the Python and platform `aim`; without `aim`, why it must send it.
+
+    `trees`: it must send the archives of the project's own folders.
+    """
 
     reason: str
     aim: Aim | None = None
+    trees: bool = False
 
     @classmethod
     def of(cls, given: JsonObject) -> Needs:
         """Read them from the module's result."""
         aim = given.get("aim")
-        return cls(given["reason"], Aim.of(aim) if aim else None)
+        return cls(given["reason"], Aim.of(aim) if aim else None, bool(given.get("trees")))
 
     def result(self) -> JsonObject:
         """Return them as the module returns them."""
-        return {"reason": self.reason, **({"aim": asdict(self.aim)} if self.aim else {})}
+        aim = {"aim": asdict(self.aim)} if self.aim else {}
+        return {"reason": self.reason, **aim, **({"trees": True} if self.trees else {})}
 
 
 def ensure_packages(
@@ -131,7 +137,8 @@ def ensure_packages(
 
 def wanted_of(options: Parameters, request: PackagesRequest) -> SetInputs:
     """The set that the options and the project's texts describe. Raises RankzeroError."""
-    made = recipe(request.pyproject, request.uv_lock, options["extras"], options["python"], options["torch"])
+    asked = (options["extras"], options["python"], options["torch"])
+    made = recipe(request.pyproject, request.uv_lock, *asked, trees=request.trees)
     return SetInputs(made, options["kind"], options.get("platform"))
 
 
@@ -140,6 +147,8 @@ def make(root: str, path: str, wanted: SetInputs, aim: Aim, means: Means) -> Pac
     environ = dict(os.environ)
     environment_of = pip_settings.controller_environment if means.controller else pip_settings.uv_environment
     settings = environment_of(pip_settings.read_pip_settings(environ), environ)
+    if means.controller and means.builds:
+        settings = pip_settings.building(settings)
     if means.carried:
         settings["UV_OFFLINE"] = "1"
     tool = find_uv(root, means.named_uv, means.hint, settings)
@@ -154,17 +163,20 @@ def make(root: str, path: str, wanted: SetInputs, aim: Aim, means: Means) -> Pac
         return _published(gather(wanted, aim, tool, Workplace(root, folder, work), means), folder, path)
 
 
-def make_elsewhere(root: str, wanted: SetInputs, aim: Aim, tool: str | None) -> Offer:
+def make_elsewhere(root: str, wanted: SetInputs, aim: Aim, tool: str | None, *, builds: bool = False) -> Offer:
     """Make a set for another host, which `aim` describes; returns the offer of it. Raises RankzeroError.
+
+    `builds`: whether packages without a wheel are built here, which runs their code on the controller.
 
     The set is kept below `root`, so that an interrupted transfer needs no second download.
     """
-    only_data(wanted.recipe)
+    if not builds:
+        only_data(wanted.recipe)
     path = packages_path(root, f"{wanted.key}-{aim.minor}-{aim.target.machine}-{aim.target.glibc[1]}")
     with _lock(root, os.path.basename(path)):
         manifest, damaged = _look(path, verify=True)
         if manifest is None or damaged:
-            make(root, path, wanted, aim, Means(tool, controller=True))
+            make(root, path, wanted, aim, Means(tool, controller=True, builds=builds))
     return Offer(path, file_sha256(os.path.join(path, MANIFEST)))
 
 
@@ -179,6 +191,8 @@ def _made(
         if _sees(request.offer):
             return _taken(request.offer.folder, path, wanted)
         return Needs("the controller's set is not visible on this host")
+    if absent(wanted.recipe.trees):
+        return Needs("the project's own folders are not on this host", trees=True)
     means = Means(options.get("uv"), request.uv)
     if options.get("source"):
         return _from_source(root, path, wanted, options["source"], means)

@@ -51,9 +51,10 @@ def fitting(packages: Iterable[LockedPackage], target: Target) -> list[Chosen]:
     if without:
         raise RankzeroError(
             f"environment: no wheel fits Python {target.python[0]}.{target.python[1]} on {target.machine} with glibc "
-            f"{target.glibc[0]}.{target.glibc[1]}: {', '.join(without)}. Source packages cannot be carried to a host "
-            "without a network: build wheels into a directory that pip's find-links names, or choose "
-            "versions that have them.",
+            f"{target.glibc[0]}.{target.glibc[1]}: {', '.join(without)}. A package without a wheel is built from its "
+            "source, which runs its code: on the cluster's host if that reaches the package sources (download: head), "
+            "on the machine that runs Ansible only with launch_cluster.build_on_controller: true. Or build wheels into "
+            "a directory that pip's find-links names, or choose versions that have them.",
             missing=without,
         )
     return chosen

@@ -37,14 +37,19 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons impor
     satisfies,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.trees import lay_out
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.from_source import Workshop, builder, with_built
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import (
     LockedPackage,
+    located,
     lock_key,
     lock_path,
     only,
+    only_names,
     parse_lock,
     requirement_lines,
+    without_python,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.resolve import Platform, keep_lock, resolve
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.tool import program_of
@@ -114,7 +119,7 @@ class Means:
 
     `carried`: a folder of wheels that were carried here; no package source is queried then, and the project needs a
     uv.lock. `hasty`: another machine may try after this one, so do not retry often. `controller`: this is the machine
-    that runs Ansible, for which a project is only data.
+    that runs Ansible, for which a project is only data. `builds`: packages without a wheel are built here.
     """
 
     named_uv: str | None
@@ -122,6 +127,7 @@ class Means:
     carried: str | None = None
     hasty: bool = False
     controller: bool = False
+    builds: bool = True
 
 
 @dataclass(frozen=True)
@@ -138,14 +144,18 @@ def gather(wanted: SetInputs, aim: Aim, tool: uv.Uv, place: Workplace, means: Me
 
     tool: a uv with the settings of this host's package sources. Raises RankzeroError, including Unreachable.
     """
+    place = replace(place, work=lay_out(wanted.recipe, place.work))
     folder, work, carried = place.folder, place.work, means.carried
     resolver = replace(tool, environment={"UV_HTTP_RETRIES": "1", **tool.environment}) if means.hasty else tool
-    for name, text in (("pyproject.toml", wanted.recipe.pyproject), ("uv.lock", wanted.recipe.lock)):
-        if text is not None:
-            _write(os.path.join(work, name), text)
     # requires-python was compared with the aim; uv would compare it with the Python of this host.
-    text = re.sub(r"(?m)^requires-python = .*\n", "", _read(_locked(wanted, aim, resolver, place)))
-    chosen = fitting(_applying(text, tool, aim, work), aim.target)
+    lock = _locked(wanted, aim, resolver, place)
+    text = without_python(_read(lock))
+    packages = located(_applying(text, tool, aim, work), work)
+    if means.builds and carried is None:
+        here = aim.path if aim.path and aim.here else builder(tool, aim.minor, work)
+        shop = Workshop(work, here, os.path.join(work, "built-wheels"))
+        packages = with_built(packages, lock, aim.target, tool, shop)
+    chosen = fitting(packages, aim.target)
     if carried is not None:
         chosen = _carried(chosen, carried)
     if wanted.kind == "cache":
@@ -191,7 +201,8 @@ def _locked(wanted: SetInputs, aim: Aim, tool: uv.Uv, place: Workplace) -> str:
         shutil.copyfile(kept, lock)
         return lock
     here = Platform(aim.path, (), aim.target) if aim.path and aim.here else None
-    there = Platform(sys.executable, (*aim.options, "--only-binary", ":all:"), aim.target)
+    wheels = () if made.trees else ("--only-binary", ":all:")
+    there = Platform(sys.executable, (*aim.options, *wheels), aim.target)
     resolve(tool, made, pip, place.work, lock, here or there)
     if made.lock is None:
         keep_lock(kept, lock)
@@ -201,7 +212,7 @@ def _locked(wanted: SetInputs, aim: Aim, tool: uv.Uv, place: Workplace) -> str:
 def _applying(text: str, tool: uv.Uv, aim: Aim, work: str) -> list[LockedPackage]:
     """The packages of a lock that the platform needs. uv evaluates the markers: these are what it would install."""
     lock = os.path.join(work, "pylock.asked.toml")
-    _write(lock, text)
+    _write(lock, only_names(text))
     output = tool.output(
         ["pip", "install", "--dry-run", "--offline", "--no-deps", "--python", sys.executable, "-r", lock]
         + ["--target", os.path.join(work, "nothing"), "--cache-dir", os.path.join(work, "empty"), *aim.options],

@@ -28,7 +28,7 @@ from typing import TypedDict, cast
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import blocks, file_sha256, sha256_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, has_fields, read_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, text_sha256
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, text_sha256, tree_rows
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import walk
 
@@ -68,6 +68,7 @@ class SetInputs:
             "torch": made.torch,
             "platform": self.platform,
             "kind": self.kind,
+            **({"trees": tree_rows(made.trees)} if made.trees else {}),
         }
 
     @property

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, made_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Tree
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.trees import trees_of
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class PackagesRequest:
     """The texts of the project.
 
     `uv`: the controller's own uv. `offer`: a set that the controller has made. `sent`: an archive of it on the host.
+    `trees`: the project's folders that are packages.
     """
 
     pyproject: str = ""
@@ -30,12 +34,14 @@ class PackagesRequest:
     uv: str | None = None
     offer: Offer | None = None
     sent: str | None = None
+    trees: Sequence[Tree] = ()
 
     @classmethod
     def of(cls, given: JsonObject) -> PackagesRequest:
         """Build the request from the module's argument. Raises RankzeroError."""
         offer = given.get("offer")
-        return replace(made_of(cls, given), offer=made_of(Offer, offer) if offer else None)
+        trees = trees_of(given.get("trees") or ())
+        return replace(made_of(cls, given), offer=made_of(Offer, offer) if offer else None, trees=trees)
 
     def arguments(self) -> JsonObject:
         """Return the request as it is sent to the module."""

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
@@ -28,6 +29,7 @@ _FIELD = re.compile(rf"(?m)^(name|version|marker) = {_TEXT}$")
 # A table of one file in a lock: it contains one table, of the file's hashes.
 _ENTRY = re.compile(r"\{ (?:url|path) = [^{}]*(?:\{[^{}]*\}[^{}]*)?\}(?:,[ ]?)?")
 _FILE = re.compile(rf"\{{[^{{}}]*?(url|path) = {_TEXT}[^{{}}]*?hashes = \{{[^{{}}]*?sha256 = \"([0-9a-f]{{64}})\"")
+_SOURCE = re.compile(r"(?m)^(?:(vcs|archive|directory|sdist) = \{|\[packages\.(vcs|archive|directory|sdist)\]$)")
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class LockedFile:
 
 @dataclass(frozen=True)
 class LockedPackage:
-    """A package of a lock. `source`: wheels, or vcs, archive or directory, which are built on installation."""
+    """A package of a lock. `source`: vcs, archive, directory or sdist, which are built on installation, or wheels."""
 
     name: str
     version: str
@@ -82,11 +84,12 @@ def parse_lock(text: str) -> list[LockedPackage]:
         if "name" not in fields:
             raise RankzeroError("lock: a package has no name; remove the lock to have it created again")
         table = re.search(r"(?ms)^wheels = \[(.*?)\]$", block)
-        wheels = tuple(
-            LockedFile(_unescaped(match[2], match[3]), match[4]) for match in _FILE.finditer(table[1] if table else "")
-        )
-        other = re.search(r"(?m)^(?:(vcs|archive|directory) = \{|\[packages\.(vcs|archive|directory)\]$)", block)
-        source = "wheels" if wheels or not other else other[1] or other[2]
+        wheels = tuple(map(_file, _FILE.finditer(table[1] if table else "")))
+        other = _SOURCE.search(block)
+        source = (other[1] or other[2]) if other else "wheels"
+        if source == "archive" and not wheels:
+            # An address, or a file beside the project, may be that of a wheel.
+            wheels = tuple(file for file in map(_file, _FILE.finditer(block)) if file.filename.endswith(".whl"))
         packages.append(
             LockedPackage(
                 normalised(fields["name"]), fields.get("version", ""), fields.get("marker", ""), wheels, source
@@ -103,11 +106,47 @@ def only(text: str, names: Iterable[str]) -> str:
     return head + re.sub(rf"(?m)^marker = {_TEXT}\n", "", "".join(kept))
 
 
-def further(pyproject: str) -> tuple[list[str], list[str]]:
-    """The constraints, and the hashes (`NAME sha256:DIGEST`), of a requirements.txt; both empty for other projects."""
+def without_python(text: str) -> str:
+    """The same lock without requires-python: it was compared with the target, which may not be this host."""
+    return re.sub(r"(?m)^requires-python = .*\n", "", text)
+
+
+def only_names(text: str) -> str:
+    """The same lock for a reader of names and markers: what uv would fetch or build to know its name is a wheel."""
+    head, *blocks = re.split(r"(?m)^(?=\[\[packages\]\]$)", text)
+    result = head
+    for block in blocks:
+        (package,) = parse_lock(head + block)
+        if package.source in ("vcs", "archive", "directory"):
+            marker = re.search(rf"(?m)^marker = {_TEXT}$", block)
+            wheel = f"https://example.invalid/{package.name.replace('-', '_')}-0-py3-none-any.whl"
+            block = f'[[packages]]\nname = "{package.name}"\nversion = "0"\n' + (f"{marker[0]}\n" if marker else "")
+            block += f'wheels = [{{ url = "{wheel}", hashes = {{ sha256 = "{"0" * 64}" }} }}]\n\n'
+        result += block
+    return result
+
+
+def located(packages: Iterable[LockedPackage], folder: str) -> list[LockedPackage]:
+    """The same packages, where the path of a wheel starts at the folder of the lock, not at the working directory."""
+    return [
+        replace(package, wheels=tuple(replace(file, url=_absolute(file, folder)) for file in package.wheels))
+        for package in packages
+    ]
+
+
+def _absolute(file: LockedFile, folder: str) -> str:
+    return file.url if "://" in file.url else os.path.normpath(os.path.join(folder, file.url))
+
+
+def further(pyproject: str) -> tuple[list[str], list[str], list[str]]:
+    """The constraints, the hashes (`NAME sha256:DIGEST`) and the folders of a requirements.txt.
+
+    All are empty for other projects.
+    """
     _before, _table, rest = pyproject.partition(f"\n{FURTHER}\n")
-    values = dict(re.findall(r"(?m)^(constraints|hashes) = (\[.*\])$", rest))
-    return json.loads(values.get("constraints", "[]")), json.loads(values.get("hashes", "[]"))
+    values = dict(re.findall(r"(?m)^(constraints|hashes|folders) = (\[.*\])$", rest))
+    constraints, hashes, folders = (json.loads(values.get(name, "[]")) for name in ("constraints", "hashes", "folders"))
+    return constraints, hashes, folders
 
 
 def only_hashed(text: str, hashes: Iterable[str]) -> str:
@@ -139,6 +178,10 @@ def only_hashed(text: str, hashes: Iterable[str]) -> str:
 def requirement_lines(wheels: list[tuple[str, str, str]]) -> str:
     """A requirements file that pins (name, version, sha256) with its hash."""
     return "".join(f"{name}=={version} --hash=sha256:{sha256}\n" for name, version, sha256 in sorted(wheels))
+
+
+def _file(match: re.Match[str]) -> LockedFile:
+    return LockedFile(_unescaped(match[2], match[3]), match[4])
 
 
 def _unescaped(double: str | None, single: str | None) -> str:

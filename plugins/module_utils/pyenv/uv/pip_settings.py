@@ -183,6 +183,11 @@ def controller_environment(
     return result
 
 
+def building(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings of `controller_environment` for a user who lets the controller build packages."""
+    return {name: value for name, value in settings.items() if name != "UV_NO_BUILD"}
+
+
 def uv_options(pip: PipSettings) -> list[str]:
     """Options for uv's package commands, for settings that have no variable."""
     return ["--no-index"] if pip.no_index else []

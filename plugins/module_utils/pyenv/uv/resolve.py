@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, content_of, text_of
@@ -37,9 +37,11 @@ def resolve(
     """Write the lock file for a recipe whose files are in `work`. Raises UvError."""
     extras = [word for extra in recipe.extras for word in ("--extra", extra)]
     if recipe.lock is not None:
-        tool.run(
-            ["export", "--quiet", "--frozen", "--no-emit-project", "--no-dev", "--format", "pylock.toml", "-o", lock]
-            + ["--python", platform.interpreter, *extras],
+        # The lock decides, so this setting changes nothing. uv refuses the two together.
+        kept = {name: value for name, value in tool.environment.items() if name != "UV_NO_SOURCES"}
+        replace(tool, environment=kept).run(
+            ["export", "--quiet", "--frozen", "--no-emit-project", "--no-dev", "--no-editable", "-o", lock]
+            + ["--format", "pylock.toml", "--python", platform.interpreter, *extras],
             work,
             "reading uv.lock",
         )
@@ -47,9 +49,12 @@ def resolve(
     command = ["pip", "compile", "--quiet", "pyproject.toml", "--format", "pylock.toml", "-o", lock, "--no-annotate"]
     command += ["--no-header", "--python", platform.interpreter, *platform.options, *extras]
     command += pip_settings.uv_options(pip)
-    constraints, hashes = further(recipe.pyproject)
+    constraints, hashes, folders = further(recipe.pyproject)
     if constraints:
         command += ["-c", _written(work, "constraints.txt", constraints)]
+    if folders:
+        # As pip reads them: what their [tool.uv.sources] name was not sent.
+        command = [*command[:4], _written(work, "folders.txt", folders), *command[4:], "--no-sources"]
     _compile(tool, recipe, work, command, local_torch(recipe, pip, platform.target))
     if hashes:
         _written(work, os.path.basename(lock), [only_hashed(text_of(lock, MOST_LIST_BYTES), hashes)])
