@@ -218,6 +218,13 @@ def _read(project: str, file: str, result: Requirements, roots: Roots, *, constr
     for number, line in _lines(text):
         where = f"{OPTION}: {file}:{number}:"
         included = _INCLUDES.fullmatch(line)
+        local = None if included or constraints else _FOLDER.fullmatch(line)
+        if local and (local[1] or local[2].startswith(".")):
+            roots.check(OPTION, os.path.join(project, local[2]))
+            if not os.path.exists(os.path.join(project, local[2])):
+                raise RankzeroError(f"{where} there is no {local[2]} in {os.path.abspath(project)}. Correct `{line}`.")
+            result.folders.append(os.path.normpath(os.path.join(os.pardir, local[2])) + (local[3] or ""))
+            continue
         if included is None:
             _line(where, line, result, constraints=constraints)
             continue
@@ -256,10 +263,6 @@ def _line(where: str, line: str, result: Requirements, *, constraints: bool) -> 
         raise RankzeroError(f"{where} variables are not replaced. Write the value itself instead of `{line}`.")
     hashes = _HASH.findall(line)
     wanted = _HASH.sub("", line).strip()
-    local = _FOLDER.fullmatch(wanted)
-    if local and not constraints and (local[1] or local[2].startswith(".")):
-        result.folders.append(os.path.normpath(os.path.join(os.pardir, local[2])) + (local[3] or ""))
-        return
     option = _OPTION.search(wanted)
     if option or wanted.startswith((".", "/", "git+", "http:", "https:", "file:")):
         raise RankzeroError(f"{where} {_refusal(wanted, option[0] if option else '')}")

@@ -218,7 +218,7 @@ def test_a_controller_without_uv_says_how_to_get_it(
     controller: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needs = needs_of(str(tmp_path / "store"))
-    monkeypatch.setattr(controller_side, "own_uv", lambda: None)
+    monkeypatch.setattr(controller_side, "own_uv", lambda **_given: None)
     with pytest.raises(RankzeroError, match=f"{sys.executable} -m pip install uv"):
         collect(recipe("[project]\n"), needs)
 
@@ -241,7 +241,7 @@ def test_where_uv_is_is_told_without_starting_it(tmp_path: Path, monkeypatch: py
 
 def test_what_the_host_tried_is_shown_with_its_last_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason is uv's, and uv says at the end what went wrong: a wrong version is no missing network."""
-    monkeypatch.setattr(controller_side, "own_uv", lambda: None)
+    monkeypatch.setattr(controller_side, "own_uv", lambda **_given: None)
     said = "uv pip compile failed:\n  x No solution found\n  hint: there is no version of torch==99"
     with pytest.raises(RankzeroError) as caught:
         collect(recipe("[project]\n"), Needs(said, python={}, uv=False, lock=None, lock_key=None))

@@ -49,8 +49,18 @@ def test_what_a_file_says(tmp_path: Path) -> None:
         "torch == 2.7.*", "requests[socks]", "numpy>=1.26", 'tomli>=2 ; python_version < "3.11"', "Py.YAML==6.0",
         "tool @ https://example.org/tool-1-py3-none-any.whl#sha256=0",
     ]  # fmt: skip
-    assert further(made.pyproject()) == (["Urllib3 < 3"], [f"py-yaml sha256:{DIGEST}"] * 2)
+    assert further(made.pyproject()) == (["Urllib3 < 3"], [f"py-yaml sha256:{DIGEST}"] * 2, [])
     assert made.files == ["requirements.txt", "more/base.txt", "last.txt", "bounds.txt"]
+
+
+def test_folders_start_beside_the_texts(tmp_path: Path) -> None:
+    (tmp_path / "p" / "sub").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    made = read(tmp_path / "p", "-e .\n./sub[x,y]  # why\n--editable=sub#egg=sub\n../other\n")
+    assert (made.folders, made.packages) == (["..", "../sub[x,y]", "../sub", "../../other"], [])
+    assert further(made.pyproject()) == ([], [], made.folders)
+    with pytest.raises(RankzeroError, match="outside of the folders"):
+        requirements(str(tmp_path / "p"), "requirements.txt", Roots.of([str(tmp_path / "p")], "/"))
 
 
 def test_the_key_is_of_what_it_says(tmp_path: Path) -> None:
@@ -69,8 +79,8 @@ def test_the_key_is_of_what_it_says(tmp_path: Path) -> None:
         ("numpy\n\nnumpy=1.26\n", r"requirements\.txt:3: `numpy=1\.26` is not a requirement"),
         ("a \\\n  >> 1\n", r"requirements\.txt:1: `a  ?>> 1` is not a requirement"),
         ("-r none.txt\n", r"requirements\.txt:1: there is no none\.txt in "),
-        ("-e .\n", r"requirements\.txt:1: `-e \.` is a folder .*code\.src"),
-        ("x\n./lib/own.whl\n", r"requirements\.txt:2: `\./lib/own\.whl` is a folder or a file"),
+        ("-e /opt/x\n", r"requirements\.txt:1: `-e /opt/x` is not a folder by a path that starts at the project"),
+        ("x\n./lib/own.whl\n", r"requirements\.txt:2: there is no \./lib/own\.whl in "),
         ("git+https://h/x.git@v1#egg=x\n", r":1: an address needs a name .*: x @ git\+https://h/x\.git@v1$"),
         ("--extra-index-url https://wheels.example.org/whl/cu128\n", r":1: .* set environment\.torch to cu128"),
         ("git+https://me:s3cret@h/x.git\n", r"(?!.*s3cret).*: NAME @ git\+https://\*\*\*@h/x\.git$"),

@@ -150,12 +150,12 @@ def gather(wanted: SetInputs, aim: Aim, tool: uv.Uv, place: Workplace, means: Me
     # requires-python was compared with the aim; uv would compare it with the Python of this host.
     lock = _locked(wanted, aim, resolver, place)
     text = without_python(_read(lock))
-    packages = located(_applying(text, tool, aim, work), work)
+    locked = located(_applying(text, tool, aim, work), work)
     if means.builds and carried is None:
         here = aim.path if aim.path and aim.here else builder(tool, aim.minor, work)
         shop = Workshop(work, here, os.path.join(work, "built-wheels"))
-        packages = with_built(packages, lock, aim.target, tool, shop)
-    chosen = fitting(packages, aim.target)
+        locked = with_built(locked, lock, aim.target, tool, shop)
+    chosen = fitting(locked, aim.target)
     if carried is not None:
         chosen = _carried(chosen, carried)
     if wanted.kind == "cache":
