@@ -25,9 +25,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.trees impor
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import project_recipe
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import after_the_host, own_uv
 
-# Options of the action alone.
-_CONTROLLERS_OWN = ("project", "requirements", "build_on_controller")
-
 
 def supply(producer: Producer, options: Parameters) -> ModuleResult:
     """Provide the set that the options of `uv_cache` describe on the host of the task. Returns the task's result.
@@ -35,11 +32,12 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
     The host builds the set if it can reach package sources, or uses what was copied there earlier. Otherwise the set is
     built here for that host's Python and platform, kept in the user's cache, and sent. Raises RankzeroError.
     """
-    project = str(options["project"])
-    wanted = project_recipe(project, {**options, "mode": "venv"}, producer.roots)
-    given = {name: value for name, value in options.items() if name not in _CONTROLLERS_OWN}
+    given = dict(options)
+    project, builds = str(given.pop("project")), bool(given.pop("build_on_controller"))
+    wanted = project_recipe(project, {**given, "mode": "venv"}, producer.roots)
+    given.pop("requirements")
     with trees_of(producer, project, wanted) as trees:
-        return _supplied(producer, given, trees, builds=bool(options["build_on_controller"]))
+        return _supplied(producer, given, trees, builds=builds)
 
 
 def _supplied(producer: Producer, given: Parameters, trees: Trees, *, builds: bool) -> ModuleResult:

@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -29,7 +30,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.resolve import Platform, resolve
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import (
     Target,
-    WheelFile,
     platform_options,
 )
 
@@ -99,25 +99,25 @@ def collect(wanted: Recipe, needs: Needs, *, builds: bool = False) -> Brought:
                 stream.write(lock)
             python = builder(tool, ".".join(map(str, target.python)), work)
             applying = with_built(applying, path, target, tool, Workshop(work, python, _kept(wanted)))
-        files = fitting(applying, target)
-        fetched = [_kept_file(wheel, folder, wanted) for wheel in download(files, tool.environment)]
+        kept = [_kept_file(chosen, folder, wanted) for chosen in fitting(applying, target)]
+    files = download(kept, tool.environment)
     extra = []
     if needs.uv:
         own = recipe(f'[project]\nname = "tool"\nversion = "0"\ndependencies = ["uv=={tool.version}"]\n')
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             lock_of_uv = _resolve(tool, own, target, markers, lay_out(own, folder))
         extra = download(select(parse_lock(lock_of_uv), target, markers), tool.environment)
-    return Brought(str(needs.lock_key), lock, fetched, extra[0] if extra else None)
+    return Brought(str(needs.lock_key), lock, files, extra[0] if extra else None)
 
 
-def _kept_file(wheel: WheelFile, folder: str, wanted: Recipe) -> WheelFile:
+def _kept_file(chosen: Chosen, folder: str, wanted: Recipe) -> Chosen:
     """The same wheel, copied if it lies in the folder that will be removed."""
-    if not wheel["path"].startswith(folder):
-        return wheel
-    path = os.path.join(_kept(wanted), wheel["filename"])
+    if not chosen.file.url.startswith(folder):
+        return chosen
+    path = os.path.join(_kept(wanted), chosen.file.filename)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    shutil.copyfile(wheel["path"], path)
-    return {**wheel, "path": path}
+    shutil.copyfile(chosen.file.url, path)
+    return replace(chosen, file=replace(chosen.file, url=path))
 
 
 def _kept(wanted: Recipe) -> str:
