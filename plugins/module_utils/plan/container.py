@@ -116,15 +116,6 @@ def findings(spec: LaunchSpec, own: Mapping[str, Runtime]) -> Iterator[tuple[Seq
     if wanted.level == "job" and not kind.step:
         yield _level()
     yield from _variables(spec, kind)
-    relative = spec.command and spec.command[0].endswith(".py") and not spec.command[0].startswith("/")
-    if wanted.workdir and relative:
-        yield (
-            ["container.workdir", "command"],
-            (
-                f"container.workdir: {spec.command[0]} is in the run's own working directory, not in "
-                f"{wanted.workdir}; omit workdir, or give the program's path inside the container"
-            ),
-        )
     if spec.preflight.imports and spec.environment.mode in ("none", *ON_NODES) and kind.unseen:
         yield (
             ["preflight.imports", "container.runtime"],

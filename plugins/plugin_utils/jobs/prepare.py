@@ -277,7 +277,17 @@ def code_digests(snapshot: Snapshot) -> dict[str, str]:
 def _warnings(job: Job, snapshot: Snapshot) -> list[str]:
     chosen = fabric(job.spec.fabric, job.settings.fabrics)
     exposed = [*exposed_secrets(job.spec.env), *exposed_in_script(job.spec.script or "")]
-    return [*exposed, *_not_copied(job.spec, snapshot), *(expired(chosen, date.today()) if chosen else [])]
+    beside = [*_not_copied(job.spec, snapshot), *_of_the_image(job.spec, snapshot)]
+    return [*exposed, *beside, *(expired(chosen, date.today()) if chosen else [])]
+
+
+def _of_the_image(spec: LaunchSpec, snapshot: Snapshot) -> list[str]:
+    """What is not said by a program of the job's code that also has a place in the image."""
+    program, place = _program_file(spec), spec.container.workdir
+    if not place or program not in {entry.path for entry in snapshot.files}:
+        return []
+    path = os.path.join(place, program)
+    return [f"container.workdir: the program is {path}, not the {program} of the code; omit workdir to run that"]
 
 
 def _not_copied(spec: LaunchSpec, snapshot: Snapshot) -> list[str]:
@@ -319,12 +329,17 @@ def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callabl
     return lines
 
 
-def _check_program(spec: LaunchSpec, snapshot: Snapshot) -> None:
+def _program_file(spec: LaunchSpec) -> str:
+    """The relative path of the Python file that `command` runs; "" if it runs none."""
     program = spec.command[0] if spec.command else ""
-    if not program.endswith(".py") or os.path.isabs(program):
-        return
+    return "" if not program.endswith(".py") or os.path.isabs(program) else os.path.normpath(program)
+
+
+def _check_program(spec: LaunchSpec, snapshot: Snapshot) -> None:
+    program = _program_file(spec)
     known = [entry.path for entry in snapshot.files]
-    if os.path.normpath(program) not in known:
+    # Below container.workdir the file is the image's.
+    if program and not spec.container.workdir and program not in known:
         from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 
         scripts = [path for path in known if path.endswith(".py")]

@@ -128,6 +128,14 @@ def test_trap_7_the_ranks_work_in_the_run_or_where_the_job_says(site: Site, tmp_
     assert made.seen()["cwd"] == str(tmp_path / "bin")
 
 
+def test_a_relative_program_is_below_the_workdir(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "project" / "scripts").mkdir(parents=True)
+    (site.code / "probe.py").rename(tmp_path / "project" / "scripts" / "probe.py")
+    made = job(site, {"command": ["scripts/probe.py"]}, {"workdir": str(tmp_path / "project")})
+    assert made.finish() == 0, made.log()
+    assert made.seen()["cwd"] == str(tmp_path / "project")
+
+
 def test_the_folders_of_the_run_and_the_users_are_bound(site: Site, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     made = job(site, container={"mounts": [f"{tmp_path}/data:/data:ro"]})

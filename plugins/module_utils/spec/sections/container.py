@@ -132,7 +132,8 @@ class Container:
     )
     workdir: str | None = option(
         t.text(r"/[^\0\n]*", "an absolute path inside the container"),
-        "Working directory of the ranks inside the container. Default: the run's working directory.",
+        "Working directory of the ranks inside the container, below which a relative path of the program in `command` "
+        "lies. Default: the run's working directory.",
         example="/workspace",
     )
     mount_home: bool = option(
