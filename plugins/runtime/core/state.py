@@ -170,6 +170,11 @@ class Job:
         return self.get("RANKZERO_LAUNCHER") == SCRIPT
 
     @property
+    def works_in_a_copy(self) -> bool:
+        """Whether the working directory has the code's files, instead of links to them."""
+        return self.is_script or bool(self.get("RANKZERO_CODE_WRITABLE"))
+
+    @property
     def cluster(self) -> str:
         return self.get("SLURM_CLUSTER_NAME", "cluster") or "cluster"
 

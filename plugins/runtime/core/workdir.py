@@ -1,8 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The ranks' working directory: writable and private to this run; what the code snapshot has at its top is linked in.
-Standard library only. Also a program of its own, for a node that sees the code where the first one does not.
+"""The ranks' working directory: writable and private to this run; what the code snapshot has at its top is linked in,
+or the whole is copied. Standard library only. Also a program of its own, for a node that sees the code where the first
+one does not.
 """
 
 from __future__ import annotations
@@ -11,6 +12,11 @@ import contextlib
 import os
 import re
 import sys
+
+
+def lay_out(work: str, code: str, artifact: str, copied: bool) -> None:
+    """Fill the working directory. copied: with files of its own, which may be changed. Raises OSError."""
+    (copy if copied else link)(work, code, artifact)
 
 
 def link(work: str, code: str, artifact: str, inner: str = "") -> None:
@@ -31,8 +37,8 @@ def link(work: str, code: str, artifact: str, inner: str = "") -> None:
 
 
 def copy(work: str, code: str, artifact: str) -> None:
-    """Copy the snapshot, less the artifact: a script may write wherever it likes in the folder of its submission. What
-    is there stays, as an attempt before has left it. Raises OSError.
+    """Copy the snapshot, less the artifact: for a program that writes wherever it likes beside its files. What is there
+    stays, as an attempt before has left it. Raises OSError.
     """
     import shutil
 
@@ -76,4 +82,4 @@ def relink(work: str, before: str, now: str) -> None:
 
 
 if __name__ == "__main__":
-    link(os.path.join(sys.argv[1], "work"), sys.argv[2], sys.argv[3])
+    lay_out(os.path.join(sys.argv[1], "work"), sys.argv[2], sys.argv[3], copied=bool(sys.argv[4]))

@@ -90,7 +90,7 @@ def _code_through(job: Job, now: str) -> None:
         workdir.relink(job.path("work"), copies.snapshot, now)
         # The first node may not have got it; its report then says why.
         if os.path.isdir(now):
-            workdir.link(job.path("work"), now, job.get("RANKZERO_ARTIFACT_PATH"))
+            workdir.lay_out(job.path("work"), now, job.get("RANKZERO_ARTIFACT_PATH"), job.works_in_a_copy)
     except OSError:
         verdict.refuse(job, 66, f"cannot lay out {job.path('work')}")
 

@@ -102,7 +102,8 @@ def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) 
     # This node does not see the code, but runs no rank either.
     if folder and not os.path.isdir(folder):
         program = os.path.join(job.runtime, "core", "workdir.py")
-        words = [program, job.run_dir, folder, job.get("RANKZERO_ARTIFACT_PATH")]
+        copied = "copied" if job.works_in_a_copy else ""
+        words = [program, job.run_dir, folder, job.get("RANKZERO_ARTIFACT_PATH"), copied]
         if _further(job, job.nodes[:1], words) != 0:
             verdict.refuse(job, 66, f"cannot lay out {job.path('work')} from {folder} on {job.nodes[0]}")
 

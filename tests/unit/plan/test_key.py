@@ -121,6 +121,7 @@ OTHER: dict[str, Any] = {
     "code.exclude": ["*.ipynb"],
     "code.include": ["jobs/"],
     "code.in_place": "/home/me/gpt",
+    "code.writable": True,
     "code.dirty": "refuse",
     "environment.mode": "venv",
     "environment.project": "..",
@@ -220,6 +221,7 @@ OTHER: dict[str, Any] = {
 }
 IN_KEY = {
     "code.in_place",
+    "code.writable",
     "script_args",
     "command",
     "environment.path",

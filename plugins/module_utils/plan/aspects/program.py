@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
@@ -83,6 +83,13 @@ class Program(Aspect):
             )
         if spec.command and not spec.command[0].strip():
             yield ["command"], "command: the program (first item) is empty"
+        if spec.code.writable and spec.script is not None:
+            yield ["code.writable", "script"], "code.writable: a script works in its own copy anyway; omit it"
+
+    def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        """Yield whether the ranks work in a copy of the code."""
+        if context.spec.code.writable:
+            yield "RANKZERO_CODE_WRITABLE", "1"
 
 
 class Artifact(Aspect):

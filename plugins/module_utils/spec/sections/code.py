@@ -45,6 +45,14 @@ class Code:
         "share. Nothing of it is copied, and the key has its path, not its files: changed files are the same launch.",
         example="/home/ml/gpt",
     )
+    writable: bool = option(
+        t.BOOLEAN,
+        "Give the launch a copy of the code as its working directory, for programs that write beside their own files. "
+        "All ranks share it, and an attempt after a requeue finds it as the one before has left it. A batch script has "
+        "that anyway.",
+        False,
+        example=True,
+    )
     dirty: str = option(
         t.choice("allow", "refuse"),
         "Uncommitted changes. `refuse`: launch only an exact commit (for GitOps; set it in `launch_cluster` for "
