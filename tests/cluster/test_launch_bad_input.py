@@ -33,7 +33,7 @@ class Case:
 
 TEN = {
     "resources": {"nodes": 0, "time": 43200, "gpus_per_node": -1, "exclusive": "perhaps"},
-    "launcher": {"kind": "mpirun", "port": 80},
+    "launcher": {"kind": "mpiexec", "port": 80},
     "artifact": {"path": "../result.json", "then": "stop"},
     "env": {"RANK": "0"},
     "comand": ["x"],
@@ -65,7 +65,7 @@ CASES = {
             "resources.gpus_per_node: ",
             "resources.exclusive: ",
             "launcher.kind: must be one of srun, torchrun, standalone",
-            "not 'mpirun'",
+            "not 'mpiexec'",
             "launcher.port: ",
             "artifact.path: '../result.json' is outside the run directory",
             "artifact.then: must be one of let_run, end; not 'stop'",

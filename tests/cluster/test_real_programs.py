@@ -129,7 +129,7 @@ def written(example: Example, name: str, text: str) -> Path:
 BY = pytest.mark.parametrize("kind", ["srun", "torchrun"])
 
 
-@BY
+@pytest.mark.parametrize("kind", ["srun", "torchrun", "accelerate"])
 def test_the_script_by_which_accelerate_tests_an_installation(example: Example, kind: str) -> None:
     """One of its tests holds for two ranks only."""
     said = launch(

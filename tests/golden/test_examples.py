@@ -48,11 +48,11 @@ SCRIPTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "megatron_bridge-generate": ("megatron_bridge", "generate", {"program_args": ["--prompt", "What is AI?"]}),
     "kempnerforge-multi": ("kempnerforge", "multi", {}),
     "kempnerforge-single": ("kempnerforge", "single", {}),
-    "site_parts-accelerate": ("site_parts", "accelerate", {}),
     "site_parts-charliecloud": ("site_parts", "charliecloud", {}),
     "site_parts-spectrum": ("site_parts", "spectrum", {}),
     "site_parts-tracked": ("site_parts", "tracked", {}),
-    "site_parts-mpirun": ("site_parts", "mpirun", {}),
+    "site_parts-gentle": ("site_parts", "gentle", {}),
+    "site_parts-restarting": ("site_parts", "restarting", {}),
     "enroot_site": ("enroot_site", "pretrain", {}),
     "enroot_site-debug": ("enroot_site", "pretrain", {"debug": "true", "nodes": "1"}),
 }

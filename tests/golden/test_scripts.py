@@ -42,6 +42,16 @@ SPECS: dict[str, dict[str, Any]] = {
         "artifact": {"require": {"loss": {"lt": 3.5}}, "then": "end", "grace": 5},
         "seed": 1,
     },
+    "code-writable": {"name": "writable", "command": ["train.py"], "code": {"writable": True}},
+    **{
+        f"launcher-{kind}": {
+            "name": kind,
+            "command": ["train.py", "--lr", "1"],
+            "resources": {"nodes": 2, "cpus_per_rank": 2},
+            "launcher": {"kind": kind, **({} if kind == "none" else {"ranks_per_node": 4})},
+        }
+        for kind in ("accelerate", "deepspeed", "mpirun", "none")
+    },
     "srun-gpus": {
         "name": "gpt",
         "command": ["train.py"],

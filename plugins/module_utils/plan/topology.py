@@ -8,7 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import SCRIPT, Launchers, Starter, starter
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import (
+    ONCE,
+    SCRIPT,
+    Launchers,
+    Starter,
+    starter,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPU_OF_RANK, GPUS_OF_NODE
 
 
@@ -40,7 +46,7 @@ class Topology:
     @property
     def world_size(self) -> int:
         """The number of ranks. A script counts as one, whatever it starts."""
-        return 1 if self.starter is SCRIPT else self.nodes * self.ranks_per_node
+        return 1 if self.starter.once else self.nodes * self.ranks_per_node
 
     @property
     def tasks(self) -> int:
@@ -58,8 +64,15 @@ class Topology:
         return self.tasks_per_node * self.cpus_per_task
 
 
+def once(spec: LaunchSpec) -> bool:
+    """Whether one program runs, on the first node: a script, or a command without a launcher."""
+    return spec.script is not None or spec.launcher.kind == ONCE.kind
+
+
 def ranks_per_node(spec: LaunchSpec) -> int:
     """Return `launcher.ranks_per_node`. Default: one per GPU that belongs to a rank, else one per node."""
+    if spec.script is None and once(spec):
+        return 1
     own = spec.resources.gpus_per_node if spec.launcher.gpus == GPU_OF_RANK else 0
     return spec.launcher.ranks_per_node or own or 1
 
@@ -71,13 +84,13 @@ def workers_per_node(spec: LaunchSpec) -> int:
 
 
 def workers(spec: LaunchSpec) -> int:
-    """Return what `parallelism` divides, of all nodes. A script counts as one."""
-    return 1 if spec.script is not None else spec.resources.nodes * workers_per_node(spec)
+    """Return what `parallelism` divides, of all nodes. A program that runs once counts as one."""
+    return 1 if once(spec) else spec.resources.nodes * workers_per_node(spec)
 
 
 def world_size(spec: LaunchSpec) -> int:
     """Return the number of ranks."""
-    return 1 if spec.script is not None else spec.resources.nodes * ranks_per_node(spec)
+    return 1 if once(spec) else spec.resources.nodes * ranks_per_node(spec)
 
 
 def topology(spec: LaunchSpec, own: Launchers) -> Topology:

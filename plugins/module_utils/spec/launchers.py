@@ -32,6 +32,7 @@ PLACES: Mapping[str, str] = {
     "gpus_per_node": "RANKZERO_GPUS_PER_NODE",
     "node": "SLURM_NODEID",
     "hosts": "RANKZERO_NODELIST",
+    "hostfile": "RANKZERO_HOSTFILE",
     "master_addr": "RANKZERO_MASTER_ADDR",
     "master_port": "RANKZERO_MASTER_PORT",
     "id": "RANKZERO_RENDEZVOUS_ID",
@@ -69,9 +70,10 @@ class Starter:
 
     `per`: Slurm starts one task for each `rank`, for each `node`, or one for the whole `job`, on its first node.
     `command`: the words that each task runs; {rank} becomes the start of a rank with its program, and a task without a
-    command is a rank itself. `rendezvous`: how its nodes can meet, and the words for which {rendezvous} stands then; a
-    single one is no choice. `ranks`: what a rank is told (BY_SLURM) -> the variable that its start sets, where that is
-    another one. `packages`: Python packages that the job's environment must have for it; the preflight looks for them.
+    command is a rank itself, with `job` the only one. `rendezvous`: how its nodes can meet, and the words for which
+    {rendezvous} stands then; a single one is no choice. `ranks`: what a rank is told (BY_SLURM) -> the variable that
+    its start sets, where that is another one. `packages`: Python packages that the job's environment must have for it;
+    the preflight looks for them.
     `one_node`: it starts ranks on a single node only. `program`: its name for people, if that differs from `kind`.
     `own`: the cluster has declared it.
     """
@@ -99,12 +101,22 @@ class Starter:
         """
         if self is SCRIPT:
             return "script"
-        return "srun" if self.per == "rank" else "torchrun"
+        return "srun" if self.told_by_slurm else "torchrun"
+
+    @property
+    def once(self) -> bool:
+        """Whether one program runs, on the first node, however many nodes the job has."""
+        return self.per == "job" and not self.command
+
+    @property
+    def told_by_slurm(self) -> bool:
+        """Whether each of Slurm's tasks is a rank."""
+        return self.per == "rank" or self.once
 
     @property
     def sources(self) -> Mapping[str, str]:
         """What a rank is told -> the variable from which rank.sh takes it."""
-        return {**(BY_SLURM if self.per == "rank" else BY_TORCH), **self.ranks}
+        return {**(BY_SLURM if self.told_by_slurm else BY_TORCH), **self.ranks}
 
     @property
     def script(self) -> str:
@@ -144,6 +156,8 @@ _TORCHRUN = (
 
 # A script starts its own programs. It is chosen by `script`, not by launcher.kind.
 SCRIPT = Starter(kind="script", doc="the script, once on the first node", per="job")
+# Not to be replaced by a cluster's own: how many ranks there are does not depend on the cluster.
+ONCE = Starter(kind="none", doc="nothing: the program runs once, on the first node", per="job")
 
 STARTERS: tuple[Starter, ...] = (
     Starter(
@@ -173,6 +187,55 @@ STARTERS: tuple[Starter, ...] = (
         one_node=True,
         program="torchrun",
     ),
+    Starter(
+        kind="accelerate",
+        doc="accelerate launch, one task per node, for two ranks or more",
+        per="node",
+        command=(
+            *("{python}", "-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines={nodes}"),
+            *("--num_processes={world_size}", "--machine_rank={node}", RENDEZVOUS),
+            # What is not said here is taken from a file in the user's home, which no launch key knows.
+            *("--mixed_precision=no", "--dynamo_backend=no", "--gpu_ids=all", "--no_python", RANK),
+        ),
+        rendezvous={"static": ("--main_process_ip={master_addr}", "--main_process_port={master_port}")},
+        packages=("accelerate",),
+    ),
+    Starter(
+        kind="deepspeed",
+        doc="DeepSpeed's launcher, one task per node",
+        per="node",
+        command=(
+            *("{python}", "-m", "deepspeed.launcher.runner", "--hostfile={hostfile}", "--num_nodes={nodes}"),
+            # Without ssh each node starts its own ranks, and has to be told which one it is.
+            *("--num_gpus={ranks_per_node}", "--no_ssh", "--node_rank={node}", RENDEZVOUS),
+            *("--no_local_rank", "--no_python", RANK),
+        ),
+        rendezvous={"static": ("--master_addr={master_addr}", "--master_port={master_port}")},
+        ranks={"NODE_RANK": "CROSS_RANK", "LOCAL_WORLD_SIZE": "LOCAL_SIZE"},
+        packages=("deepspeed",),
+    ),
+    Starter(
+        kind="mpirun",
+        doc="Open MPI's mpirun on the first node, which starts the ranks of all nodes; with PMIx srun does that",
+        per="job",
+        command=(
+            # Its step has the nodes' CPUs already, and the daemons that it starts with srun share them.
+            *("env", "SLURM_OVERLAP=1", "mpirun"),
+            # It would take the hosts of its own step, which has one.
+            *("--mca", "ras", "^slurm", "--hostfile", "{hostfile}"),
+            *("--bind-to", "none", "--map-by", "ppr:{ranks_per_node}:node", "-n", "{world_size}", RANK),
+        ),
+        ranks={
+            "RANK": "OMPI_COMM_WORLD_RANK",
+            "LOCAL_RANK": "OMPI_COMM_WORLD_LOCAL_RANK",
+            "NODE_RANK": "RANKZERO_NODE_RANK",
+            "WORLD_SIZE": "OMPI_COMM_WORLD_SIZE",
+            "LOCAL_WORLD_SIZE": "OMPI_COMM_WORLD_LOCAL_SIZE",
+            "MASTER_ADDR": "RANKZERO_MASTER_ADDR",
+            "MASTER_PORT": "RANKZERO_MASTER_PORT",
+        },
+    ),
+    ONCE,
 )
 
 
@@ -246,9 +309,12 @@ _RECORDS = t.mapped(t.DECLARED_NAME, t.DECLARED_WORDS, t.record("launcher", _KEY
 
 
 def _parse_own(value: object) -> dict[str, Starter]:
+    records = _RECORDS.parse(value)
+    if ONCE.kind in records:
+        raise t.Invalid(f"{ONCE.kind} is the program without a launcher; choose another name")
     return {
         kind: Starter(kind, fields.pop("doc", "the cluster's own"), own=True, **fields)
-        for kind, fields in _RECORDS.parse(value).items()
+        for kind, fields in records.items()
     }
 
 

@@ -36,6 +36,8 @@ def launch(job: Job, words: Sequence[str]) -> None:
         words = script.words(job, words[1:])
     while True:
         logs, nodelist = job.get("RANKZERO_LOGS"), job.get("RANKZERO_NODELIST")
+        if any("{RANKZERO_HOSTFILE}" in word for word in words):
+            attempt.list_hosts(job)
         collectors = collect_steps.begin(job)
         step.run(job, words)
         collect_steps.finish(job, collectors)

@@ -159,7 +159,7 @@ def work(job: Job) -> bool:
             workdir.relink(folder, "", code)
             os.unlink(job.path(".staged"))
         if os.path.isdir(code):
-            (workdir.copy if job.is_script else workdir.link)(folder, code, artifact)
+            workdir.lay_out(folder, code, artifact, job.works_in_a_copy)
         elif code and not (job.get("RANKZERO_STAGE") or job.get("RANKZERO_PREFLIGHT_POLICY")):
             # Else the preflight names this node, brings the code, or finds nodes that have it.
             say(f"the code snapshot {code} is not here")
@@ -193,6 +193,17 @@ def choose(job: Job, nodes: Sequence[str]) -> None:
     """The nodes that the ranks run on."""
     job.nodes = list(nodes)
     job.export("RANKZERO_NODELIST", ",".join(nodes))
+
+
+def list_hosts(job: Job) -> None:
+    """Write the nodes of this attempt with the number of their ranks, as mpirun and DeepSpeed read them."""
+    path, slots = job.path(f"hosts.{job.attempt}"), job.number("RANKZERO_RANKS_PER_NODE")
+    try:
+        with open(path, "w", encoding="ascii") as stream:
+            stream.writelines(f"{node} slots={slots}\n" for node in job.nodes)
+    except OSError:
+        verdict.refuse(job, 73, f"cannot write to {job.run_dir}")
+    job.export("RANKZERO_HOSTFILE", path)
 
 
 def listen(job: Job, free: Sequence[int]) -> None:

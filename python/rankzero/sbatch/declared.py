@@ -68,4 +68,63 @@ STARTERS: dict[str, tuple[str, tuple[str, ...], dict[str, str]]] = {
             "no_python": "",
         },
     ),
+    "accelerate": (
+        "node",
+        (
+            "{python}",
+            "-m",
+            "accelerate.commands.launch",
+        ),
+        {
+            "multi_gpu": "",
+            "num_machines": "nodes",
+            "num_processes": "world_size",
+            "machine_rank": "node",
+            "main_process_ip": "master_addr",
+            "main_process_port": "master_port",
+            "mixed_precision": "value",
+            "dynamo_backend": "value",
+            "gpu_ids": "value",
+            "no_python": "",
+        },
+    ),
+    "deepspeed": (
+        "node",
+        (
+            "{python}",
+            "-m",
+            "deepspeed.launcher.runner",
+        ),
+        {
+            "hostfile": "hostfile",
+            "num_nodes": "nodes",
+            "num_gpus": "ranks_per_node",
+            "no_ssh": "",
+            "node_rank": "node",
+            "master_addr": "master_addr",
+            "master_port": "master_port",
+            "no_local_rank": "",
+            "no_python": "",
+        },
+    ),
+    "mpirun": (
+        "job",
+        (
+            "env",
+            "SLURM_OVERLAP=1",
+            "mpirun",
+        ),
+        {
+            "mca": "value",
+            "hostfile": "hostfile",
+            "bind_to": "value",
+            "map_by": "value",
+            "n": "world_size",
+        },
+    ),
+    "none": (
+        "job",
+        (),
+        {},
+    ),
 }

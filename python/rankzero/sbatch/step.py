@@ -29,8 +29,10 @@ OURS = {
 OF_AN_ALLOCATION = ("partition", "account", "qos", "time", "job-name", "reservation", "constraint", "exclusive", "mem")
 #: Options whose values say where and when the ranks meet: a job says it itself.
 MEETING = names(
-    "node_rank machine_rank master_addr master_port main_process_ip main_process_port rdzv_endpoint rdzv_id"
+    "node_rank machine_rank master_addr master_port main_process_ip main_process_port rdzv_endpoint rdzv_id hostfile"
 )
+#: Options by which a launcher starts a module instead of a file.
+MODULES = names("module m")
 #: Options of the launchers without a value.
 LAUNCHER_SWITCHES = names(
     "standalone no-python no_python module m run-path run_path multi_gpu multi-gpu use_deepspeed use_fsdp cpu "
@@ -126,10 +128,11 @@ def _env(step: Step, rest: list[str]) -> list[str]:
 
 def declared(words: list[str]) -> tuple[str, int]:
     """(launcher.kind, how many words are its command's first ones) of a command by a launcher that the collection
-    declares, and that needs no reader of its own here; ("", 0) for any other one.
+    declares, and that needs no reader of its own here; ("", 0) for any other one. The options of one that starts the
+    ranks of all nodes (mpirun) are read by no table: its script stays as it is.
     """
-    for kind, (_per, first, _options) in STARTERS.items():
-        if kind in READ_HERE:
+    for kind, (per, first, _options) in STARTERS.items():
+        if kind in READ_HERE or per == "job":
             continue
         given = ["{python}" if PYTHON.fullmatch(word) else os.path.basename(word) for word in words[: len(first)]]
         if first and given == list(first):
@@ -153,6 +156,8 @@ def _launched(step: Step, rest: list[str]) -> Step:
         given, step.program = taken(rest[count:], switches, {})
         step.launcher = {name.replace("-", "_"): value for name, value in given.items()}
         step.by, step.program = kind, _without_python(step.program) if _is_python(step.program) else step.program
+        if MODULES & set(step.launcher):
+            step.program = ["python", "-m", *step.program]
         return step
     if PYTHON.fullmatch(rest[0]):
         plain = [word for word in rest[1:3] if word != "-u"]
@@ -163,10 +168,6 @@ def _launched(step: Step, rest: list[str]) -> Step:
             return step
     elif head == "torchrun":
         step.by, rest = head, rest[1:]
-    elif head == "accelerate" and rest[1:2] == ["launch"]:
-        step.by, rest = head, rest[2:]
-    elif head == "deepspeed":
-        step.by, rest = head, rest[1:]
     elif head in ("bash", "sh") and len(rest) == 3 and rest[1] in ("-c", "-lc", "-cl", "-ec", "-ce"):
         step.shell = rest[2]
         return step
@@ -175,7 +176,7 @@ def _launched(step: Step, rest: list[str]) -> Step:
         return step
     given, program = taken(rest, LAUNCHER_SWITCHES, {})
     step.launcher = {name.replace("-", "_"): value for name, value in given.items()}
-    step.program = ["python", "-m", *program] if {"module", "m"} & set(step.launcher) else program
+    step.program = ["python", "-m", *program] if MODULES & set(step.launcher) else program
     return step
 
 
@@ -204,8 +205,7 @@ def apply(job: Job, step: Step) -> None:
     if step.environment:
         job.spec["environment"] = {"mode": "path", "path": step.environment}
         job.becomes(step.line, f"{step.environment}/bin", "environment.path")
-    of_declaration = step.by in STARTERS and step.by not in READ_HERE
-    (_of_declaration if of_declaration else LAUNCHERS[step.by])(job, step)
+    LAUNCHERS.get(step.by, _of_declaration)(job, step)
     sizes(job, step, not step.by or (step.by in STARTERS and STARTERS[step.by][0] == "rank"))
     job.spec["shell" if step.shell else "command"] = step.shell or step.program
     job.becomes(step.line, "the program", "shell" if step.shell else "command")
@@ -283,28 +283,19 @@ def _torchrun(job: Job, step: Step) -> None:
 
 
 def _accelerate(job: Job, step: Step) -> None:
-    given = step.launcher
-    job.put("launcher", "kind", "torchrun")
-    machines = integer(given.get("num_machines", "")) or job.nodes or 1
-    _nodes(job, step, given.get("num_machines", "1"))
-    processes = integer(given.get("num_processes", ""))
-    if processes:
-        _ranks(job, str(processes // machines))
-    if "mixed_precision" in given:
-        job.put("env", "ACCELERATE_MIXED_PRECISION", given["mixed_precision"])
-    known = (
-        "num_processes num_machines machine_rank main_process_ip main_process_port mixed_precision multi_gpu "
-        "rdzv_backend same_network dynamo_backend module m"
-    )
-    _rest(job, step, known, "accelerate launch")
+    """Its launcher tells its ranks that nothing is mixed, and those of torchrun take that from their variables."""
+    precision = step.launcher.pop("mixed_precision", "no")
+    _of_declaration(job, step, "rdzv_backend", "same_network")
+    if precision != "no":
+        job.put("launcher", "kind", "torchrun")
+        job.put("env", "ACCELERATE_MIXED_PRECISION", precision)
+        job.becomes(step.line, "accelerate --mixed_precision", "env, and launcher.kind: torchrun, which leaves it")
 
 
 def _deepspeed(job: Job, step: Step) -> None:
-    job.put("launcher", "kind", "torchrun")
-    job.becomes(step.line, "deepspeed", "launcher.kind: torchrun, with the variables that DeepSpeed reads")
-    _ranks(job, step.launcher.get("num_gpus", ""))
-    _nodes(job, step, step.launcher.get("num_nodes", ""))
-    _rest(job, step, "num_gpus num_nodes hostfile master_addr master_port node_rank no_ssh launcher", "deepspeed")
+    _of_declaration(job, step)
+    if "no_local_rank" not in step.launcher:
+        job.becomes(step.line, "deepspeed", "the program gets LOCAL_RANK, and no argument --local_rank")
 
 
 LAUNCHERS: dict[str, Callable[[Job, Step], None]] = {
@@ -315,8 +306,10 @@ LAUNCHERS: dict[str, Callable[[Job, Step], None]] = {
 }
 
 
-def _of_declaration(job: Job, step: Step) -> None:
-    """A launcher by its declaration: the options that its command sets from the launch are read, others are not."""
+def _of_declaration(job: Job, step: Step, *known: str) -> None:
+    """A launcher by its declaration: the options that its command sets from the launch are read, others are not.
+    known: those that say nothing about a job.
+    """
     _per, _first, wanted = STARTERS[step.by]
     job.put("launcher", "kind", step.by)
     told = {wanted[name]: integer(value) for name, value in step.launcher.items() if name in wanted}
@@ -324,7 +317,7 @@ def _of_declaration(job: Job, step: Step) -> None:
     _nodes(job, step, str(told.get("nodes") or ""))
     ranks = told.get("ranks_per_node") or (told.get("world_size") or 0) // nodes
     _ranks(job, str(ranks or ""))
-    _rest(job, step, " ".join(wanted), step.by)
+    _rest(job, step, " ".join({*wanted, *MODULES, *known}), step.by)
 
 
 def _nodes(job: Job, step: Step, value: str) -> None:

@@ -272,9 +272,16 @@ PARTS: dict[str, tuple[str, dict[str, Any]]] = {
             "command": ["train.py", "--lr", "1"],
         },
     ),
+    "accelerate by its own launcher": (
+        "srun accelerate launch --num_processes 8 --num_machines 2 --same_network -m pkg.train --lr 1",
+        {
+            "launcher": {"kind": "accelerate", "ranks_per_node": 4},
+            "command": ["python", "-m", "pkg.train", "--lr", "1"],
+        },
+    ),
     "deepspeed": (
         "srun deepspeed --num_gpus 4 --hostfile h train.py --deepspeed ds.json",
-        {"launcher": {"kind": "torchrun", "ranks_per_node": 4}, "command": ["train.py", "--deepspeed", "ds.json"]},
+        {"launcher": {"kind": "deepspeed", "ranks_per_node": 4}, "command": ["train.py", "--deepspeed", "ds.json"]},
     ),
     "module": ("srun python3 -m pkg.train --x", {"command": ["python", "-m", "pkg.train", "--x"]}),
     "torchrun module": (

@@ -36,12 +36,12 @@ pytestmark = needs_sandbox
 VALUES = {"python": "python3", "nodes": "2", "ranks_per_node": "4", "world_size": "8", "node": "$SLURM_NODEID"}
 #: `--no-kill` of a script says nothing of spare nodes.
 OPTIONS = [info for info in fields_of(Resources) if info.meta["sbatch"] and info.meta["sbatch"].name != "no-kill"]
-ACCELERATE = Starter(
-    kind="accelerate",
-    doc="Hugging Face Accelerate",
+COLOSSAL = Starter(
+    kind="colossal",
+    doc="another launcher with one task per node",
     per="node",
     command=(
-        *("{python}", "-m", "accelerate.commands.launch", "--multi_gpu", "--num_machines={nodes}"),
+        *("{python}", "-m", "colossal.launch", "--wide", "--num_machines={nodes}"),
         *("--num_processes={world_size}", "--machine_rank={node}", "{rendezvous}", "--no_python", "{rank}"),
     ),
     rendezvous={"static": ("--main_process_ip={master_addr}", "--main_process_port={master_port}")},
@@ -95,7 +95,11 @@ PLACES = {"RANKZERO_PYTHON": "python", "RANKZERO_NODES": "nodes", "RANKZERO_RANK
           "RANKZERO_WORLD_SIZE": "world_size", "SLURM_NODEID": "node"}  # fmt: skip
 
 
-@pytest.mark.parametrize("row", [*STARTERS, ACCELERATE, HWLOC], ids=lambda row: row.kind)
+#: The ones whose command a script has: not those that start the ranks of all nodes themselves.
+READ = [row for row in STARTERS if row.per != "job"]
+
+
+@pytest.mark.parametrize("row", [*READ, COLOSSAL, HWLOC], ids=lambda row: row.kind)
 def test_each_launcher_is_found_by_the_words_of_its_command(
     row: Starter, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -107,12 +111,12 @@ def test_each_launcher_is_found_by_the_words_of_its_command(
     assert spec["launcher"]["ranks_per_node"] == 4
 
 
-def test_the_command_of_a_declared_launcher_is_no_longer_translated(
+def test_an_option_that_a_declared_launcher_does_not_set_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    line = "#!/bin/bash\n#SBATCH -N2\nsrun accelerate launch --num_processes 8 --num_machines 2 --multi_gpu train.py\n"
-    assert job_of(tmp_path, line)[0]["launcher"]["kind"] == "torchrun"
-    declare(monkeypatch, ACCELERATE)
-    spec, kept = job_of(tmp_path, line.replace("train.py", "--odd 1 train.py"))
+    line = "#!/bin/bash\n#SBATCH -N2\nsrun colossal launch --num_processes 8 --num_machines 2 --wide --odd 1 train.py\n"
+    assert job_of(tmp_path, line)[0]["launcher"]["kind"] == "srun"
+    declare(monkeypatch, COLOSSAL)
+    spec, kept = job_of(tmp_path, line)
     assert spec["script"] == "../x.sbatch"
-    assert [row.what for row in kept if row.why] == ["accelerate --odd"]
+    assert [row.what for row in kept if row.why] == ["colossal --odd"]

@@ -72,7 +72,7 @@ JOB_FILES = [
     option("launcher: torchrun", "launcher:", "'torchrun'", "write {kind: torchrun}"),
     option("container: pyxis", "container:", "'pyxis'", "write {runtime: pyxis}"),
     option("launcher: mpirun", "launcher:", "'mpirun'", "some of the keys kind"),
-    option("launcher: {kind: mpirun}", "launcher.kind", "'mpirun'", "srun, torchrun, standalone"),
+    option("launcher: {kind: mpiexec}", "launcher.kind", "'mpiexec'", "srun, torchrun, standalone"),
     option("launcher: {ranks_per_node: 0}", "launcher.ranks_per_node", "'0'", "at least 1"),
     option("launcher: {port: 80}", "launcher.port", "'80'", "1024 to 65535"),
     option("artifact: {path: ../result.json}", "artifact.path", "'../result.json'", "relative"),

@@ -58,18 +58,20 @@ def test_the_pages_and_the_schema_know_it(starter: Starter) -> None:
 @every_launcher
 def test_its_tasks_start_its_script_and_that_becomes_ranks(starter: Starter) -> None:
     nodes = 1 if starter.one_node else 2
+    ranks = 1 if starter.once else 3
     given: dict[str, Any] = {
-        "launcher": {"kind": starter.kind, "ranks_per_node": 3},
+        "launcher": {"kind": starter.kind, "ranks_per_node": ranks},
         "resources": {"nodes": nodes, "cpus_per_rank": 2},
     }
     assert problems({}, **given) == []
-    for container in ({}, APPTAINER):
+    # One that starts the ranks of other nodes itself cannot put them into a container.
+    for container in ({},) if starter.per == "job" and not starter.once else ({}, APPTAINER):
         plan = planned(container, **given)
         shape, text = plan.topology, render_script(plan)
-        assert (shape.world_size, shape.cpus_per_node) == (3 * nodes, 6)
-        assert shape.tasks_per_node == {"rank": 3, "node": 1}[starter.per]
+        assert (shape.world_size, shape.cpus_per_node) == (ranks * (1 if starter.once else nodes), 2 * ranks)
+        assert shape.tasks_per_node == {"rank": 3, "node": 1, "job": 1}[starter.per]
         # A rank keeps to its cores; the one task of a node has all of them.
-        assert dict(plan.step)["cpu-bind"] == {"rank": "cores", "node": "none"}[starter.per]
+        assert dict(plan.step)["cpu-bind"] == ("cores" if starter.per == "rank" else "none")
         assert f'"$RANKZERO_RUNTIME/{starter.script}" ' in text
         assert f"by {starter.shown};" in " ".join(summary(plan))
     assert starter.script in RUNTIME_FILES
@@ -87,9 +89,11 @@ def test_the_preflight_looks_for_each_python_package_that_its_script_starts(star
         given = {"launcher": {"kind": starter.kind}, "preflight": {"imports": list(own)}}
         return str(dict(planned(container, **given).exports)["RANKZERO_PREFLIGHT_IMPORTS"]).split()
 
-    assert imports({}) == imports(APPTAINER) == required
+    assert imports({}) == required
     assert imports({}, "numpy", *starter.packages) == ["numpy", *starter.packages], "imported anyway"
-    assert imports(PYXIS) == [], "the preflight does not see this container"
+    if starter.per != "job":
+        assert imports(APPTAINER) == required
+        assert imports(PYXIS) == [], "the preflight does not see this container"
 
 
 @every_launcher
@@ -115,7 +119,8 @@ def test_one_that_has_a_single_node_refuses_two(starter: Starter) -> None:
 def test_scripts_know_only_whose_variables_name_a_rank() -> None:
     """`srun` and `torchrun` are these two there, and no other kind is compared with anywhere."""
     assert {starter.names for starter in STARTERS} == {"srun", "torchrun"}
-    kinds = "|".join(starter.kind for starter in STARTERS)
+    # `none` is a container runtime and more.
+    kinds = "|".join(starter.kind for starter in STARTERS if not starter.once)
     python = re.compile(rf"""(?:==|!=|\\bin) *[({{\\[]?["'](?:{kinds})["']""")
     offenders = [
         f"{path}:{number}"
@@ -190,6 +195,23 @@ def test_one_that_starts_the_ranks_of_all_nodes_gets_one_task() -> None:
     assert '--nodelist="${RANKZERO_NODELIST%%,*}"' in render_script(made)
     (found,) = problems(APPTAINER, own, **given)
     assert found.startswith("launcher.kind: mpi ") and "container.runtime apptainer" in found
+
+
+def test_without_a_launcher_the_program_is_one_rank_on_the_first_node() -> None:
+    resources = {"nodes": 3, "gpus_per_node": 8, "cpus_per_rank": 4}
+    given: dict[str, Any] = {"launcher": {"kind": "none"}, "resources": resources}
+    assert problems({}, **given) == []
+    made = planned({}, **given)
+    step, text = dict(made.step), render_script(made)
+    assert (step["nodes"], step["ntasks"], step["cpus-per-task"]) == ("1", "1", "4")
+    assert (dict(made.header)["nodes"], dict(made.header)["gpus-per-node"]) == ("3", "8")
+    assert '--nodelist="${RANKZERO_NODELIST%%,*}"' in text
+    assert all(f"export RANKZERO_{name}=1\n" in text for name in ("WORLD_SIZE", "RANKS_PER_NODE"))
+    assert "1 rank by none" in " ".join(summary(made))
+    (found,) = problems({}, **{**given, "launcher": {"kind": "none", "ranks_per_node": 8}})
+    assert found.startswith("launcher.ranks_per_node: 8") and "none" in found
+    with pytest.raises(Invalid, match="none is the program without a launcher"):
+        declared(none=NUMA)
 
 
 @pytest.mark.parametrize(

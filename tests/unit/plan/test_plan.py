@@ -107,6 +107,7 @@ def test_the_order_of_a_full_header() -> None:
         "nodes": 2,
         "gpus_per_node": 8,
         "gpu_type": "h100",
+        "cpus_per_rank": 12,
         "gres": ["lscratch:500"],
         "memory": 0,
         "partition": "batch",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, ranks_per_node
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, once, ranks_per_node
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import knowing, starter, starters
@@ -60,7 +60,15 @@ class Ranks(Aspect):
         if spec.script is not None:
             return
         gpus, ranks = spec.resources.gpus_per_node, ranks_per_node(spec)
-        if gpus and ranks != gpus and spec.launcher.gpus == GPU_OF_RANK:
+        if once(spec) and spec.launcher.ranks_per_node not in (None, ranks):
+            yield (
+                ["launcher.ranks_per_node", "launcher.kind"],
+                (
+                    f"launcher.ranks_per_node: {spec.launcher.ranks_per_node}, but with launcher.kind "
+                    f"{spec.launcher.kind} the program runs once; set it to {ranks} or auto, or choose another kind"
+                ),
+            )
+        elif gpus and not once(spec) and ranks != gpus and spec.launcher.gpus == GPU_OF_RANK:
             yield (
                 ["launcher.ranks_per_node", "resources.gpus_per_node"],
                 (
@@ -88,7 +96,7 @@ class Ranks(Aspect):
                 f"launcher.rendezvous: {rendezvous} needs launcher.kind {kinds}, not {row.kind}",
             )
 
-        if row.per == "job" and spec.container.runtime != "none":
+        if row.per == "job" and not row.once and spec.container.runtime != "none":
             yield (
                 ["launcher.kind", "container.runtime"],
                 (
