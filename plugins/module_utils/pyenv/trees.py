@@ -46,10 +46,10 @@ def lay_out(made: Recipe, folder: str) -> str:
         if target.endswith(_FILES):
             target = os.path.dirname(target)
         if tree.archive is None or not f"{target}{os.sep}".startswith(f"{os.path.normpath(folder)}{os.sep}"):
-            raise RankzeroError(f"environment: the folder {tree.path} of the project was not sent; run again.")
+            raise RankzeroError(f"environment: the folder {tree.path} of the project was not sent; run again")
         os.makedirs(target, exist_ok=True)
         if digest(untar(tree.archive, target)) != tree.digest:
-            raise RankzeroError(f"environment: the folder {tree.path} was damaged on its way; run again.")
+            raise RankzeroError(f"environment: the folder {tree.path} was damaged on its way; run again")
     os.makedirs(place, exist_ok=True)
     for name, text in (("pyproject.toml", made.pyproject), ("uv.lock", made.lock)):
         if text is not None:
