@@ -140,3 +140,15 @@ def test_the_example_trains_under_both_launchers(site: Site) -> None:
         # Which steps are shown depends on how fast they come: about one line a second, and the last one.
         assert re.search(rf"{kind}: job {launch['job_id']}: .*step \d+/60 loss \d", played.output)
         assert f"{kind}: first-run succeeded" in played.output
+
+
+def test_a_program_that_writes_beside_itself_has_a_copy_of_the_code(site: Site) -> None:
+    builds = "import os\nwith open(os.path.join(os.path.dirname(os.path.realpath(__file__)), 'built'), 'x'): pass\n"
+    package = site.folder / "code" / "package"
+    package.mkdir()
+    (package / "tool.py").write_text(builds, encoding="utf-8")
+    code = {"src": str(site.folder / "code"), "writable": True}
+    run = site.run_dir(site.launch(site.job(["package/tool.py"], code=code), wait=True))
+    assert {path.name for path in (run / "work" / "package").iterdir()} == {"tool.py", "built"}
+    refused = site.play(site.job(["package/tool.py"], "links"), wait=True)
+    assert refused.rc != 0 and "built" in refused.output, "the snapshot is nobody's to change"
