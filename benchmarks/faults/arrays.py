@@ -36,7 +36,7 @@ class Array(Case):
 
     def _prepared(self, job: Job, **options: Any) -> tuple[Prepared, dict[str, Any]]:
         sweep = prepare_sweep(job, options["site"].state_root, lambda one, all_: prepare(one, elements=all_, **options))
-        return sweep.first, sweep.arguments
+        return sweep.first, sweep.sent()
 
     def parts(self) -> list[Part]:
         runs: Path = self.runs.parent

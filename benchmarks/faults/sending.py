@@ -77,4 +77,4 @@ def _version(version: str) -> Iterator[None]:
 def job_of(job: Job, **options: Any) -> tuple[Prepared, dict[str, Any]]:
     """`Prepare` for a launch."""
     made = prepare.prepare(job, **options)
-    return made, made.arguments
+    return made, made.sent()

@@ -104,10 +104,10 @@ class ActionModule(LaunchManyAction):
                 }
             waits += before.active_ids()
             relaunched = relaunched or before.submission in ("submitted", "planned")
-        changes: dict[str, Any] = {"supersedes": relaunched}  # a waiting job of an older generation can never start
+        changes: dict[str, object] = {"supersedes": relaunched}  # a waiting job of an older generation can never start
         if not results:
             # Everything that any stage needs must exist before the first one is submitted.
-            known = {(ref.kind, ref.key): ref.record() for each in rendered for ref in each.first.refs}
+            known = {(ref.kind, ref.key): ref for each in rendered for ref in each.first.refs}
             changes.update(refs=list(known.values()))
         launch = job.submitted(texts, waits, **changes)
         result = self.launched_stage(job.stage, launch, task_vars)

@@ -293,11 +293,11 @@ class ActionModule(LaunchManyAction):
 
 def _launch(step: Step, prepared: _Ready, secrets_file: str) -> BatchLaunch:
     """The launch of a step; for a sweep whose elements all exist, what is needed to record them."""
-    changes: JsonObject = {"supersedes": True, "relaunch": "on_failure"} if step.anew else {}
-    request = prepared.rendered.changed(**changes, **({"secrets_file": secrets_file} if secrets_file else {}))
+    launch = prepared.rendered.launch.changed(secrets_file=secrets_file or None)
+    launch = launch.changed(supersedes=True, relaunch="on_failure") if step.anew else launch
     # If all elements of a sweep are submitted, they need not be named.
     narrowed = len(step.submits) < len(prepared.rendered.element_keys())
-    return BatchLaunch(step.name, request, prepared.follows, list(step.submits) if narrowed else [])
+    return BatchLaunch(step.name, launch.sent(), prepared.follows, list(step.submits) if narrowed else [])
 
 
 def _state_root(ready: Mapping[str, _Ready]) -> str:

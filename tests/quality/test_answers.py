@@ -37,6 +37,22 @@ def test_no_more_keys_are_spelled_than_before() -> None:
     assert all(count[path] <= MOST_OF_TYPED for path in TYPED)
 
 
+def test_a_request_becomes_a_dict_where_a_module_gets_it() -> None:
+    """Everywhere else it is a Request or a SweepRequest, with the types of its fields."""
+    calls = {
+        path
+        for path in files("plugins/", ".py")
+        if path.startswith(("plugins/action/", "plugins/plugin_utils/"))
+        for node in ast.walk(syntax_tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sent"
+    }
+    assert calls == {
+        "plugins/action/reconcile.py",
+        "plugins/plugin_utils/actions/launch.py",
+        "plugins/plugin_utils/actions/launch_many.py",
+    }
+
+
 def test_nothing_is_written_into_a_finished_request() -> None:
     written = []
     for path in files("plugins/", ".py"):

@@ -92,7 +92,8 @@ class Request:
     def arguments(self) -> JsonObject:
         """Return the arguments for the module. The module adds the submitter itself."""
         values = {**asdict(self), "refs": [ref.record() for ref in self.refs]}
-        return {name: value for name, value in values.items() if name not in _NOT_SENT}
+        del values["submitter"]
+        return {name: value for name, value in values.items() if value or name not in _IF_ANY}
 
     @property
     def state_root(self) -> str:
@@ -111,8 +112,8 @@ _TYPED: dict[str, Callable[..., Any]] = {
     "placement": Placement,
     "places": StorageNeeds,
 }
-# Fields that the module, or the pipeline around a launch, adds.
-_NOT_SENT = ("submitter", "secrets_file", "waits_for", "supersedes")
+# Fields that few launches have.
+_IF_ANY = ("secrets_file", "waits_for", "supersedes")
 
 
 def superseded(request: Request, status: LaunchStatus | None) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
@@ -41,6 +41,11 @@ class SweepRequest:
         array = Request.of(given["array"], submitter, secrets_file)
         rest = {name: value for name, value in given.items() if name not in ("array", "elements")}
         return cls(array=array, elements=[Element(**element) for element in given["elements"]], **rest)
+
+    def arguments(self) -> JsonObject:
+        """Return the arguments for the module, which has an option of its own for `only`."""
+        values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "only"}
+        return {**values, "array": self.array.arguments(), "elements": [asdict(element) for element in self.elements]}
 
     @property
     def runs(self) -> str:

@@ -155,9 +155,9 @@ class LaunchAction(Action):
         lines = self.secrets(job, task_vars) if arguments["state"] == "present" else b""
 
         def ask(**more: Any) -> ModuleResult:
-            shipped = {"secrets_file": self.ship_secrets(lines)} if lines and not self._task.check_mode else {}
-            request = {**prepared.arguments, **shipped}
-            return self.call("rankzero.slurm.job", {**arguments, "x_request": request, **more}, task_vars, JOB)
+            ships = bool(lines) and not self._task.check_mode
+            launch = prepared.changed(secrets_file=self.ship_secrets(lines)) if ships else prepared
+            return self.call("rankzero.slurm.job", {**arguments, "x_request": launch.sent(), **more}, task_vars, JOB)
 
         result = self.with_runtime(ask, prepared.runtime)
         if "predecessor" in result:

@@ -47,7 +47,7 @@ class LaunchManyAction(LaunchAction):
 
         def ask(**more: Any) -> ModuleResult:
             shipped = {"x_secrets_file": self.ship_secrets(lines)} if lines and not self._task.check_mode else {}
-            given = {**arguments, "x_request": sweep.arguments, **shipped, **more}
+            given = {**arguments, "x_request": sweep.sent(), **shipped, **more}
             return self.call("rankzero.slurm.job_sweep", given, task_vars, JOB_SWEEP)
 
         return self.with_runtime(ask, sweep.first.runtime)

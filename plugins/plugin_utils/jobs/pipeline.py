@@ -12,15 +12,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import text_replaced
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, load_job_file
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.sweep import PreparedSweep
@@ -59,11 +59,6 @@ class Rendered:
         """The launch of the stage; for a sweep, its first element."""
         return self.launch.first if isinstance(self.launch, PreparedSweep) else self.launch
 
-    def changed(self, **changes: Any) -> JsonObject:
-        """The arguments of its module, with changes to the request of its job or array. Nothing is written into it."""
-        given = self.launch.arguments
-        return {**given, "array": {**given["array"], **changes}} if self.is_sweep else {**given, **changes}
-
     def element_keys(self) -> list[str]:
         """The keys of a sweep's elements; empty for a job."""
         return self.launch.keys if isinstance(self.launch, PreparedSweep) else []
@@ -76,23 +71,23 @@ class Rendered:
         return Upstream(plan.name, plan.key, path)
 
     def submitted(
-        self, generations: Mapping[str, str], waits: Sequence[str], **changes: Any
+        self, generations: Mapping[str, str], waits: Sequence[str], **changes: object
     ) -> Prepared | PreparedSweep:
         """What is sent once the results of the stages before are known.
 
         `generations`: the earlier stages' generations by their tokens. `waits`: the jobs to wait for. `changes`: other
         changes to the request.
         """
-        given = self.launch.arguments
-        request = given["array"] if self.is_sweep else given
-        files = text_replaced({"files": request["files"]}, generations)
+        launch = self.launch
+        request = launch.request.array if isinstance(launch, PreparedSweep) else launch.request
+        files = text_replaced(request.files, generations)
         waits_for = [f"afterok:{':'.join(waits)}"] if waits else []
-        own = (
-            text_replaced({name: given[name] for name in ("elements", "manifest")}, generations)
-            if self.is_sweep
-            else {}
-        )
-        return replace(self.launch, arguments={**self.changed(**files, waits_for=waits_for, **changes), **own})
+        launch = launch.changed(files=files, waits_for=waits_for, **changes)
+        if isinstance(launch, PreparedSweep):
+            elements = [Element(**text_replaced(asdict(each), generations)) for each in launch.request.elements]
+            manifest = text_replaced(launch.request.manifest, generations)
+            return replace(launch, request=replace(launch.request, elements=elements, manifest=manifest))
+        return launch
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import os
 import platform
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
 
@@ -46,6 +46,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secre
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import bundle_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import short_digest
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import EnvironmentSource, Outbound
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
@@ -87,23 +88,36 @@ class Stores:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A rendered launch. `files` contain the generation's token; `arguments` are those of the remote module.
-
-    `refs`: its inputs, with the job runtime.
-    """
+    """A rendered launch: its request, whose files contain the generation's token, and what belongs to it here."""
 
     plan: Plan
-    refs: Sequence[Ref]
+    request: Request
     stores: Stores
     snapshot: Snapshot
-    files: dict[str, str]
     runtime: dict[str, str]
-    arguments: dict[str, Any]
     lines: list[str]
     variables: list[dict[str, str]]
     # Makes the plan of the same launch with another spec, for the elements of a sweep.
     plan_of: Callable[[LaunchSpec, Merged], Plan]
     leaving: Outbound
+
+    @property
+    def files(self) -> Mapping[str, str]:
+        """The files of the run directory."""
+        return self.request.files
+
+    @property
+    def refs(self) -> Sequence[Ref]:
+        """Its inputs, with the job runtime."""
+        return self.request.refs
+
+    def changed(self, **changes: object) -> Prepared:
+        """The same launch, with other values in its request."""
+        return replace(self, request=replace(self.request, **changes))  # type: ignore[arg-type]
+
+    def sent(self) -> JsonObject:
+        """What module `job` gets as x_request."""
+        return {**self.request.arguments(), "stores": asdict(self.stores)}
 
 
 @functools.cache
@@ -161,18 +175,14 @@ def prepare(
     files = _files(made, job, facts, _of_the_code(snapshot, snapshots), after)
     refs = [*made.refs, Ref(kinds.RUNTIME.name, runtime_key, made.runtime_dir)]
     stores = Stores(site.store_root, list(job.settings.stores), job.settings.store_group_writable)
-    arguments = {
-        **request_of(made, site, refs, files, relaunch).arguments(),
-        "code": code_digests(snapshot),
-        "stores": asdict(stores),
-    }
+    request = replace(request_of(made, site, refs, files, relaunch), code=code_digests(snapshot))
     leaving.job(job, snapshot, built)
     lines = summary(made) + _sources(snapshot, built, job) + leaving.lines()
     lines += [f"image {image[:12]}"] if image else []
     lines += [adopted.line()] if adopted else []
     lines += [f"warning: {sentence}" for sentence in _warnings(job, snapshot)]
     rows = explain.rows(made, job.merged)
-    return Prepared(made, refs, stores, snapshot, files, runtime, arguments, lines, rows, plan_of, leaving)
+    return Prepared(made, request, stores, snapshot, runtime, lines, rows, plan_of, leaving)
 
 
 def _chosen(specs: Sequence[LaunchSpec], job: Job) -> Chosen:

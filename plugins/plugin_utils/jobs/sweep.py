@@ -8,14 +8,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import sweep as array
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import Sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, with_absolute_paths
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
@@ -27,15 +29,27 @@ _OWN = ("key", "spec", "origins", "variables")
 
 @dataclass(frozen=True)
 class PreparedSweep:
-    """A rendered sweep. `plan`: that of its array. `first`: its first element as an ordinary launch; `keys`: those of
-    its elements; `arguments`: those of the module.
-    """
+    """A rendered sweep. `plan`: that of its array. `first`: its first element as an ordinary launch."""
 
     plan: Plan
     first: Prepared
-    keys: list[str]
-    arguments: dict[str, Any]
+    request: SweepRequest
     lines: list[str]
+
+    @property
+    def keys(self) -> list[str]:
+        """Those of its elements."""
+        return [element.key for element in self.request.elements]
+
+    def changed(self, **changes: object) -> PreparedSweep:
+        """The same sweep, with other values in the request of its array."""
+        array = replace(self.request.array, **changes)  # type: ignore[arg-type]
+        return replace(self, request=replace(self.request, array=array))
+
+    def sent(self) -> JsonObject:
+        """What module `job_sweep` gets as x_request."""
+        given = self.request.arguments()
+        return {**given, "array": {**self.request.array.arguments(), "stores": asdict(self.first.stores)}}
 
 
 def prepare_sweep(
@@ -52,30 +66,29 @@ def prepare_sweep(
     manifest = json.loads(first.files["launch.json"])
     data = with_absolute_paths(job.merged.data, job)
     rest = {name: text for name, text in first.files.items() if name not in ("launch.json", "contract.json")}
-    request = {
-        **first.arguments,
-        "name": plan.name,
-        "key": plan.key,
-        "token": plan.token,
-        "runs_dir": plan.runs_dir(),
-        "job_name": f"{plan.name}.{short_key(plan.key)}.{plan.token}",
-        "files": {**rest, "job.sbatch": script},
-        "checkpoint_dir": None,
-        "code": {},
-    }
     sweep = spec.sweep or Sweep()
-    arguments = {
-        "array": request,
-        "elements": [_element(element, line) for element, line in zip(elements, array.lines(elements))],
-        "tasks_token": array.tasks_token(plan.key),
-        "spec": data,
+    request = SweepRequest(
+        array=replace(
+            first.request,
+            name=plan.name,
+            key=plan.key,
+            token=plan.token,
+            runs_dir=plan.runs_dir(),
+            job_name=f"{plan.name}.{short_key(plan.key)}.{plan.token}",
+            files={**rest, "job.sbatch": script},
+            checkpoint_dir=None,
+            code={},
+        ),
+        elements=[_element(element, line) for element, line in zip(elements, array.lines(elements))],
+        tasks_token=array.tasks_token(plan.key),
+        spec=data,
         # store_prune must know that what the array's script refers to is used by each element.
-        "manifest": {
+        manifest={
             **{name: value for name, value in manifest.items() if name not in _OWN},
             "runtime": plan.runtime_dir,
         },
-        "contract": first.files["contract.json"],
-        "record": {
+        contract=first.files["contract.json"],
+        record={
             "rankzero_launch": 1,
             "name": plan.name,
             "key": plan.key,
@@ -88,22 +101,15 @@ def prepare_sweep(
                 for element in elements
             ],
         },
-        "parallel": sweep.parallel,
-    }
-    keys = [element.plan.key for element in elements]
-    return PreparedSweep(plan, first, keys, arguments, _lines(sweep, first, plan, len(elements), notes))
+        parallel=sweep.parallel,
+    )
+    return PreparedSweep(plan, first, request, _lines(sweep, first, plan, len(elements), notes))
 
 
-def _element(element: array.Element, line: str) -> dict[str, Any]:
+def _element(element: array.Element, line: str) -> Element:
     """One launch of the sweep, as sent to the module. `line`: its line of the array's table."""
     checkpoints = shared_checkpoints(element.plan.spec)
-    return {
-        "number": element.number,
-        "key": element.plan.key,
-        "point": dict(element.point),
-        "line": line,
-        "checkpoint_dir": checkpoints,
-    }
+    return Element(element.number, element.plan.key, dict(element.point), line, checkpoints)
 
 
 def _lines(sweep: Sweep, first: Prepared, plan: Plan, count: int, notes: list[str]) -> list[str]:

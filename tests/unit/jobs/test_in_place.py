@@ -32,8 +32,8 @@ def test_nothing_is_taken_and_the_key_has_the_folder_only(tmp_path: Path) -> Non
     (tmp_path / "train.py").write_text("before\n", encoding="utf-8")
     made = ready(tmp_path, "/home/me/gpt")
     assert [ref.kind for ref in made.plan.refs] == []
-    assert made.arguments["code"] == {}
-    assert ("code.in_place", "/home/me/gpt") in made.arguments["places"]["sources"]
+    assert made.sent()["code"] == {}
+    assert ("code.in_place", "/home/me/gpt") in made.sent()["places"]["sources"]
     assert any(line.startswith(IN_PLACE) and "key" in line for line in made.lines)
     assert not any(line.startswith("takes from") for line in made.lines)
     (tmp_path / "train.py").write_text("changed\n", encoding="utf-8")

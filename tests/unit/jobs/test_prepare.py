@@ -9,7 +9,7 @@ import base64
 import json
 import subprocess
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import (
@@ -35,6 +36,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import
     secret_lines,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, parse_job_text, read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.sweep import prepare_sweep
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import checkout
 
 Make = Callable[..., Job]
 
@@ -64,7 +67,7 @@ def ready(read: Job, relaunch: str = "on_failure") -> Prepared:
 def test_a_folder_of_checkpoints_that_no_other_launch_can_have_is_not_asked_for(
     project: Path, fresh: bool, owned: str | None
 ) -> None:
-    request = ready(job(project, checkpoint={"dir": "/c//gpt", "fresh": fresh})).arguments
+    request = ready(job(project, checkpoint={"dir": "/c//gpt", "fresh": fresh})).sent()
     assert request["checkpoint_dir"] == owned
 
 
@@ -72,13 +75,13 @@ def test_nodes_that_see_no_store_are_told_where_the_archives_are(project: Path) 
     made = ready(job(project, {"store_shared": False, "local_dir": "/local"}))
     code = made.plan.ref("code")
     assert code
-    assert made.arguments["archives"] == [
+    assert made.sent()["archives"] == [
         {"folder": code.path, "archive": f"/state/archives/code-{code.key}.tar"},
     ]
     script = made.files["job.sbatch"]
     assert "export RANKZERO_ARCHIVES=/state/archives\n" in script and "export RANKZERO_LOCAL_DIR=/local\n" in script
     shared = ready(job(project))
-    assert shared.arguments["archives"] == []
+    assert shared.sent()["archives"] == []
     # Where the store lies says nothing about the result.
     assert shared.plan.key == made.plan.key
 
@@ -92,7 +95,7 @@ def test_nodes_that_see_no_store_are_told_where_the_archives_are(project: Path) 
     ],
 )
 def test_a_request_arrives_as_it_was_sent(project: Path, more: dict[str, Any]) -> None:
-    sent = dict(ready(job(project, **more)).arguments)
+    sent = dict(ready(job(project, **more)).sent())
     sent.pop("stores")
     arrived = Request.of(json.loads(json.dumps(sent)), "host:1", "/secrets")
     assert (arrived.submitter, arrived.secrets_file) == ("host:1", "/secrets")
@@ -100,18 +103,62 @@ def test_a_request_arrives_as_it_was_sent(project: Path, more: dict[str, Any]) -
     assert isinstance(arrived.inside_job, AllocationNeeds) == ("launcher" in more)
     assert isinstance(arrived.placement, Placement) == ("launcher" not in more)
     assert isinstance(arrived.container, ContainerNeeds) == ("container" in more)
-    assert json.loads(json.dumps(arrived.arguments())) == json.loads(json.dumps(sent))
+    again = {**sent, "secrets_file": "/secrets"}
+    assert json.loads(json.dumps(arrived.arguments())) == json.loads(json.dumps(again))
+
+
+def test_a_sweep_arrives_as_it_was_sent(project: Path) -> None:
+    read = job(project, sweep={"parameters": {"lr": ["1", "2"]}}, command=["train.py", "{lr}"])
+    site = Site("/state", "/store", read.settings)
+    made = prepare_sweep(
+        read, "/state", lambda element, all_: prepare(element, site, relaunch="never", facts={}, elements=all_)
+    )
+    sent = json.loads(json.dumps(made.sent()))
+    assert sent["array"].pop("stores")["store_root"] == "/store"
+    arrived = SweepRequest.of(sent, "host:1", None)
+    assert [element.point for element in arrived.elements] == [{"lr": "1"}, {"lr": "2"}]
+    assert [element.key for element in arrived.elements] == made.keys
+    assert json.loads(json.dumps(arrived.arguments())) == sent
+
+
+def test_the_repository_is_opened_once_for_all_that_a_launch_asks_of_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its files, its commit, its origin and its diff come from one Checkout."""
+    ask = ["git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@localhost"]
+    for words in (["init", "-q"], ["remote", "add", "origin", "ssh://h/x"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run([*ask, *words], check=True)
+    (project / "train.py").write_text("print('y')\n", encoding="utf-8")
+    finds, opens = [], []
+    find, opened = checkout.find, checkout.opened
+    monkeypatch.setattr(checkout, "find", lambda folder: finds.append(folder) or find(folder))
+    monkeypatch.setattr(checkout, "opened", lambda tree, *more: opens.append(tree) or opened(tree, *more))
+    made = ready(job(project))
+    about = json.loads(made.files["launch.json"])["code"]
+    assert about["repository"] == "ssh://h/x" and about["commit"] and "+print('y')" in made.files["code.diff"]
+    assert len(finds) == 1
+    # The second view is that of the diff, whose index gets the new files.
+    assert len(opens) == 2
+
+
+def test_another_request_is_made_and_nothing_is_written_into_a_finished_one(project: Path) -> None:
+    made = ready(job(project))
+    later = made.changed(waits_for=["afterok:7"], supersedes=True)
+    assert (later.sent()["waits_for"], later.sent()["supersedes"]) == (["afterok:7"], True)
+    assert not made.request.waits_for and "supersedes" not in made.sent()
+    with pytest.raises(FrozenInstanceError):
+        made.request.relaunch = "always"  # type: ignore[misc]
 
 
 def test_what_was_used_this_month_is_part_of_the_request_from_the_start(project: Path) -> None:
     used = {"node_hours": 3.5, "gpu_hours": 0.0}
     made = prepare(job(project), Site("/state", "/store", used=used), relaunch="on_failure", facts={})
-    assert made.arguments["limits"]["used"] == used
+    assert made.sent()["limits"]["used"] == used
 
 
 def test_a_prepared_launch_is_what_the_module_asks_for(project: Path) -> None:
     made = ready(job(project, artifact={"then": "end"}, resources={"nodes": 2, "time": "01:30:00", "partition": "p"}))
-    arguments = dict(made.arguments)
+    arguments = dict(made.sent())
     # Used up before there is a request.
     assert arguments.pop("stores") == {"store_root": "/store", "stores": [], "store_group_writable": False}
     # Every argument is one of the request's, and the rest is the module's own.
@@ -265,11 +312,9 @@ def test_a_secrets_value_is_in_nothing_that_is_prepared(project: Path, monkeypat
     monkeypatch.setenv("HF_TOKEN", "planted-value")
     secrets = {"HF_TOKEN": {"from_env": "HF_TOKEN"}, "V": {"from_var": "v"}, "F": {"from_file": "/run/token"}}
     made = ready(job(project, secrets=secrets))
-    everything = json.dumps(
-        [made.arguments, made.files, made.lines, [repr(variable) for variable in made.plan.variables]]
-    )
+    everything = json.dumps([made.sent(), made.files, made.lines, [repr(variable) for variable in made.plan.variables]])
     assert "planted" not in everything
-    assert made.arguments["secret_files"] == {"F": "/run/token"}
+    assert made.sent()["secret_files"] == {"F": "/run/token"}
     assert "export RANKZERO_SECRETS=F,HF_TOKEN,V\n" in made.files["job.sbatch"]
 
 

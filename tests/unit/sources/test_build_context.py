@@ -98,13 +98,13 @@ def test_what_is_not_there_is_named(project: Path, containerfile: str, context: 
 )
 def test_a_launch_names_the_image_before_it_is_built(project: Path, runtime: str, file: str) -> None:
     made = ready(job(project, BUILD, runtime))
-    (ref,) = [one for one in made.arguments["refs"] if one["kind"] == "image"]
+    (ref,) = [one for one in made.sent()["refs"] if one["kind"] == "image"]
     assert ref == {"kind": "image", "key": ref["key"], "path": f"/store/images/{ref['key']}", "file": file}
     assert made.plan.container and made.plan.container.image == f"{ref['path']}/{file}"
     assert f"{ref['path']}/{file}" in made.files["job.sbatch"]
     # Around the container, and not in it; and no wish whose absence would be a mistake.
     assert ref["path"] not in [one.source for one in made.plan.container.mounts]
-    assert made.arguments["container"]["image"] == "" and made.arguments["places"]["sources"] == []
+    assert made.sent()["container"]["image"] == "" and made.sent()["places"]["sources"] == []
     assert f"image {ref['key'][:12]}" in made.lines
     record = json.loads(made.files["launch.json"])
     assert record["spec"]["container"]["build"]["containerfile"] == str(project / "images")
@@ -128,7 +128,7 @@ def test_the_module_comes_to_the_same_key(project: Path, tmp_path: Path, monkeyp
     action = Asker.__new__(Asker)
     action._kept, action._snapshots = None, Snapshots()
     action._snapshots.path = str(tmp_path / "kept")
-    missing = action.producers({"missing": made.arguments["refs"]}, made, read)["missing"]
+    missing = action.producers({"missing": made.sent()["refs"]}, made, read)["missing"]
     (item,) = [one for one in missing if one["kind"] == "image"]
     assert (item["name"], item["formats"]) == ("x", ["sqsh", "sif"])
     options = {name: value for name, value in item.items() if name not in ("kind", "path", "key", "file") and value}
