@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     MOST_VALUE_BYTES,
     child_environment,
@@ -84,14 +84,11 @@ class Hub:
         allowed = child_environment(os.environ, "HF_", "HUGGINGFACE_", "HUGGING_FACE_")
         environment = {name: value for name, value in allowed.items() if name not in _OFFLINE}
         try:
-            done = subprocess.run(
+            done = children.run(
                 [self.python, "-I", "-c", PROGRAM],
-                input=json.dumps(asked),
-                env={**environment, **_ENVIRONMENT},
+                {**environment, **_ENVIRONMENT},
+                stdin=json.dumps(asked).encode(),
                 cwd="/",
-                capture_output=True,
-                text=True,
-                check=False,
             )
         except OSError as error:
             raise RankzeroError(f"python: {self.python} cannot be run: {error.strerror}") from error

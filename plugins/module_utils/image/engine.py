@@ -19,6 +19,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment, last_text, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -135,7 +136,7 @@ class Builder:
         storage = os.path.join(self.work, "storage")
         if self.way.rootless and self.way.engine and os.path.isdir(storage):
             words = [self.way.engine, "unshare", "rm", "-rf", storage]
-            subprocess.run(words, env=self._environment(), capture_output=True, stdin=subprocess.DEVNULL, check=False)
+            children.run(words, self._environment())
 
     def _export(self, engine: Sequence[str]) -> str:
         target = os.path.join(self.work, "exported")
@@ -155,7 +156,7 @@ class Builder:
         return os.path.basename(tool or str(self.way.engine)) == name
 
     def _ask(self, words: Sequence[str]) -> str:
-        done = subprocess.run(words, capture_output=True, text=True, env=self._environment(), check=False)
+        done = children.run(words, self._environment())
         return done.stdout if done.returncode == 0 else ""
 
     def _must(self, words: Sequence[str], what: str) -> str:

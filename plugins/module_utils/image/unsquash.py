@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children, extraction
 
 
 def unpack(tool: str, image: str, folder: str, rules: extraction.Rules) -> None:
@@ -24,7 +23,7 @@ def unpack(tool: str, image: str, folder: str, rules: extraction.Rules) -> None:
 
 
 def _said(words: list[str]) -> str:
-    done = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    done = children.run(words, os.environ)
     if done.returncode:
-        raise extraction.Damaged(" ".join(done.stderr.decode("utf-8", "replace").split())[-400:])
-    return os.fsdecode(done.stdout)
+        raise extraction.Damaged(" ".join(done.stderr.split())[-400:])
+    return os.fsdecode(done.out)

@@ -8,11 +8,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import DIGITS
@@ -115,11 +115,10 @@ READER_SECONDS = 120
 def read_event_files(into: MetricSet, folder: str, attempt: int, python: str = sys.executable) -> str:
     """Add the scalars of TensorBoard's event files, where `python` has its reader. Returns a note for people, or ""."""
     try:
-        done = subprocess.run(
-            [python, "-I", "-c", _READER, folder], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            errors="replace", timeout=READER_SECONDS, check=False, cwd="/", env=child_environment(os.environ),
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = children.run(
+            [python, "-I", "-c", _READER, folder], child_environment(os.environ), seconds=READER_SECONDS, cwd="/"
+        )
+    except (OSError, children.Late) as error:
         return f"{folder}: its TensorBoard event files were not read: {error}"
     if done.returncode != 0:
         why = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]

@@ -13,12 +13,12 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
@@ -356,16 +356,8 @@ def _compile(folder: str) -> None:
     The .pyc files use unchecked content hashes, so that a copy with other times stays valid. Files that do not compile
     (templates, tests for older Pythons) are no error.
     """
-    subprocess.run(
-        [f"{folder}/bin/python", "-I", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
-        + [os.path.join(folder, "lib")],
-        cwd="/",
-        env=child_environment(os.environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
+    words = [f"{folder}/bin/python", "-I", "-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"]
+    children.run([*words, os.path.join(folder, "lib")], child_environment(os.environ), cwd="/")
 
 
 def _write(path: str, text: str) -> None:

@@ -16,14 +16,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children, extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     JsonObject,
@@ -236,14 +235,7 @@ def _python_version(python: str) -> str:
     if not os.access(python, os.X_OK):
         raise RankzeroError("environment: the new conda environment has no Python: name python among its dependencies")
     question = [python, "-I", "-c", "import platform; print(platform.python_version())"]
-    done = subprocess.run(
-        question,
-        env=child_environment(os.environ),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = children.run(question, child_environment(os.environ))
     if done.returncode != 0:
         raise RankzeroError(
             f"environment: the Python of the new conda environment does not start: {done.stderr.strip()[-300:]}"
@@ -280,15 +272,7 @@ def _create(tool: str, made: CondaRecipe, path: str) -> None:
     try:
         with open(source, "w", encoding="utf-8") as stream:
             stream.write(made.text)
-        done = subprocess.run(
-            [tool, *words, "--quiet", "--prefix", path, "--file", source],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
+        done = children.run([tool, *words, "--quiet", "--prefix", path, "--file", source], environment)
     finally:
         with contextlib.suppress(OSError):
             os.remove(source)
@@ -350,14 +334,7 @@ def _unpack(archive: str, path: str) -> None:
             f"environment.file: {archive} has no bin/conda-unpack, so its paths cannot be adjusted. Make it with "
             "`conda-pack -p ENVIRONMENT`."
         )
-    done = subprocess.run(
-        [os.path.join(path, "bin", "python"), "-I", program],
-        env=child_environment(os.environ),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = children.run([os.path.join(path, "bin", "python"), "-I", program], child_environment(os.environ))
     if done.returncode != 0:
         raise RankzeroError(f"environment.file: conda-unpack of {archive} failed: {done.stderr.strip()[-300:]}")
 

@@ -13,9 +13,9 @@ import glob
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python, choose, requires_python
@@ -191,15 +191,8 @@ def _copy_library(source: str, target: str) -> None:
 
 def _ask(python: str, question: str) -> dict[str, str]:
     try:
-        done = subprocess.run(
-            [python, "-I", "-S", "-B", "-c", question],
-            cwd="/",
-            env={"LC_ALL": "C.UTF-8", "PATH": os.defpath},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
+        done = children.run(
+            [python, "-I", "-S", "-B", "-c", question], {"LC_ALL": "C.UTF-8", "PATH": os.defpath}, cwd="/"
         )
     except OSError as error:
         raise RankzeroError(f"environment.interpreter: {python} does not run: {error.strerror}") from error

@@ -14,10 +14,10 @@ import json
 import os
 import re
 import stat
-import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
@@ -155,20 +155,13 @@ def choose(
 def inspect_python(path: str) -> Python | None:
     """The properties of the interpreter at `path`; None if it does not run, is no CPython >= 3.8, or is virtual."""
     try:
-        done = subprocess.run(
-            [path, "-I", "-S", "-c", _QUESTION],
-            env=child_environment(os.environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            timeout=30,
-        )
+        done = children.run([path, "-I", "-S", "-c", _QUESTION], child_environment(os.environ), seconds=30)
         answer = json.loads(done.stdout)
         # A shim (pyenv) starts another file, so take the interpreter's path from the answer.
         python = Python(os.path.realpath(answer["path"]), dict(answer["markers"]), str(answer["libc"]))
         usable = python.version >= (3, 8) and python.markers["implementation_name"] == "cpython"
         return python if usable and not answer["venv"] else None
-    except (OSError, ValueError, KeyError, TypeError, subprocess.SubprocessError):
+    except (OSError, ValueError, KeyError, TypeError, children.Late):
         return None
 
 

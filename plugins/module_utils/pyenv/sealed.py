@@ -16,10 +16,10 @@ import io
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, content_of
@@ -191,15 +191,11 @@ def _compile(tree: str) -> None:
 
 
 def _compile_some(tree: str, files: Sequence[str]) -> None:
-    subprocess.run(
+    children.run(
         [os.path.join(tree, "bin", "python"), "-B", "-S", "-s", "-m", "compileall", "-q", "-f", "-i", "-"]
         + ["--invalidation-mode", "unchecked-hash", "-s", tree, "-p", _PLACE],
-        input="".join(f"{os.path.join(tree, path)}\n" for path in files),
-        cwd="/",  # Python searches it first for imports; only root can write there
         # Before Python 3.11, constant sets are written in the order of their hashes.
-        env={"LC_ALL": "C.UTF-8", "PATH": os.defpath, "PYTHONHASHSEED": "0"},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        check=False,
+        {"LC_ALL": "C.UTF-8", "PATH": os.defpath, "PYTHONHASHSEED": "0"},
+        stdin=b"".join(os.fsencode(os.path.join(tree, path)) + b"\n" for path in files),
+        cwd="/",  # Python searches it first for imports; only root can write there
     )

@@ -12,11 +12,11 @@ import io
 import json
 import os
 import re
-import subprocess
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     MOST_BYTES,
@@ -100,18 +100,10 @@ def import_probe(python: str, packages: Iterable[Installed]) -> dict[str, str]:
     if not modules:
         return {}
     try:
-        done = subprocess.run(
-            [python, "-I", "-B", "-c", _PROBE, *modules],
-            cwd="/",
-            env=child_environment(os.environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=600,
+        done = children.run(
+            [python, "-I", "-B", "-c", _PROBE, *modules], child_environment(os.environ), seconds=600, cwd="/"
         )
-    except subprocess.TimeoutExpired:
+    except children.Late:
         raise RankzeroError(f"environment: importing {', '.join(modules)} took more than 600 s") from None
     answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"module"')]
     problems = {answer["module"]: answer["problem"] for answer in answers if answer.get("problem")}

@@ -15,14 +15,13 @@ import contextlib
 import os
 import pwd
 import shutil
-import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Callable, Optional
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     SlurmError,
     SlurmMissing,
@@ -193,27 +192,16 @@ def run_command(
     cwd: str | None = None,
 ) -> CommandResult:
     """Run `argv` in its own process group. After `timeout` seconds the whole group is killed."""
-    process = subprocess.Popen(
-        list(argv),
-        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(environment),
-        cwd=cwd,
-        start_new_session=True,
-    )
     timed_out = False
     try:
-        out, err = process.communicate(None if stdin is None else stdin.encode(), timeout=timeout)
-    except subprocess.TimeoutExpired:
-        timed_out = True
-        os.killpg(process.pid, signal.SIGKILL)
-        out, err = process.communicate()
+        done = children.run(argv, environment, seconds=timeout, stdin=(stdin or "").encode(), cwd=cwd)
+    except children.Late as late:
+        timed_out, done = True, children.Ended(124, late.out, late.err)
     return CommandResult(
         argv=tuple(argv),
-        rc=124 if timed_out else process.returncode,
-        stdout=out.decode("utf-8", "replace"),
-        stderr=err.decode("utf-8", "replace"),
+        rc=done.returncode,
+        stdout=done.out.decode("utf-8", "replace"),
+        stderr=done.err.decode("utf-8", "replace"),
         timed_out=timed_out,
     )
 

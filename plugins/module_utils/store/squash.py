@@ -12,9 +12,9 @@ import os
 import re
 import shutil
 import stat
-import subprocess
 from collections.abc import Mapping
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 
 MINIMUM = (4, 4)
@@ -34,7 +34,7 @@ def mksquashfs(wanted: str = "environment.mode: sealed") -> tuple[str, str]:
     if path is None:
         raise RankzeroError(f"{wanted} needs mksquashfs, which is not installed on this host. {_INSTALL}.")
     # Some versions exit with status 1 after printing their version.
-    done = subprocess.run([path, "-version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = children.run([path, "-version"], os.environ)
     match = re.search(r"version (\d+)\.(\d+)\S*", done.stdout)
     if not match or (int(match[1]), int(match[2])) < MINIMUM:
         version = match[0] if match else "no version"
@@ -52,16 +52,7 @@ def squash(tree: str, target: str, compression: str, wanted: str = "environment.
     command += ["-mkfs-time", TIME, "-all-time", TIME, "-no-progress", "-quiet"]
     # mksquashfs refuses SOURCE_DATE_EPOCH together with its own options for times.
     environ = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
-    done = subprocess.run(
-        command,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    done = children.run(command, environ, joined=True)
     if done.returncode != 0 or not os.path.isfile(target):
         raise _failure(done.returncode, done.stdout, os.path.dirname(target), re.split("[.:]", wanted)[0])
     descriptor = os.open(target, os.O_RDONLY)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import described, is_own
@@ -30,14 +30,7 @@ def keep(request: Request) -> None:
             )
         packer = os.path.join(runtime_of(request.refs).path, "node", "pack.py")
         command = [sys.executable, "-I", packer, "keep", wanted["folder"], wanted["archive"]]
-        done = subprocess.run(
-            command,
-            env=child_environment(os.environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = children.run(command, child_environment(os.environ))
         if done.returncode != 0:
             raise RankzeroError(
                 f"state_root: {done.stderr.strip()}. Code and environment are kept there for nodes that see no "

@@ -14,13 +14,11 @@ import functools
 import os
 import re
 import shutil
-import signal
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children, state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     ModuleResult,
     Parameters,
@@ -254,16 +252,9 @@ class Uploader:
     def _run(self, words: Sequence[str], seconds: float) -> tuple[int | None, str]:
         """(exit code, output) of wandb; None where it took too long. What it has started ends with it."""
         try:
-            process = subprocess.Popen(
-                [self.program, *words], env=dict(self.environment), cwd=self.folder, stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
-            )  # fmt: skip
+            done = children.run([self.program, *words], self.environment, seconds=seconds, cwd=self.folder, joined=True)
+        except children.Late as late:
+            return None, late.out.decode("utf-8", "replace")
         except OSError as error:
             raise RankzeroError(f"wandb: {self.program} cannot be started: {error.strerror}") from error
-        with process:
-            try:
-                output = process.communicate(timeout=seconds)[0]
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                return None, process.communicate()[0]
-        return process.returncode, output
+        return done.returncode, done.stdout

@@ -9,14 +9,15 @@ may be used any number of times. A new login is tried only if keys are sufficien
 
 from __future__ import annotations
 
+import os
 import re
-import subprocess
 import time
 from collections.abc import Callable
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 
 # Messages of ssh, sshpass and the server that mean that a login is needed.
@@ -47,8 +48,8 @@ def master_is_gone(connection: Any) -> bool:
     address = connection.get_option("host")
     argv = [connection.get_option("ssh_executable"), "-O", "check", "-o", f"ControlPath={path}", address]
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=MASTER_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        done = children.run(argv, os.environ, seconds=MASTER_SECONDS)
+    except (OSError, children.Late):
         return True
     return done.returncode != 0
 

@@ -22,6 +22,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import start_thread
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
@@ -174,24 +175,15 @@ class Git:
         environment = self._environment(home, users_own=users_own)
         command = [self._program, "--no-pager", *arguments]
         try:
-            done = subprocess.run(
-                command,
-                cwd=self._view,
-                env=environment,
-                input=stdin,
-                capture_output=True,
-                check=False,
-                timeout=_PATIENCE,
-            )
-        except subprocess.TimeoutExpired:
+            done = children.run(command, environment, seconds=_PATIENCE, stdin=stdin, cwd=self._view)
+        except children.Late:
             raise RankzeroError(
                 f"git: no answer about {self.tree.top} for {_PATIENCE} s (git {' '.join(arguments)}). "
                 "Check the repository with `git fsck`, and the file system that it is on."
             ) from None
         if done.returncode not in allowed:
-            reason = done.stderr.decode("utf-8", "replace").strip()
-            raise RankzeroError(f"git: cannot read {self.tree.top}: {reason}")
-        return done.stdout
+            raise RankzeroError(f"git: cannot read {self.tree.top}: {done.stderr.strip()}")
+        return done.out
 
     def _environment(self, home: Mapping[str, str], *, users_own: bool = False) -> dict[str, str]:
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}

@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import last_bytes
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -204,18 +205,10 @@ class Rsync(Folders):
         received = re.search(r"Total bytes received: ([0-9]+)", done.stdout)
         return int(received[1]) if received else 0
 
-    def _run(self, words: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*self.words, *words],
-            input=text,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",
-            check=False,
-        )
+    def _run(self, words: Sequence[str], text: str = "") -> children.Ended:
+        return children.run([*self.words, *words], self.environment or os.environ, stdin=os.fsencode(text))
 
-    def _failed(self, done: subprocess.CompletedProcess[str]) -> RankzeroError:
+    def _failed(self, done: children.Ended) -> RankzeroError:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         message = next((line for line in lines if not line.startswith("rsync error")), f"exit code {done.returncode}")
         advice = "The part that was transferred is kept; run again to resume"
@@ -273,7 +266,7 @@ class Objects(Streams):
 
     def _json(self, path: str, *options: str) -> Any:
         words = [self.rclone, "lsjson", *options, path]
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        done = children.run(words, os.environ)
         if done.returncode == 0:
             return json.loads(done.stdout)
         message = _last(done.stderr, done.returncode)

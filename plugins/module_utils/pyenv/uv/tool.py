@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
@@ -39,17 +39,8 @@ def bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) ->
             [f"{house}/bin/python", "-I", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "uv"],
         ]
         for command in commands:
-            done = subprocess.run(
-                command,
-                check=False,
-                # Isolated, because the folder of the caller may have a module of any name.
-                cwd=work,
-                env=child_environment(environ, "PIP_"),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-            )
+            # Isolated, because the folder of the caller may have a module of any name.
+            done = children.run(command, child_environment(environ, "PIP_"), cwd=work)
             if done.returncode != 0:
                 output = pip_settings.redact((done.stderr or done.stdout).strip())[-400:]
                 raise uv.Unreachable(

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.pip_settings import redact
@@ -57,20 +57,9 @@ class Uv:
         """Like `run`, but returns the standard error, where uv prints its messages."""
         return self._done(arguments, cwd, doing, environment).stderr
 
-    def _done(
-        self, arguments: Sequence[str], cwd: str, doing: str, environment: Mapping[str, str]
-    ) -> subprocess.CompletedProcess[str]:
+    def _done(self, arguments: Sequence[str], cwd: str, doing: str, environment: Mapping[str, str]) -> children.Ended:
         try:
-            done = subprocess.run(
-                [self.path, *arguments],
-                cwd=cwd,
-                env={**self.environment, **environment},
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                check=False,
-            )
+            done = children.run([self.path, *arguments], {**self.environment, **environment}, cwd=cwd)
         except OSError as error:
             raise UvError(f"environment: {doing}: {self.path} cannot be run ({error.strerror})") from error
         if done.returncode != 0:
@@ -135,16 +124,8 @@ def usual_places(environ: Mapping[str, str]) -> list[str]:
 
 def _version(path: str) -> str | None:
     try:
-        done = subprocess.run(
-            [path, "--version"],
-            env=child_environment(os.environ, "UV_"),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-            text=True,
-            timeout=30,
-        )
-    except (OSError, subprocess.SubprocessError):
+        done = children.run([path, "--version"], child_environment(os.environ, "UV_"), seconds=30)
+    except (OSError, children.Late):
         return None
     match = re.match(r"uv (\d+\.\d+\.\d+)", done.stdout)
     return match[1] if match and done.returncode == 0 else None
