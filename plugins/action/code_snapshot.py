@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import CODE_SNAPSHOT
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot_request import SnapshotRequest
@@ -25,34 +27,54 @@ _LARGE = 200_000_000
 _WHOLE = 1_000_000
 
 
+@dataclass(frozen=True)
+class _Options:
+    """The options that the action itself reads."""
+
+    src: str
+    state: str
+    dirty: str
+    exclude: Sequence[str]
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class _Ref:
+    """Where the snapshot is on the cluster, or would be."""
+
+    path: str
+    present: bool
+
+
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.code_snapshot"
     OPTIONS = CODE_SNAPSHOT
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
-        if options["key"] is not None:
-            return self.without_source(options["key"], options)
+        given = record_of(_Options, options)
+        if given.key is not None:
+            return self.without_source(given.key, options)
         where = {name: options[name] for name in self.WHERE}
-        self.roots.check("src", options["src"])
+        self.roots.check("src", given.src)
         kept = self._variables.get(VARIABLE)
         snapshots = Snapshots(str(self._templar.template(kept)) if kept else None)
-        snapshot = snapshots.take(options["src"], Chosen.everything(options["exclude"]))
-        if options["dirty"] == "refuse" and options["state"] == "present":
+        snapshot = snapshots.take(given.src, Chosen.everything(given.exclude))
+        if given.dirty == "refuse" and given.state == "present":
             refuse_changes(snapshot)
         large = snapshot.size > _WHOLE
         result = self.call(**where, x_request=SnapshotRequest(snapshot.digest, large).arguments())
         base = result.pop("base", None)
-        wanted = options["state"] == "present" and not self._task.check_mode
-        if wanted and not result.get("failed") and not result["ref"]["present"]:
+        wanted = given.state == "present" and not self._task.check_mode
+        if wanted and not result.get("failed") and not record_of(_Ref, result.get("ref", {})).present:
             result = self._bring(snapshot, where, base)
-        result["code"] = snapshot.facts()
+        result.update(code=snapshot.facts())
         if snapshot.size > _LARGE:
             result.setdefault("warnings", []).append(_too_large(snapshot))
         if result.get("changed"):
             listing = "".join(f"{entry.kind} {entry.sha256[:16]} {entry.path}\n" for entry in snapshot.files)
-            path = result["ref"]["path"]
-            before, after = ("", listing) if options["state"] == "present" else (listing, "")
-            result["diff"] = {"before_header": path, "after_header": path, "before": before, "after": after}
+            path = record_of(_Ref, result.get("ref", {})).path
+            before, after = ("", listing) if given.state == "present" else (listing, "")
+            result.update(diff={"before_header": path, "after_header": path, "before": before, "after": after})
         return result
 
     def _bring(self, snapshot: Snapshot, where: dict[str, Any], base: str | None) -> dict[str, Any]:
@@ -64,7 +86,7 @@ class ActionModule(Producer):
             answer = self.call(**where, x_request=SnapshotRequest(base=base, tree=tree).arguments())
             if answer.get("failed"):
                 return answer
-            numbers = set(answer["lacking"])
+            numbers = set(answer.get("lacking", range(len(tree))))
             sent = replace(snapshot, files=tuple(snapshot.files[number] for number in sorted(numbers)))
             kept = [row for number, row in enumerate(tree) if number not in numbers]
             request = replace(request, base=base, tree=kept)

@@ -117,7 +117,7 @@ class ActionModule(LaunchManyAction):
         missing = [
             ref
             for owner in rendered
-            for ref in self.producers(result, owner.first, owner.stage.job)["missing"]
+            for ref in self.producers(result.get("missing", []), owner.first, owner.stage.job).missing
             if _owner(Ref.of(ref), rendered) is owner
         ]
         return {**result, "missing": missing}

@@ -102,7 +102,8 @@ class ActionModule(LaunchAction):
         if result.get("failed"):
             return result
         shell_session = session(plan, result["nodes"])
-        result.update(described(shell_session), notes=notes(plan), **self.producers(result, prepared, job))
+        needed = self.producers(result.get("missing", []), prepared, job)
+        result.update(described(shell_session), notes=notes(plan), **vars(needed))
         if not job.settings.store_shared:
             result["notes"].append(
                 "not on the nodes: code and environment, which only a job copies there (store_shared)"

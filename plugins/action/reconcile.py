@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    JsonObject,
+    Parameters,
+    record_of,
+    records_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
-from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import runtime_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, runtime_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS, Step
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, DeclaredLaunch, Policies
@@ -46,6 +52,27 @@ COLORS = {"launch": "green", "cancel": "yellow", "failed": "red"}
 
 # Fields of a step that are not part of the result.
 _INTERNAL = ("ours", "submits", "anew", "recorded")
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The options of the task that say what is declared. The rest are policies."""
+
+    jobs: str
+    cluster: Parameters
+    relaunch: str
+    set: str | None = None
+
+
+@dataclass(frozen=True)
+class _Answered:
+    """What the module answers: the plan; or, once that is carried out, the launches that were `held`, and `answers`."""
+
+    slurm_commands: int = 0
+    steps: Sequence[Step] = ()
+    runtime_missing: bool = False
+    held: Sequence[str] = ()
+    answers: Sequence[Answer] = ()
 
 
 @dataclass
@@ -107,11 +134,11 @@ class ActionModule(LaunchManyAction):
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
-    def _reconcile(self, options: dict[str, Any]) -> dict[str, Any]:
-        cwd = os.getcwd()
-        specs = read_folder(options["jobs"], with_defaults(options["cluster"], options["jobs"], cwd), cwd)
-        origin = provenance_of(options["jobs"], cwd)
-        name = options["set"] or set_name(options["jobs"], cwd, origin)
+    def _reconcile(self, given: dict[str, Any]) -> dict[str, Any]:
+        cwd, options = os.getcwd(), record_of(_Options, given)
+        specs = read_folder(options.jobs, with_defaults(options.cluster, options.jobs, cwd), cwd)
+        origin = provenance_of(options.jobs, cwd)
+        name = options.set or set_name(options.jobs, cwd, origin)
         ready = self._rendered(specs, options, name, origin)
         self._warn(inside_code([(prepared.spec, prepared.rendered.first.snapshot) for prepared in ready.values()]))
         request = ReconcileRequest(
@@ -119,7 +146,7 @@ class ActionModule(LaunchManyAction):
             set=name,
             facts=origin,
             runtime=runtime_of(next(iter(ready.values())).rendered.first.refs),
-            policies=Policies(**{field.name: options[field.name] for field in fields(Policies)}),
+            policies=record_of(Policies, given),
             wanted=[
                 DeclaredLaunch(
                     of,
@@ -134,11 +161,12 @@ class ActionModule(LaunchManyAction):
         answer = self._module(options, request)
         if answer.get("failed"):
             return answer
+        planned = record_of(_Answered, answer, steps=partial(records_of, Step))
         stores = next(iter(ready.values())).rendered.first.stores
-        lines = _lines([Step(**step) for step in answer["steps"]], ready)
+        lines = _lines(planned.steps, ready)
         self._tell(lines, ready, name, origin)
-        outcome = _Outcome(answer["slurm_commands"], [_standing(lines)])
-        if answer["runtime_missing"] and not self._task.check_mode:
+        outcome = _Outcome(planned.slurm_commands, [_standing(lines)])
+        if planned.runtime_missing and not self._task.check_mode:
             request = replace(request, runtime_files=next(iter(ready.values())).rendered.first.runtime)
         self._act(options, request, lines, ready, outcome)
         return {
@@ -163,28 +191,28 @@ class ActionModule(LaunchManyAction):
             )
 
     def _rendered(
-        self, specs: list[Spec], options: Mapping[str, Any], name: str, origin: Mapping[str, Any]
+        self, specs: list[Spec], options: _Options, name: str, origin: Mapping[str, Any]
     ) -> dict[str, _Ready]:
         """The specs by name, each after those that it follows: their keys are part of its own."""
         ready: list[_Ready] = []
-        for spec, stage in in_order(specs, options["jobs"], os.getcwd()):
+        for spec, stage in in_order(specs, options.jobs, os.getcwd()):
             facts = {"job_file": {**origin, "path": spec.file, "set": name}}
             follows = [ready[index].spec.job.spec.name for index in stage.after]
             try:
-                rendered = self.rendered(stage, [before.rendered for before in ready], options["relaunch"], facts)
+                rendered = self.rendered(stage, [before.rendered for before in ready], options.relaunch, facts)
             except RankzeroError as error:
                 raise RankzeroError(f"jobs: {spec.file}: {error.message}; nothing was done", **error.partial) from error
             ready.append(_Ready(spec, rendered, follows))
         return {prepared.spec.job.spec.name: prepared for prepared in ready}
 
-    def _module(self, options: Mapping[str, Any], request: ReconcileRequest) -> dict[str, Any]:
+    def _module(self, options: _Options, request: ReconcileRequest) -> dict[str, Any]:
         """Call the module, to make the plan or to carry out the steps before the launches."""
-        given = {"jobs": options["jobs"], "x_request": request.arguments()}
+        given = {"jobs": options.jobs, "x_request": request.arguments()}
         return self.call("rankzero.slurm.reconcile", given, self._task_vars, {**ARGUMENTS, **REQUEST})
 
     def _act(
         self,
-        options: Mapping[str, Any],
+        options: _Options,
         request: ReconcileRequest,
         lines: list[_Line],
         ready: Mapping[str, _Ready],
@@ -199,19 +227,18 @@ class ActionModule(LaunchManyAction):
             or (line.step.action in ("adopt", "unchanged", "failed") and not line.step.recorded)
             or (line.step.action == "adopt" and not line.step.ours)
         ]
-        held: Sequence[str] = ()
-        answers: list[Answer] = []
+        done = _Answered()
         if wanted:
             steps = [line.step for line in wanted]
-            done = self._module(options, replace(request, steps=steps, launches=self._batch(wanted, ready)))
-            if done.get("failed"):
-                raise RankzeroError(str(done.get("msg")), steps=[line.result() for line in lines])
-            held, answers = done["held"], [Answer.of(each) for each in done["answers"]]
-            outcome.slurm_commands += done["slurm_commands"]
+            answer = self._module(options, replace(request, steps=steps, launches=self._batch(wanted, ready)))
+            if answer.get("failed"):
+                raise RankzeroError(str(answer.get("msg")), steps=[line.result() for line in lines])
+            done = record_of(_Answered, answer, answers=lambda given: [Answer.of(each) for each in given])
+            outcome.slurm_commands += done.slurm_commands
         for line in lines if not self._task.check_mode else ():
-            line.done = not line.launches and line.step.name not in held
+            line.done = not line.launches and line.step.name not in done.held
         of_name = {line.step.name: line for line in lines if line.step.action != "cancel"}
-        for each in answers:
+        for each in done.answers:
             self._answered(of_name[each.name], each, ready[each.name], outcome)
 
     def _batch(self, wanted: list[_Line], ready: Mapping[str, _Ready]) -> str:
@@ -263,14 +290,14 @@ class ActionModule(LaunchManyAction):
     def _lacks(self, line: _Line, missing: Sequence[JsonObject], prepared: _Ready, outcome: _Outcome) -> None:
         """Record what must be built before a launch."""
         try:
-            needed = self.producers({"missing": missing}, prepared.rendered.first, prepared.spec.job)
+            needed = self.producers(missing, prepared.rendered.first, prepared.spec.job)
         except RankzeroError as error:
             self._refused(line, error.message)
             return
-        outcome.snapshots = needed["snapshots"]
-        known = {ref["path"] for ref in outcome.missing}
-        outcome.missing += [ref for ref in needed["missing"] if ref["path"] not in known]
-        self._say(f"{line.step.name}: to be built first: {', '.join(ref['kind'] for ref in needed['missing'])}")
+        outcome.snapshots = needed.snapshots
+        known = {Ref.of(ref).path for ref in outcome.missing}
+        outcome.missing += [ref for ref in needed.missing if Ref.of(ref).path not in known]
+        self._say(f"{line.step.name}: to be built first: {', '.join(Ref.of(ref).kind for ref in needed.missing)}")
 
     def _refused(self, line: _Line, why: str) -> None:
         line.error = why
@@ -302,8 +329,7 @@ def _launch(step: Step, prepared: _Ready, secrets_file: str) -> BatchLaunch:
 
 def _state_root(ready: Mapping[str, _Ready]) -> str:
     """The state root: a cluster has a single place for all runs."""
-    runs_dir = next(iter(ready.values())).rendered.plan.runs_dir()
-    return os.path.dirname(os.path.dirname(os.path.dirname(runs_dir)))
+    return next(iter(ready.values())).rendered.first.request.state_root
 
 
 def _lines(planned: Sequence[Step], ready: Mapping[str, _Ready]) -> list[_Line]:

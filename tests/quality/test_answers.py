@@ -11,10 +11,16 @@ import collections
 from tests.repository import bullet_list, files, syntax_tree
 
 #: How many subscripts with a text there are. Only their number may fall: a lower number belongs here.
-MOST = 264
+MOST = 193
 #: Files whose data has types to the edge of Ansible.
-TYPED = ("plugins/action/reconcile.py",)
-MOST_OF_TYPED = 30
+TYPED = (
+    "plugins/action/code_snapshot.py",
+    "plugins/action/hub_cache.py",
+    "plugins/action/reconcile.py",
+    "plugins/plugin_utils/actions/launch.py",
+    "plugins/plugin_utils/sources/hub.py",
+)
+MOST_OF_TYPED = 5
 
 
 def keys_spelled() -> collections.Counter[str]:

@@ -10,12 +10,14 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ansible import constants as C
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB, MISSING
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    JsonObject,
     ModuleResult,
     Parameters,
     TaskVariables,
@@ -57,6 +59,24 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapsh
 RELAUNCH = ("on_failure", "always", "never")
 #: Values of the option `missing`.
 BUILD, FAIL, REPORT = MISSING["missing"]["choices"]
+
+
+@dataclass(frozen=True)
+class Producers:
+    """What is missing on the cluster, for those who make it. `snapshots`: the file of the code's snapshots."""
+
+    missing: list[JsonObject]
+    snapshots: str | None
+    store_root: str
+    store_group_writable: bool
+
+
+@dataclass(frozen=True)
+class _Code:
+    """Missing code, as `described` describes it."""
+
+    src: str
+    exclude: list[str]
 
 
 class LaunchAction(Action):
@@ -191,21 +211,22 @@ class LaunchAction(Action):
                     f"{modules} before this task. With `missing: {REPORT}` this task returns what to build."
                 ),
             }
+        needed = record_of(Producers, result)
         for ref in missing:
-            self._send_code(ref, result)
-        self._kept = result.get("snapshots")
+            self._send_code(record_of(_Code, ref), needed)
+        self._kept = needed.snapshots
         return launch(task_vars)
 
-    def _send_code(self, ref: Mapping[str, Any], result: ModuleResult) -> None:
+    def _send_code(self, code: _Code, needed: Producers) -> None:
         """Run the action code_snapshot for what is missing. Raises RankzeroError."""
         name = f"rankzero.slurm.{CODE.producer}"
         task = self._task.copy()
         task.action = name
         task.args = {
-            "src": ref["src"],
-            "exclude": ref["exclude"],
-            "store_root": result["store_root"],
-            "store_group_writable": result["store_group_writable"],
+            "src": code.src,
+            "exclude": code.exclude,
+            "store_root": needed.store_root,
+            "store_group_writable": needed.store_group_writable,
         }
         action = self._shared_loader_obj.action_loader.get(
             name,
@@ -216,7 +237,7 @@ class LaunchAction(Action):
             templar=self._templar,
             shared_loader_obj=self._shared_loader_obj,
         )
-        sent = action.run(task_vars={**self._task_vars, VARIABLE: result["snapshots"]})
+        sent = action.run(task_vars={**self._task_vars, VARIABLE: needed.snapshots})
         if sent.get("failed"):
             raise RankzeroError(str(sent.get("msg")))
 
@@ -228,7 +249,8 @@ class LaunchAction(Action):
                 kind = unstaged[0].declared
                 paths = ", ".join(ref.path for ref in unstaged if ref.kind == kind.name)
                 raise RankzeroError(f"{kind.option}: {paths} is not on the cluster: {kind.advice}")
-            return {**result, **self.producers(result, prepared, job), "plan": lines}
+            needed = self.producers(result.get("missing", []), prepared, job)
+            return {**result, **vars(needed), "plan": lines}
         return result
 
     def with_runtime(self, ask: Callable[..., ModuleResult], runtime: Mapping[str, str]) -> ModuleResult:
@@ -273,9 +295,9 @@ class LaunchAction(Action):
         done = self._shell_answer(inspect_command(wanted.path))
         return adopted(wanted.path, f"{done.stdout}\n{done.stderr}", wanted.python)
 
-    def producers(self, result: ModuleResult, prepared: Prepared, job: Job) -> ModuleResult:
+    def producers(self, lacking: Sequence[Mapping[str, Any]], prepared: Prepared, job: Job) -> Producers:
         """Describe what is missing on the cluster: what its producers need to know, and where the results go."""
-        missing = [Ref.of(ref) for ref in result.get("missing", [])]
+        missing = [Ref.of(ref) for ref in lacking]
         if missing and self._kept:
             raise RankzeroError(
                 f"{' and '.join(sorted({ref.kind for ref in missing}))} is not on the cluster although this "
@@ -284,12 +306,12 @@ class LaunchAction(Action):
             )
         if missing and not self._snapshots.path:
             self._snapshots.path = self._snapshots.save(C.DEFAULT_LOCAL_TMP)
-        return {
-            "missing": [described(ref, prepared.snapshot, job) for ref in missing],
-            "snapshots": self._snapshots.path,
-            "store_root": prepared.stores.store_root,
-            "store_group_writable": prepared.stores.store_group_writable,
-        }
+        return Producers(
+            [described(ref, prepared.snapshot, job) for ref in missing],
+            self._snapshots.path,
+            prepared.stores.store_root,
+            prepared.stores.store_group_writable,
+        )
 
     def call(self, module: str, module_args: Parameters, task_vars: TaskVariables, spec: Spec) -> ModuleResult:
         """Run the module on the host."""

@@ -43,6 +43,20 @@ class Found:
         return HubRequest(self.files, self.label, self.commit, archive).arguments()
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """The options of hub_cache that say what is downloaded, and how."""
+
+    repo: str
+    repo_type: str
+    revision: str
+    include: Sequence[str]
+    exclude: Sequence[str]
+    require: Sequence[str]
+    python: str | None = None
+    token_file: str | None = None
+
+
 @contextlib.contextmanager
 def opened(src: str, include: Sequence[str], exclude: Sequence[str]) -> Iterator[Found]:
     """The selected files of a folder or an archive (compressed or plain tar, zip). Raises RankzeroError."""
@@ -83,21 +97,19 @@ def _single(folder: str) -> str:
     return inner if os.path.isdir(inner) else folder
 
 
-def downloaded(options: JsonObject, needs: JsonObject) -> Found:
+def downloaded(wanted: Wanted, commit: str | None) -> Found:
     """Download from the hub into a folder that a later run can continue with. Raises RankzeroError.
 
-    `needs`: the wanted `commit`; None means that of the revision.
+    `commit`: the one that the host wants; None means that of the revision.
     """
-    where = repository("", options["repo"], options["repo_type"], needs["commit"] or options["revision"])
-    hub = Hub(options["python"] or sys.executable, options["token_file"])
-    include, exclude = options["include"], options["exclude"]
-    commit = needs["commit"]
+    where = repository("", wanted.repo, wanted.repo_type, commit or wanted.revision)
+    hub = Hub(wanted.python or sys.executable, wanted.token_file)
     if commit is None:
         commit, names = hub.look(where)
-        require_files(selected(names, include, exclude), options["require"], where.name)
+        require_files(selected(names, wanted.include, wanted.exclude), wanted.require, where.name)
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(cache, "rankzero", "hub", where.folder, commit)
-    hub.download(where, commit, folder, include, exclude)
+    hub.download(where, commit, folder, wanted.include, wanted.exclude)
     files = sorted(read_folder(folder), key=lambda file: file.path)
     return Found(folder, tuple(files), "hub", commit)
 

@@ -60,7 +60,7 @@ def described(kind: str) -> dict[str, Any]:
     )  # fmt: skip
     prepared = SimpleNamespace(snapshot=SimpleNamespace(src="/p", left_out=()), stores=Stores("/store", [], False))
     action = SimpleNamespace(_kept=False, _snapshots=SimpleNamespace(path="/kept"))
-    result = LaunchAction.producers(action, {"missing": [{"kind": kind, "key": "k", "path": "/p"}]}, prepared, job)
+    result = vars(LaunchAction.producers(action, [{"kind": kind, "key": "k", "path": "/p"}], prepared, job))
     return dict(result["missing"][0])
 
 

@@ -128,7 +128,7 @@ def test_the_module_comes_to_the_same_key(project: Path, tmp_path: Path, monkeyp
     action = Asker.__new__(Asker)
     action._kept, action._snapshots = None, Snapshots()
     action._snapshots.path = str(tmp_path / "kept")
-    missing = action.producers({"missing": made.sent()["refs"]}, made, read)["missing"]
+    missing = action.producers(made.sent()["refs"], made, read).missing
     (item,) = [one for one in missing if one["kind"] == "image"]
     assert (item["name"], item["formats"]) == ("x", ["sqsh", "sif"])
     options = {name: value for name, value in item.items() if name not in ("kind", "path", "key", "file") and value}
