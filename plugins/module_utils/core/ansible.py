@@ -16,13 +16,13 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_lines, printable_result
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     OLDEST_PYTHON,
+    RankzeroError,
     newer_pythons,
     python_too_old,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_lines, printable_result
 
 # Checked before further imports, because an older Python may fail on them.
 if sys.version_info[:2] < OLDEST_PYTHON:

@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable, printable_lines
 
+#: The oldest Python that a host may have. An older one reads this file to say so: it needs Python 3.7.
+OLDEST_PYTHON = (3, 9)
+
 
 class RankzeroError(Exception):
     """An error that the user can act on. `message` names the option, the value, what is allowed and what to do.
@@ -68,3 +71,21 @@ def one_alone(told: Callable[[str], object]) -> Iterator[None]:
         raise
     except Exception as error:
         told(printable(f"its logs cannot be read ({type(error).__name__}: {error})", 300))
+
+
+def newer_pythons() -> list[str]:
+    """Return the Python interpreters on this host's PATH that are new enough, newest first."""
+    import shutil
+
+    paths = (shutil.which(f"python3.{minor}") for minor in range(30, OLDEST_PYTHON[1] - 1, -1))
+    return [path for path in paths if path]
+
+
+def python_too_old(host: str, interpreter: str, version: str, newer: list[str]) -> str:
+    """Return the message for a host whose Python is too old. `newer`: known newer interpreters on that host."""
+    wanted = ".".join(map(str, OLDEST_PYTHON))
+    known = f" It has {', '.join(newer)}." if newer else " Install one there if it has none."
+    return (
+        f"rankzero.slurm needs Python {wanted} or newer on the host, and {interpreter} on {host} is Python {version}. "
+        f"Name a newer one in the inventory: ansible_python_interpreter.{known}"
+    )

@@ -295,7 +295,7 @@ class LaunchAction(Action):
         done = self._shell_answer(inspect_command(wanted.path))
         return adopted(wanted.path, f"{done.stdout}\n{done.stderr}", wanted.python)
 
-    def producers(self, lacking: Sequence[Mapping[str, Any]], prepared: Prepared, job: Job) -> Producers:
+    def producers(self, lacking: Sequence[JsonObject], prepared: Prepared, job: Job) -> Producers:
         """Describe what is missing on the cluster: what its producers need to know, and where the results go."""
         missing = [Ref.of(ref) for ref in lacking]
         if missing and self._kept:

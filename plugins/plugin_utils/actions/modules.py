@@ -77,7 +77,7 @@ def interpreter(action: Any, task_vars: TaskVariables) -> str:
 
 def _too_old(action: Any, variables: TaskVariables) -> str:
     """What to do where the host's Python is too old for any module; empty where it is not."""
-    from ansible_collections.rankzero.slurm.plugins.module_utils.core.python_version import (
+    from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
         OLDEST_PYTHON,
         python_too_old,
     )

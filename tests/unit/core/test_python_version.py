@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import python_version
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import errors
 from tests.repository import COLLECTION, bullet_list, files, imported_modules, read
 
 
@@ -22,16 +22,16 @@ def ours(path: str) -> list[str]:
 #: Those that run on a host; the rest of them only documents an action.
 MODULES = [path for path in files("plugins/modules/", ".py") if ours(path)]
 #: What is imported before the check, and the check itself.
-FIRST = [f"plugins/module_utils/core/{name}.py" for name in ("ansible", "errors", "python_version")]
+FIRST = [f"plugins/module_utils/core/{name}.py" for name in ("ansible", "errors")]
 CHECK = f"{COLLECTION}.plugins.module_utils.core.ansible"
 
 
 def test_the_message_names_the_interpreter_and_what_to_do() -> None:
-    said = python_version.python_too_old("login1", "/usr/bin/python3", "3.6.8", ["/usr/bin/python3.11"])
+    said = errors.python_too_old("login1", "/usr/bin/python3", "3.6.8", ["/usr/bin/python3.11"])
     for part in ("3.9 or newer", "/usr/bin/python3 on login1 is Python 3.6.8", "ansible_python_interpreter"):
         assert part in said
     assert "It has /usr/bin/python3.11." in said
-    assert "Install one" in python_version.python_too_old("login1", "python3", "3.6.8", [])
+    assert "Install one" in errors.python_too_old("login1", "python3", "3.6.8", [])
 
 
 def test_newer_interpreters_are_found_by_name_newest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +39,7 @@ def test_newer_interpreters_are_found_by_name_newest_first(tmp_path: Path, monke
         (tmp_path / name).write_text("")
         (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert python_version.newer_pythons() == [str(tmp_path / "python3.12"), str(tmp_path / "python3.9")]
+    assert errors.newer_pythons() == [str(tmp_path / "python3.12"), str(tmp_path / "python3.9")]
 
 
 def test_a_module_imports_the_check_before_anything_else_of_the_collection() -> None:
