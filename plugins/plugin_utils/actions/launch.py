@@ -172,7 +172,7 @@ class LaunchAction(Action):
 
         arguments: the module's `job` and `state`.
         """
-        lines = self.secrets(job, task_vars) if arguments["state"] == "present" else b""
+        lines = self.secrets(job, task_vars) if arguments.get("state") == "present" else b""
 
         def ask(**more: Any) -> ModuleResult:
             ships = bool(lines) and not self._task.check_mode
