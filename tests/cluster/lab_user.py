@@ -36,9 +36,13 @@ class LabUser:
 
     def inventory(self, folder: Path) -> list[str]:
         """Options of Ansible's programs: whatever the inventory says, its login nodes are worked on as him."""
+        if not self.ordinary:
+            return []
         path = folder / ".user.json"
-        path.write_text(json.dumps({"slurm_login": {"vars": self.variables()}}), encoding="utf-8")
-        return ["-i", str(path)] if self.ordinary else []
+        # Once: a play that begins while it is written again reads an empty file, and works as root.
+        if not path.exists():
+            path.write_text(json.dumps({"slurm_login": {"vars": self.variables()}}), encoding="utf-8")
+        return ["-i", str(path)]
 
     def place(self, name: str) -> str:
         """A folder of his own below what the lab shares, made where it is missing; its path on the lab."""

@@ -116,7 +116,7 @@ def tell(job: Job, what: int = signal.SIGTERM) -> None:
     number = 0
     if job.get("RANKZERO_CONTAINER"):
         with contextlib.suppress(OSError, ValueError), open(_process_file(job), encoding="ascii") as stream:
-            number = int(stream.read())
+            number = int(stream.read(20))
     if not _is_ours(job, number):
         processes.send_signal(job.step.process, what)
         return
