@@ -19,30 +19,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.ne
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import (
-    Prepared,
     prepare,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.sweep import prepare_sweep
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import checkout
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    (tmp_path / "train.py").write_text("print('x')\n", encoding="utf-8")
-    (tmp_path / "pyproject.toml").write_text(
-        '[project]\nname = "x"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = ["numpy"]\n', encoding="utf-8"
-    )
-    return tmp_path
-
-
-def job(project: Path, cluster: dict[str, Any] | None = None, **data: Any) -> Job:
-    given = {"name": "x", "command": ["train.py"], **data}
-    return read_job(given, cluster, None, None, str(project))
-
-
-def ready(read: Job, relaunch: str = "on_failure") -> Prepared:
-    return prepare(read, Site("/state", "/store", read.settings), relaunch=relaunch, facts={"collection": "1.2.3"})
+from tests.unit.jobs.projects import job, ready
 
 
 @pytest.mark.parametrize(
