@@ -118,7 +118,7 @@ class Run:
 
     def claimed(self, job_id: str | None = None) -> Run:
         """Take the claim, as the job does first. The job of another may hold it already."""
-        claim.take(self._job(job_id=job_id))
+        claim.acquire(self._job(job_id=job_id))
         return self
 
     def numbered(self, number: int = 0, job_id: str | None = None) -> Run:

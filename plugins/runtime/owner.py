@@ -182,7 +182,7 @@ def first_obstacle(place: str, mine: dict[str, Any]) -> tuple[int, dict[str, Any
     return next((candidate for candidate in judged if candidate[2] is not False), judged[0] if judged else None)
 
 
-def take(folder: str) -> int:
+def acquire(folder: str) -> int:
     place, mine = os.path.join(folder, PLACE), myself()
     os.makedirs(folder, exist_ok=True)
     with contextlib.suppress(FileExistsError):
@@ -270,7 +270,7 @@ def main() -> int:
     arguments = parser.parse_args()
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        return {"take": take, "held": held}[arguments.command](arguments.folder)
+        return {"take": acquire, "held": held}[arguments.command](arguments.folder)
     except OSError as error:
         print(f"{arguments.folder} cannot be taken: {error.strerror or error}")
         return 73

@@ -47,7 +47,7 @@ sys.stdin.read()
 """
 LOOK = (
     "import json; from rank import stacks; print(json.dumps("
-    f"stacks.look({{'RANKZERO_RUN_DIR={RUN}', 'RANKZERO_ATTEMPT=0'}})))"
+    f"stacks.sample_processes({{'RANKZERO_RUN_DIR={RUN}', 'RANKZERO_ATTEMPT=0'}})))"
 )
 
 

@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The programs that the controller and the login node start: no Python imports from the folder where it is started, and
-what runs code of others gets a list of variables.
+"""The programs that the controller, the login node and the job start, each by one helper. On the first two, no
+Python imports from the folder where it is started, and what runs code of others gets a list of variables.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from tests.repository import bullet_list, files, syntax_tree
+from tests.repository import ROOT, bullet_list, files, syntax_tree
 
 PLACES = (
     "plugins/module_utils/",
@@ -40,11 +40,17 @@ WHOLE_ENVIRONMENT = {
 }
 
 
-#: The one that starts programs for all others.
-HELPER = "plugins/module_utils/core/children.py"
+#: What starts programs for all others, on the hosts and in a job. In a job a program gets the job's own variables.
+HELPER, RUNTIME = "plugins/module_utils/core/children.py", "plugins/runtime/"
+RUNTIME_HELPER = f"{RUNTIME}core/children.py"
 #: Who starts one by itself, and what it needs that `children.run` does not do.
 BY_THEMSELVES = {
     HELPER: "it is the helper",
+    RUNTIME_HELPER: "it is the helper",
+    "plugins/runtime/artifact/declared.py": "the artifact as its input, and limits of its memory and its files",
+    "plugins/runtime/core/processes.py": "the conductor's children, which run on while it heeds signals",
+    "plugins/runtime/node/sealed_mount.py": "the process of a mount, which goes on",
+    "plugins/runtime/owner.py": "a program of a user may call it by its path, so it imports no other file",
     "extensions/eda/plugins/event_source/launches.py": "a process of Ansible's rulebooks, with its output in files",
     "plugins/module_utils/dataset/sources/programs.py": "the bytes of a file, as they come from rclone",
     "plugins/module_utils/diagnosis/lines.py": "the lines of a log, as they are unpacked",
@@ -61,10 +67,11 @@ BY_THEMSELVES = {
 }
 
 
-def started() -> Iterator[tuple[str, ast.Call]]:
-    """Each call that starts a program, with its file."""
+def started(*places: str) -> Iterator[tuple[str, ast.Call]]:
+    """Each call that starts a program in these places, with its file."""
     for path in files():
-        if path.startswith(PLACES) and path.endswith(".py") and "/lab/" not in path:
+        # The runtime has links to files of the other rooms, which are judged there.
+        if path.startswith(places) and path.endswith(".py") and "/lab/" not in path and not (ROOT / path).is_symlink():
             for node in ast.walk(syntax_tree(path)):
                 if isinstance(node, ast.Call) and ast.unparse(node.func) in {*STARTS, "children.run"}:
                     yield path, node
@@ -84,8 +91,8 @@ def listed(call: ast.Call) -> bool:
 
 def test_one_helper_starts_programs() -> None:
     """What each spelled for itself was forgotten by one: a closed input, a limit of time, the list of variables."""
-    alone = {path for path, call in started() if ast.unparse(call.func) in STARTS}
-    assert not alone - set(BY_THEMSELVES), "Use children.run of core/children.py"
+    alone = {path for path, call in started(*PLACES, RUNTIME) if ast.unparse(call.func) in STARTS}
+    assert not alone - set(BY_THEMSELVES), "Use children.run of core/children.py, which the runtime has, too"
     assert not set(BY_THEMSELVES) - alone, "a row that nothing needs"
 
 
@@ -110,7 +117,7 @@ def test_no_python_imports_from_the_folder_where_it_is_started() -> None:
 
 
 def test_a_child_gets_a_list_of_variables() -> None:
-    found = list(started())
+    found = list(started(*PLACES))
     assert len(found) > 15, "the children were not found: this test would pass on anything"
     loose = [f"{path}:{call.lineno}" for path, call in found if path not in WHOLE_ENVIRONMENT and not listed(call)]
     assert not loose, "Give it child_environment(...) of core/edges.py as env:\n" + bullet_list(loose)

@@ -101,7 +101,7 @@ def listed(path: str) -> bool:
         return False
 
 
-def look(path: str) -> tuple[int, int, int] | None:
+def file_state(path: str) -> tuple[int, int, int] | None:
     """What tells one state of a file from the next: (modification time, size, inode); None while it is not there."""
     try:
         # A network file system remembers that a file was missing: it is never asked for before it is listed.
@@ -180,7 +180,7 @@ def inspect(run_dir: str, artifact: dict[str, Any], path: str | None = None) -> 
         "scalars": {},
         "errors": [],
     }
-    before = look(path)
+    before = file_state(path)
     if form.folder and before is None and os.path.isdir(full_path):
         report["errors"].append(f"is incomplete: it does not contain {artifact['complete']}")
         return report
@@ -194,7 +194,7 @@ def inspect(run_dir: str, artifact: dict[str, Any], path: str | None = None) -> 
     except OSError as error:
         report["errors"].append(f"cannot be read: {error.strerror}")
         return report
-    after = look(path)
+    after = file_state(path)
     if after is not None and after[0] < started:
         report["errors"].append("is older than this attempt")
     if before != after or after is None or after[1] != report["bytes"]:
@@ -236,7 +236,7 @@ def watch(arguments: argparse.Namespace) -> int:
     path = evidence_of(arguments.run_dir, artifact)
     seen = judged = None
     while True:
-        now = look(path)
+        now = file_state(path)
         # Of what does not say by itself whether it is whole, only its rest says so: the same at two looks.
         ready = formats.format_of(artifact).closed or now == seen
         # A file that was found invalid is judged again only once it has changed.

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 from typing import NoReturn
 
 from core import held_steps, processes
-from core.log import say
+from core.log import log_line
 from core.state import ARTIFACT, PROGRAM, SETUP, Ended, Job
 
 # A network file system may hang, or show a file late.
@@ -42,7 +42,7 @@ def write(job: Job, ended_by: str, exit_code: int, message: str, file: str = "ou
     if job.get("RANKZERO_NOTIFY") and file == "outcome.json" and ended_by in (PROGRAM, ARTIFACT, SETUP):
         from core import messages
 
-        messages.tell_and_wait(job, "ended")
+        messages.send_and_wait(job, "ended")
     return code
 
 
@@ -58,7 +58,7 @@ def proven(job: Job) -> bool:
 
 def refuse(job: Job, exit_code: int, message: str, ended_by: str = SETUP) -> NoReturn:
     """End the script before its ranks ran."""
-    say(message)
+    log_line(message)
     if os.path.isdir(job.run_dir):
         write(job, ended_by, exit_code, message)
         remove_secrets(job)

@@ -17,7 +17,6 @@ import json
 import os
 import shutil
 import stat
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from core import children  # noqa: E402
 from core.files import publish  # noqa: E402
 from node import disk, install, pack  # noqa: E402
 
@@ -63,7 +63,7 @@ def own_python(minor: str) -> str:
         if path is None:
             continue
         question = [path, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        answer = subprocess.run(question, capture_output=True, text=True, check=False).stdout.strip()
+        answer = children.run(question, os.environ, children.START_SECONDS).stdout
         if answer == minor:
             return path
         if answer:
@@ -76,7 +76,9 @@ def own_python(minor: str) -> str:
 
 def see_image(environment: str, python: str) -> None:
     """Where the image's Python is itself that of a venv, its packages are not the system's: name their folders."""
-    answer = subprocess.run([python, "-I", "-c", _WHERE], capture_output=True, text=True, check=True)
+    answer = children.run([python, "-I", "-c", _WHERE], os.environ, children.START_SECONDS)
+    if answer.returncode:
+        raise install.Failed(f"the image's {python} does not run: {answer.complaint}")
     venv, folders = json.loads(answer.stdout)
     if not venv:
         return
@@ -102,7 +104,7 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         build(arguments.folder, arguments.packages, arguments.sha256)
-    except (OSError, disk.Trouble, pack.Damaged, install.Failed, subprocess.CalledProcessError) as error:
+    except (OSError, disk.Trouble, pack.Damaged, install.Failed) as error:
         print("problem", " ".join(str(error).split()))
         return 78
     return 0

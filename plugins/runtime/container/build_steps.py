@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from artifact import verdict
 from container import outside
 from core import processes
-from core.log import ending, say
+from core.log import ending, log_line
 from core.state import Job
 from rank import step
 
@@ -42,7 +42,7 @@ def install(job: Job, seconds: int, folder: str, enter: Sequence[str]) -> None:
     except OSError as error:
         verdict.refuse(job, 73, f"environment: cannot create {place}: {error.strerror}")
     if os.path.isdir(environment):
-        say(f"environment: made by an earlier job inside this image: {environment}")
+        log_line(f"environment: made by an earlier job inside this image: {environment}")
     else:
         _build(job, seconds, place, enter)
     current = os.path.join(folder, f".current-{job.id}")
@@ -69,7 +69,7 @@ def version(image: str) -> str:
 def _build(job: Job, seconds: int, place: str, enter: Sequence[str]) -> None:
     environment, log = os.path.join(place, "environment"), job.path("preflight", str(job.attempt), "environment.log")
     os.makedirs(os.path.dirname(log), exist_ok=True)
-    say(f"environment: made on {job.nodes[0]} inside the image, from {job.get('RANKZERO_PACKAGES')}")
+    log_line(f"environment: made on {job.nodes[0]} inside the image, from {job.get('RANKZERO_PACKAGES')}")
     # What the node's own programs need is not what the image's do.
     words = ["env", *(word for name in job.get("RANKZERO_CLEARED").split() for word in ("-u", name))]
     words += ["srun", "--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", f"--nodelist={job.nodes[0]}"]

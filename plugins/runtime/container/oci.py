@@ -36,7 +36,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from container import rootfs, squashfs  # noqa: E402
-from container.rootfs import DEFAULT_PATH, Failure, say, tool_environment  # noqa: E402
+from container.rootfs import DEFAULT_PATH, Failure, log_line, tool_environment  # noqa: E402
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class Container:
                 words = prepare(options, served)
                 os.execve(words[0], words, tool_environment())
             except (Failure, OSError) as error:
-                say(error)
+                log_line(error)
             finally:
                 os._exit(FAILED)
         os.close(standard)
@@ -317,7 +317,7 @@ def main() -> int:
         os.chdir(options.pwd)
         os.execve(options.program[0], options.program, environment)
     except (Failure, OSError) as error:
-        say(error)
+        log_line(error)
     return FAILED
 
 

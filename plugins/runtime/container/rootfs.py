@@ -14,10 +14,9 @@ import platform
 import pwd
 import re
 import shutil
-import subprocess
 import sys
 
-from core import files
+from core import children, files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class Failure(Exception):
     """Why the container does not start; the message says what to do."""
 
 
-def say(text: object) -> None:
+def log_line(text: object) -> None:
     sys.stderr.write(f"[rankzero] {platform.node()}: {text}\n")
     sys.stderr.flush()
 
@@ -76,10 +75,10 @@ def nvidia_libraries(listing: str, machine: str) -> dict[str, str]:
 
 
 def nvidia_binds() -> list[str]:
-    done = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True, check=False, env=tool_environment())
+    done = children.run(["ldconfig", "-p"], tool_environment(), children.START_SECONDS)
     libraries = nvidia_libraries(done.stdout, platform.machine())
     if not libraries:
-        say("no library of NVIDIA's driver is known to ldconfig: programs will find no GPU")
+        log_line("no library of NVIDIA's driver is known to ldconfig: programs will find no GPU")
     binds = [f"{path}:{NVIDIA_FOLDER}/{name}:ro" for name, path in sorted(libraries.items())]
     tool = shutil.which("nvidia-smi", path=tool_environment()["PATH"])
     return binds + ([f"{tool}:/usr/bin/nvidia-smi:ro"] if tool else [])

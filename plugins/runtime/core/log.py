@@ -14,7 +14,7 @@ import time
 MOST_BYTES = 4 << 20
 
 
-def say(text: str) -> None:
+def log_line(text: str) -> None:
     """One line of the job's log. Unbuffered: what is started afterwards writes into the same file."""
     line = os.fsencode(f"[rankzero] {text}\n")
     with contextlib.suppress(OSError):

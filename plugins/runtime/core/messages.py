@@ -19,15 +19,15 @@ SECONDS = 30
 _senders: list[int] = []
 
 
-def tell(job: Job, event: str) -> None:
+def send(job: Job, event: str) -> None:
     """Begin to send the messages about an event, `started` or `ended`, in a process of their own."""
     program = os.path.join(job.runtime, "end", "notify.py")
     _senders.append(processes.start([job.python, "-I", program, job.run_dir, event], job.env))
 
 
-def tell_and_wait(job: Job, event: str) -> None:
+def send_and_wait(job: Job, event: str) -> None:
     """Send the messages about an event, and those that are still being sent, before the script goes on."""
-    tell(job, event)
+    send(job, event)
     until = processes.after(SECONDS)
     while any(map(processes.runs, _senders)) and not processes.due(until):
         processes.pause(0.05)

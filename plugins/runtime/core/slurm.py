@@ -14,19 +14,19 @@ from core.state import Job
 SECONDS = 60
 
 
-def ask(job: Job, *words: str, seconds: float = SECONDS, both: bool = False) -> tuple[int, str]:
+def query(job: Job, *words: str, seconds: float = SECONDS, both: bool = False) -> tuple[int, str]:
     return processes.output_of(seconds, words, job.env, both)
 
 
 def host_names(job: Job, names: str) -> list[str]:
     """The nodes of a node list; empty where scontrol cannot expand it."""
-    code, text = ask(job, "scontrol", "show", "hostnames", names)
+    code, text = query(job, "scontrol", "show", "hostnames", names)
     return text.split() if code == 0 else []
 
 
 def show_job(job: Job) -> str:
     """One line about this job; empty where Slurm does not answer."""
-    code, text = ask(job, "scontrol", "show", "job", "--oneliner", job.slurm_job)
+    code, text = query(job, "scontrol", "show", "job", "--oneliner", job.slurm_job)
     return text if code == 0 else ""
 
 
@@ -39,7 +39,7 @@ def field(text: str, name: str) -> str:
 def temporary_folder(job: Job) -> str:
     """Slurm's own idea of where a node has room (TmpFS); asked once."""
     if job.slurm_tmp is None:
-        text = ask(job, "scontrol", "show", "config")[1]
+        text = query(job, "scontrol", "show", "config")[1]
         match = re.search(r"^TmpFS *= *(.*)$", text, re.MULTILINE)
         job.slurm_tmp = match[1].strip() if match else ""
     return job.slurm_tmp
@@ -54,7 +54,7 @@ def nodes_left(job: Job, without: str) -> int:
     """How many nodes the partition has without those named; a large number where sinfo does not say."""
     partition = job.get("SLURM_JOB_PARTITION")
     words = ("sinfo", "--noheader", "--Node", f"--partition={partition}", "--format=%N")
-    left = set(ask(job, *words)[1].split()) - set(host_names(job, without))
+    left = set(query(job, *words)[1].split()) - set(host_names(job, without))
     # None is a sinfo that does not answer, or a partition without anything left: either way Slurm decides.
     return len(left) or 999999
 
@@ -83,5 +83,5 @@ def requeues_by_itself(job: Job) -> bool:
     """Newer Slurms requeue a preempted job when its script ends, whatever its exit code; 24.11 would requeue it once
     more, after the next attempt's success, for a requeue of ours. Seen on 24.11 and 26.05; 22.05 does not do it.
     """
-    match = re.search(r" (\d+)\.0*(\d+)", ask(job, "scontrol", "--version", seconds=20)[1])
+    match = re.search(r" (\d+)\.0*(\d+)", query(job, "scontrol", "--version", seconds=20)[1])
     return match is not None and int(match[1]) * 100 + int(match[2]) >= 2411

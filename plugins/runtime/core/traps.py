@@ -9,7 +9,7 @@ import signal
 from types import FrameType
 
 from core import processes
-from core.log import say
+from core.log import log_line
 from core.state import PROGRAM, Job
 
 _ALL = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGURG)
@@ -26,7 +26,7 @@ def from_the_start(job: Job) -> None:
             return
         job.signals.early = True
         job.signals.early_due = bool(job.step.ended_by)
-        say(
+        log_line(
             f"{job.get('RANKZERO_EARLY_SECONDS')} s or a little more before the time limit: the ranks get "
             f"{job.get('RANKZERO_EARLY_SIGNAL')}"
         )

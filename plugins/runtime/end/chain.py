@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from core import processes, slurm
-from core.log import publish, say
+from core.log import log_line, publish
 from core.state import Job
 
 # As the collection submits (module_utils/slurm/client.py).
@@ -44,5 +44,5 @@ def hand_on(job: Job, why: str, excluded: str) -> tuple[str, str]:
     # From here on the launch is the next job's. Should this one die before, the next takes what it was promised.
     publish(job.path(".uncounted"), f"{job.attempt + 1}\n")
     publish(job.path("claim"), f"{job.generation} {job.cluster} {numbers[-1]}\n")
-    say(f"{why}; job {numbers[-1]} takes over")
+    log_line(f"{why}; job {numbers[-1]} takes over")
     return numbers[-1], ""

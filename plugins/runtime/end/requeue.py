@@ -10,7 +10,7 @@ from typing import NoReturn
 
 from artifact import verdict
 from core import held_steps, processes, slurm, traps
-from core.log import say
+from core.log import log_line
 from core.state import REQUEUE, SETUP, Ended, Job
 from end.restart import follows, limit_reached
 
@@ -33,7 +33,7 @@ def without_failed(job: Job) -> str:
 
 def _exclude(job: Job, nodes: str) -> tuple[int, str]:
     """Only a job that waits can be told what to leave out."""
-    return slurm.ask(job, "scontrol", "update", f"JobId={job.slurm_job}", f"ExcNodeList={nodes}", both=True)
+    return slurm.query(job, "scontrol", "update", f"JobId={job.slurm_job}", f"ExcNodeList={nodes}", both=True)
 
 
 def requeue(job: Job) -> None:
@@ -42,13 +42,13 @@ def requeue(job: Job) -> None:
     second one.
     """
     step, excluded = job.step, without_failed(job)
-    code, text = slurm.ask(job, "scontrol", "requeue", job.slurm_job, seconds=REQUEUE_SECONDS, both=True)
+    code, text = slurm.query(job, "scontrol", "requeue", job.slurm_job, seconds=REQUEUE_SECONDS, both=True)
     if code == 0:
         # Slurm may take minutes to see that a node is dead, and would give it to the next attempt.
         if excluded:
             code, text = _exclude(job, excluded)
             if code != 0:
-                say(f"the next attempt may get {','.join(job.failed_nodes)} again: {text}")
+                log_line(f"the next attempt may get {','.join(job.failed_nodes)} again: {text}")
         return
     job.to_requeue = False
     text = f"Slurm did not requeue the job: {text}"
@@ -77,11 +77,11 @@ def requeue_without(job: Job, nodes: Sequence[str], why: str) -> NoReturn:
     reason = _not_without(job, names, known, slurm.field(shown, "ReqNodeList"), restarts)
     if reason:
         verdict.refuse(job, 69, f"{why}; not requeued: {reason}")
-    say(f"{why}; requeued without {names}")
+    log_line(f"{why}; requeued without {names}")
     # Before the requeue: Slurm may end this script at any moment after it.
     verdict.write(job, REQUEUE, 69, f"{why}; requeued without {names}: {follows(job, restarts)}")
     held_steps.release(job)
-    code, text = slurm.ask(job, "scontrol", "requeue", job.slurm_job, seconds=REQUEUE_SECONDS, both=True)
+    code, text = slurm.query(job, "scontrol", "requeue", job.slurm_job, seconds=REQUEUE_SECONDS, both=True)
     if code != 0:
         verdict.refuse(job, 69, f"{why}; Slurm did not requeue the job: {text}")
     code, text = _exclude(job, known)

@@ -70,11 +70,11 @@ def dump() -> bytes:
     dumped = recorder(includeCollectives=True, includeStackTraces=True, onlyActive=False)
     entries = pickle.loads(dumped)["entries"]  # noqa: S301  # torch made it in this process
     for entry in entries:
-        entry["place"] = place(entry.pop("frames", ()))
+        entry["place"] = innermost_line(entry.pop("frames", ()))
     return json.dumps({"entries": entries}).encode()
 
 
-def place(frames: Any) -> str:
+def innermost_line(frames: Any) -> str:
     """The innermost line of the program itself, as `file.py:42, in function`; empty where there is none."""
     for frame in frames:
         file = frame["filename"]

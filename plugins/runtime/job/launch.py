@@ -29,7 +29,7 @@ def launch(job: Job, words: Sequence[str]) -> None:
     if job.get("RANKZERO_NOTIFY"):
         from core import messages
 
-        messages.tell(job, "started")
+        messages.send(job, "started")
     if job.is_script:
         from rank import script
 
@@ -51,5 +51,5 @@ def launch(job: Job, words: Sequence[str]) -> None:
     if job.is_script:
         from rank import script, step_outputs
 
-        step_outputs.keep(job, script.folder(job))
+        step_outputs.copy_outputs(job, script.folder(job))
     traps.no_more()

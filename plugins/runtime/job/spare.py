@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from artifact import verdict
 from core import held_steps, slurm
-from core.log import say
+from core.log import log_line
 from core.state import PROGRAM, RESTART, Job
 from end import restart
 from preflight import preflight_steps
@@ -47,7 +47,7 @@ def heal(job: Job) -> bool:
     if job.no_restart_reason:
         return False
     following, lost = job.attempt + 1, ",".join(dead)
-    say(f"{lost} failed: the ranks start again without it, on {' '.join(left)}")
+    log_line(f"{lost} failed: the ranks start again without it, on {' '.join(left)}")
     verdict.write(
         job,
         RESTART,
@@ -76,7 +76,7 @@ def _dead(job: Job) -> list[str]:
     dead: list[str] = []
     left: list[str] = []
     for node in job.nodes:
-        shown = slurm.ask(job, "scontrol", "show", "node", "--oneliner", node)[1]
+        shown = slurm.query(job, "scontrol", "show", "node", "--oneliner", node)[1]
         (dead if _GONE.search(slurm.field(shown, "State")) else left).append(node)
     folder = job.path("preflight", f"{job.attempt}.alive")
     if not left:

@@ -22,13 +22,13 @@ import fcntl
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from core import children  # noqa: E402
 from core.clearing import remove_tree  # noqa: E402
 from core.files import publish, read  # noqa: E402
 from node import disk, job_end, pack  # noqa: E402
@@ -61,7 +61,7 @@ class Stage:
     def name(self) -> str:
         return str(self.names[int(os.environ["SLURM_NODEID"])])
 
-    def say(self, word: str, **document: Any) -> None:
+    def announce(self, word: str, **document: Any) -> None:
         publish(os.path.join(self.words, word), document)
 
     def hear(self, word: str) -> Any:
@@ -115,7 +115,7 @@ def plan(stage: Stage, arguments: argparse.Namespace) -> None:
         remove_tree(stage.words)
     if transfers:
         os.makedirs(stage.words)
-        stage.say("plan", **transfers)
+        stage.announce("plan", **transfers)
         print("hold", ",".join(reports))
         print("view", stage.view)
     for kind, transfer in transfers.items():
@@ -137,14 +137,14 @@ def hold(stage: Stage) -> None:
                     waiting.append(kind)
         except (OSError, disk.Trouble) as error:
             problem = str(error)
-        stage.say(f"{name}.held", problem=problem)
+        stage.announce(f"{name}.held", problem=problem)
         while True:
             for kind in list(waiting):
                 offer = stage.hear(f"{kind}.offer")
                 if offer is not None:
                     waiting.remove(kind)
                     if not offer["problem"]:
-                        stage.say(f"{kind}.{name}.room", problem=room(stage, kind, offer, homes))
+                        stage.announce(f"{kind}.{name}.room", problem=room(stage, kind, offer, homes))
             if end.reached(POLL_SECONDS):
                 return
     finally:
@@ -181,9 +181,9 @@ def send(stage: Stage, kind: str) -> None:
                 home = disk.Home(disk.choose(stage.places, size["unpacked"], 1, stage.limit))
                 archive = os.path.join(home.path, f"{kind}.{os.getpid()}.tar")
                 offer = pack.pack(transfer["path"], archive)
-            stage.say(f"{kind}.offer", problem=None, **offer)
+            stage.announce(f"{kind}.offer", problem=None, **offer)
         except (OSError, disk.Trouble) as error:
-            stage.say(f"{kind}.offer", problem=f"it cannot be packed on {transfer['source']}: {error}")
+            stage.announce(f"{kind}.offer", problem=f"it cannot be packed on {transfer['source']}: {error}")
             return
         step = stage.wait(f"{kind}.step")
         if step is None or not step["step"]:
@@ -197,12 +197,11 @@ def send(stage: Stage, kind: str) -> None:
         ]
         print(shlex.join(command), flush=True)
         try:
-            done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-            message = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-            problem = f"sbcast on {transfer['source']}: {message[0]}" if done.returncode else None
+            done = children.run(command, os.environ, max(1.0, stage.deadline - time.monotonic()))
+            problem = f"sbcast on {transfer['source']}: {done.complaint}" if done.returncode else None
         except OSError as error:
             problem = f"sbcast on {transfer['source']}: {error.strerror}"
-        stage.say(f"{kind}.sent", problem=problem)
+        stage.announce(f"{kind}.sent", problem=problem)
     finally:
         if home:
             with contextlib.suppress(FileNotFoundError):
@@ -224,19 +223,19 @@ def targets(stage: Stage, kind: str, holder: int, sender: int) -> None:
         elif name in transfer["nodes"]:
             ready.append(name)
     if not ready:
-        stage.say(f"{kind}.step", step=None)
+        stage.announce(f"{kind}.step", step=None)
     print(",".join(ready))
 
 
 def receive(stage: Stage, kind: str, imports: str) -> None:
     name = stage.name
     if os.environ["SLURM_NODEID"] == "0":
-        stage.say(f"{kind}.step", step=f"{stage.job}.{os.environ['SLURM_STEP_ID']}")
+        stage.announce(f"{kind}.step", step=f"{stage.job}.{os.environ['SLURM_STEP_ID']}")
     sent = stage.wait(f"{kind}.sent")
     problem = sent["problem"] if sent else f"it was not sent within {stage.seconds} s"
     if not problem:
         problem = unpacked(stage, kind, stage.hear(f"{kind}.offer"))
-    stage.say(f"{kind}.{name}.done", problem=problem)
+    stage.announce(f"{kind}.{name}.done", problem=problem)
     if problem:
         return stage.fail(kind, problem)
     columns = {COLUMNS[kind]: "staged"}

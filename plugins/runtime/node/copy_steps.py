@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from artifact import verdict
 from core import held_steps, processes, workdir
-from core.log import publish_json, say
+from core.log import log_line, publish_json
 from core.state import Job
 from node import node_steps
 
@@ -61,7 +61,7 @@ def _copy(job: Job, kind: str, source: str, holders: str, left: int) -> None:
     folder, holder = job.preflight.folder, job.copies.holder
     if holder is None:
         raise ValueError("nothing holds the nodes' views open: they are made before anything is copied into them")
-    say(f"copying the {kind} to the nodes that are to have it, from {source}")
+    log_line(f"copying the {kind} to the nodes that are to have it, from {source}")
     common = ["--kind", kind, "--seconds", str(left)]
     sender = processes.start(_step(job, left, "send", source, *common), job.env)
     ends = ["--holder", str(holder.process), "--sender", str(sender)]

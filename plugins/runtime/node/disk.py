@@ -14,7 +14,6 @@ import fcntl
 import glob
 import os
 import shutil
-import subprocess
 import sys
 import time
 import zlib
@@ -22,7 +21,7 @@ import zlib
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from core import ownership  # noqa: E402
+from core import children, ownership  # noqa: E402
 from core.clearing import clear  # noqa: E402
 
 # The one folder that has the same name on every node: links in it lead to wherever the node has room.
@@ -34,6 +33,8 @@ NETWORK = (
 )  # fmt: skip
 # A folder so young may just be getting its lock.
 YOUNG_SECONDS = 60.0
+# One way to unmount; a file system whose server is gone may not answer.
+UNMOUNT_SECONDS = 30.0
 
 
 class Trouble(Exception):
@@ -207,7 +208,7 @@ def unmount(folder: str) -> None:
             ways = [[tool, "-u", point], [tool, "-u", "-z", point], *ways]
         for words in ways:
             with contextlib.suppress(OSError):
-                if subprocess.run(words, capture_output=True, check=False).returncode == 0:
+                if children.run(words, os.environ, UNMOUNT_SECONDS).returncode == 0:
                     break
 
 

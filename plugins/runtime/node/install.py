@@ -23,13 +23,13 @@ import io
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from core import children  # noqa: E402
 from core.files import MOST_LIST_BYTES, content, publish, read_all  # noqa: E402
 from node import disk, job_end, pack  # noqa: E402
 
@@ -167,12 +167,12 @@ def interpreter(wanted: dict[str, Any]) -> str:
     for path in dict.fromkeys(filter(None, [*paths, "/usr/bin/python3", shutil.which("python3")])):
         try:
             question = "import sys; print('%d.%d' % sys.version_info[:2])"
-            answer = subprocess.run([path, "-I", "-c", question], capture_output=True, text=True, check=False)
+            answer = children.run([path, "-I", "-c", question], os.environ, children.START_SECONDS).stdout
         except OSError:
             continue
-        if answer.stdout.strip() == minor:
+        if answer == minor:
             return str(path)
-        pythons.append(f"{path} ({answer.stdout.strip() or 'does not start'})")
+        pythons.append(f"{path} ({answer or 'does not start'})")
     raise Failed(
         f"no Python {minor} on this node, for which the packages were made; found: {', '.join(pythons) or 'none'}. Ask "
         "for one that all nodes have (environment.python)."
@@ -206,10 +206,7 @@ def checked(packages: str, manifest: dict[str, Any], name: str, copy: str = "") 
 
 def run(words: list[str], work: str, environment: dict[str, str]) -> None:
     """Run uv. Raises Failed with what it complained of."""
-    done = subprocess.run(
-        words, cwd=work, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
-        check=False,
-    )  # fmt: skip
+    done = children.run(words, environment, children.WORK_SECONDS, cwd=work)
     if done.returncode != 0:
         _before, _error, complaint = done.stderr.rpartition("error: ")
         message = " ".join(complaint.split())[:400]

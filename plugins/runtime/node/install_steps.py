@@ -13,7 +13,7 @@ import os
 from artifact import verdict
 from core import held_steps, processes
 from core.clearing import remove_tree
-from core.log import say
+from core.log import log_line
 from core.state import Job
 from node import copy_steps, node_steps
 
@@ -29,7 +29,7 @@ def install(job: Job, seconds: int) -> None:
     node_steps.make_report_folder(job)
     os.makedirs(asked.sealing, exist_ok=True)
     packages, names = job.get("RANKZERO_PACKAGES"), job.get("RANKZERO_NODELIST")
-    say(f"each node makes its environment from {packages}")
+    log_line(f"each node makes its environment from {packages}")
     program = ["node/install.py", "hold", asked.folder, names, "--packages", packages]
     program += ["--sha256", job.get("RANKZERO_PACKAGES_SHA256")]
     log = f"{asked.folder}/install.log"
@@ -46,7 +46,7 @@ def install(job: Job, seconds: int) -> None:
         mark, _space, rest = line.partition(" ")
         if mark == "problem":
             problems.append(rest)
-        say(rest if mark == "problem" else line)
+        log_line(rest if mark == "problem" else line)
     # The preflight says it in the nodes' lines, and goes by its policy.
     if problems and not job.get("RANKZERO_PREFLIGHT_POLICY"):
         verdict.refuse(job, 78, "; ".join(problems))

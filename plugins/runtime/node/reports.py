@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
 
+from core import children
 from core.files import names_in, publish, read_all
 from core.log_names import node_texts
 
@@ -32,15 +32,14 @@ def versions(python: str, imports: list[str]) -> tuple[dict[str, str], bool, str
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "imports.py"), encoding="utf-8") as stream:
         program = stream.read()
     try:
-        done = subprocess.run([python, "-c", program, *imports], capture_output=True, check=False)
+        done = children.run([python, "-c", program, *imports], os.environ, children.WORK_SECONDS)
     except OSError as error:
         leads = os.path.realpath(python)
         where = f" (it leads to {leads}, which every node must have)" if os.path.islink(python) else ""
         return {}, False, f"{python}: {error.strerror}{where}"
     if done.returncode != 0:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit code {done.returncode}"]
-        return {}, False, lines[-1]
-    columns, torch, absent, prefix = json.loads(done.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
+        return {}, False, done.complaint
+    columns, torch, absent, prefix = json.loads(done.stdout.splitlines()[-1])
     if absent:
         return {}, False, required(absent, prefix)
     return columns, torch, None

@@ -28,6 +28,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
+from core import children  # noqa: E402
 from core.files import publish, read, read_all  # noqa: E402
 from node import disk, job_end  # noqa: E402
 from node.sealed_file import Source, check_length, find, room_for_copy, verified  # noqa: E402
@@ -56,7 +57,7 @@ class Node:
         #: What is mounted is an environment, and no dataset.
         self.runs = self.view == "sealed"
 
-    def say(self, word: str, **document: Any) -> None:
+    def announce(self, word: str, **document: Any) -> None:
         publish(os.path.join(self.folder, word), document)
 
     def hear(self, word: str) -> Any:
@@ -90,9 +91,9 @@ def hold(node: Node, arguments: argparse.Namespace) -> None:
             if source:
                 provide(node, source, arguments, homes, daemons)
             else:
-                node.say(f"{node.name}.json", lacks=True)
+                node.announce(f"{node.name}.json", lacks=True)
         except (OSError, disk.Trouble) as error:
-            node.say(f"{node.name}.json", problem=str(error))
+            node.announce(f"{node.name}.json", problem=str(error))
         while not end.reached(POLL_SECONDS):
             if waiting:
                 waiting = received(node, arguments, homes, daemons)
@@ -136,15 +137,14 @@ def provide(
     problem = start(os.path.join(sealed(node.view), "bin", "python")) if node.runs else None
     if problem:
         raise disk.Trouble(problem)
-    node.say(f"{node.name}.json", how=how + (",copied" if place else ""), readings=readings, facts=source.facts)
+    node.announce(f"{node.name}.json", how=how + (",copied" if place else ""), readings=readings, facts=source.facts)
 
 
 def start(python: str) -> str | None:
     """Why a Python does not run on this node, or None."""
     try:
-        done = subprocess.run([python, "-I", "-S", "-c", ""], capture_output=True, text=True, check=False)
-        message = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        problem = f"its Python does not run here: {message[0]}" if done.returncode else None
+        done = children.run([python, "-I", "-S", "-c", ""], os.environ, children.START_SECONDS)
+        problem = f"its Python does not run here: {done.complaint}" if done.returncode else None
     except OSError as error:
         leads = os.path.realpath(python)
         problem = f"its Python does not run here: {leads}: {error.strerror}"
@@ -165,7 +165,7 @@ def received(
             home = disk.Home(disk.choose(node.places, offer["facts"]["bytes"], 1, node.limit))
             homes.append(home)
             disk.link(home.path, place)
-            node.say(f"{node.name}.room", problem=None)
+            node.announce(f"{node.name}.room", problem=None)
         sent = node.hear("sent")
         if not sent or not offer:
             return True
@@ -174,8 +174,8 @@ def received(
         given = argparse.Namespace(**{**vars(arguments), "copy": "never"})
         provide(node, Source(os.path.join(place, "sent.sqsh"), offer["facts"]), given, homes, daemons)
     except (OSError, disk.Trouble) as error:
-        node.say(f"{node.name}.json", problem=str(error))
-        node.say(f"{node.name}.room", problem=str(error))
+        node.announce(f"{node.name}.json", problem=str(error))
+        node.announce(f"{node.name}.room", problem=str(error))
     return False
 
 
@@ -203,45 +203,44 @@ def await_all(node: Node, arguments: argparse.Namespace) -> None:
         lack = [name for name in node.names if answers.get(name, {}).get("lacks")]
         have = [name for name in node.names if answers.get(name, {}).get("how")]
         if lack and have:
-            node.say("offer", facts=answers[have[0]]["facts"])
+            node.announce("offer", facts=answers[have[0]]["facts"])
             ready = []
             for name in lack:
                 answer = node.wait(f"{name}.room") or {"problem": "no word from this node"}
                 if answer["problem"]:
-                    node.say(f"{name}.json", problem=answer["problem"])
+                    node.announce(f"{name}.json", problem=answer["problem"])
                 else:
                     ready.append(name)
             if ready:
                 print("send", have[0], ",".join(ready))
         for name in lack if not have else ():
-            node.say(f"{name}.json", problem=f"no node of the job sees {arguments.file}")
+            node.announce(f"{name}.json", problem=f"no node of the job sees {arguments.file}")
     for name in missing:
         if node.hear(f"{name}.json") is None or arguments.again:
-            node.say(f"{name}.json", problem=_SILENT.format(node.seconds, node.folder))
+            node.announce(f"{name}.json", problem=_SILENT.format(node.seconds, node.folder))
 
 
 def receive(node: Node) -> None:
     """Is there as long as sbcast needs a step to send to."""
     if os.environ.get("SLURM_NODEID", "0") == "0":
-        node.say("step", step=f"{os.environ['SLURM_JOB_ID']}.{os.environ['SLURM_STEP_ID']}")
+        node.announce("step", step=f"{os.environ['SLURM_JOB_ID']}.{os.environ['SLURM_STEP_ID']}")
     node.wait("sent")
 
 
 def send(node: Node, file: str) -> None:
     step = node.wait("step")
     if step is None:
-        node.say("sent", problem=f"the step that was to receive it did not start within {node.seconds} s")
+        node.announce("sent", problem=f"the step that was to receive it did not start within {node.seconds} s")
         return
     target = os.path.join(disk.view(), "sealed.in", "sent.sqsh")
     command = ["sbcast", "--force", f"--jobid={step['step']}", file, target]
     print(shlex.join(command), flush=True)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-        message = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        problem = f"sbcast on {node.name}: {message[0]}" if done.returncode else None
+        done = children.run(command, os.environ, max(1.0, node.deadline - time.monotonic()))
+        problem = f"sbcast on {node.name}: {done.complaint}" if done.returncode else None
     except OSError as error:
         problem = f"sbcast on {node.name}: {error.strerror}"
-    node.say("sent", problem=problem)
+    node.announce("sent", problem=problem)
 
 
 def problems(node: Node) -> None:

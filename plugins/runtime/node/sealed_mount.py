@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import time
 
-from core import extraction
+from core import children, extraction
 from node import disk
 
 TYPE_CHECKING = False
@@ -39,12 +39,11 @@ def by_kernel(file: str, point: str) -> str | None:
     """Root may, where there are loop devices. None, or why not."""
     if os.geteuid() != 0:
         return "only root may"
-    done = subprocess.run(
-        ["mount", "-t", "squashfs", "-o", "ro,nodev,nosuid,loop", file, point],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    words = ["mount", "-t", "squashfs", "-o", "ro,nodev,nosuid,loop", file, point]
+    try:
+        done = children.run(words, os.environ, children.START_SECONDS)
+    except OSError as error:
+        return error.strerror
     return None if done.returncode == 0 else " ".join(done.stderr.split())[-200:]
 
 
@@ -100,10 +99,10 @@ def unpacked(node: Any, file: str, facts: dict[str, Any], homes: list[disk.Home]
 
 def unsquashed(words: list[str]) -> str:
     """What unsquashfs says. Raises Trouble."""
-    done = subprocess.run(words, capture_output=True, check=False)
+    done = children.run(words, os.environ, children.WORK_SECONDS)
     if done.returncode != 0:
-        raise disk.Trouble(f"unsquashfs: {' '.join(done.stderr.decode('utf-8', 'replace').split())[-200:]}")
-    return os.fsdecode(done.stdout)
+        raise disk.Trouble(f"unsquashfs: {' '.join(done.stderr.split())[-200:]}")
+    return os.fsdecode(done.out)
 
 
 def mounted(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from artifact import verdict
 from core import held_steps, processes
 from core.clearing import remove_tree
-from core.log import publish_json, say
+from core.log import log_line, publish_json
 from core.state import Held, Job
 from node import copy_steps, node_steps
 
@@ -94,7 +94,7 @@ def seal(job: Job, folder: str, sha256: str = "") -> None:
 
 def _send(job: Job, made: Mount, file: str, source: str, names: str) -> None:
     """Let one node send the file to those where it is not."""
-    say(f"sending the environment to {names}, where its file is not, from {source}")
+    log_line(f"sending the environment to {names}, where its file is not, from {source}")
     receiver = processes.start(made.step(job, made.seconds, "receive", names), job.env, session=True)
     sender = processes.start(made.step(job, made.seconds, "send", source, "--file", file), job.env, session=True)
     patience = int(made.seconds) + 10

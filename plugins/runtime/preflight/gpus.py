@@ -10,8 +10,9 @@ import csv
 import os
 import re
 import shutil
-import subprocess
 import time
+
+from core import children
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ class Silent(Exception):
     """nvidia-smi did not answer, or complained."""
 
 
-def ask(query: str, fields: Sequence[str]) -> Rows:
+def query_nvidia_smi(query: str, fields: Sequence[str]) -> Rows:
     """Rows {field: text} of one question to nvidia-smi. What its version calls otherwise, or does not know, is asked by
     the other name, or left out.
     """
@@ -105,10 +106,10 @@ def ask(query: str, fields: Sequence[str]) -> Rows:
     while True:
         command = ["nvidia-smi", f"--query-{query}={','.join(names.values())}", "--format=csv,noheader,nounits"]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=ASK_SECONDS, check=False)
-        except subprocess.TimeoutExpired:
+            done = children.run(command, os.environ, ASK_SECONDS)
+        except TimeoutError:
             raise Silent(f"nvidia-smi did not answer within {ASK_SECONDS} s") from None
-        output = done.stdout.decode("utf-8", "replace").strip()
+        output = done.stdout
         unknown = re.search(r'Field "([^"]+)" is not a valid field', output)
         field = next((field for field, name in names.items() if unknown and name == unknown[1]), None)
         if done.returncode != 0 and field:
@@ -119,7 +120,7 @@ def ask(query: str, fields: Sequence[str]) -> Rows:
                 names[field] = renamed
             continue
         if done.returncode != 0:
-            lines = (output or done.stderr.decode("utf-8", "replace").strip()).splitlines()
+            lines = (output or done.stderr).splitlines()
             raise Silent(f"nvidia-smi: {lines[0] if lines else f'exit code {done.returncode}'}")
         rows = csv.reader(output.splitlines(), skipinitialspace=True)
         return [dict(zip(names, row)) for row in rows if len(row) == len(names)]
@@ -172,7 +173,7 @@ def leftovers(rows: Rows) -> dict[str, list[str]]:
     """{index of the GPU: its processes} that no helper is."""
     index = {row["uuid"]: row["index"] for row in rows}
     processes_of: dict[str, list[str]] = {}
-    for process in ask("compute-apps", ("gpu_uuid", "pid", "process_name")):
+    for process in query_nvidia_smi("compute-apps", ("gpu_uuid", "pid", "process_name")):
         name = os.path.basename(process["process_name"])
         if process["gpu_uuid"] in index and name not in HELPERS:
             processes_of.setdefault(index[process["gpu_uuid"]], []).append(f"{name} ({process['pid']})")
@@ -219,9 +220,10 @@ def xids(path: str | None = None, now: float | None = None) -> list[str] | None:
 def remapped(rows: Rows) -> None:
     """Adds to each GPU's row what is known of its memory rows."""
     try:
-        known = {row["gpu_uuid"]: row for row in ask("remapped-rows", ("gpu_uuid", *(rule[0] for rule in ROW_RULES)))}
+        answer = query_nvidia_smi("remapped-rows", ("gpu_uuid", *(rule[0] for rule in ROW_RULES)))
     except Silent:
         return
+    known = {row["gpu_uuid"]: row for row in answer}
     for row in rows:
         row.update(known.get(row["uuid"], {}))
 
@@ -232,7 +234,7 @@ def health(asked: str = "") -> tuple[str, list[tuple[str, str]]]:
         amd = any(shutil.which(name) for name in ("amd-smi", "rocm-smi"))
         return "unknown(AMD)" if amd else "unknown(no_nvidia-smi)", []
     try:
-        rows = ours(ask("gpu", FIELDS))
+        rows = ours(query_nvidia_smi("gpu", FIELDS))
         remapped(rows)
         findings = [(level, f"GPU {row['index']}: {words}") for row in rows for level, words in findings_of(row)]
         findings += other_models(rows, asked)

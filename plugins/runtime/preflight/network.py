@@ -96,7 +96,7 @@ def rules(names: Iterable[str]) -> dict[str, str]:
     return why
 
 
-def place(name: str, why: Mapping[str, str]) -> tuple[bool, bool, int, str]:
+def sort_key(name: str, why: Mapping[str, str]) -> tuple[bool, bool, int, str]:
     """What sorts the fast interfaces before the others, and the faster of two Ethernets first."""
     rule = why.get(name, "")
     speed = number_in(f"{SYSFS}/net/{name}/speed") if rule.startswith(RDMA) else 0
@@ -105,7 +105,7 @@ def place(name: str, why: Mapping[str, str]) -> tuple[bool, bool, int, str]:
 
 def fastest_first(names: Iterable[str]) -> list[str]:
     why = rules(names)
-    return sorted(names, key=lambda name: place(name, why))
+    return sorted(names, key=lambda name: sort_key(name, why))
 
 
 def bind_to(probe: socket.socket, name: str, source: str) -> None:

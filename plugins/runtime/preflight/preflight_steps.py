@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from artifact import verdict
 from core import processes, slurm, traps
-from core.log import ending, publish_json, say
+from core.log import ending, log_line, publish_json
 from core.state import SIGNAL, Job
 from end import requeue
 from node import node_steps
@@ -86,7 +86,7 @@ def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) 
     reasons = _ask(job, job.nodes)
     answering = [node for node in job.nodes if node not in reasons]
     if reasons and answering:
-        say(f"srun could not start a task on {' '.join(reasons)}: asking the other nodes without")
+        log_line(f"srun could not start a task on {' '.join(reasons)}: asking the other nodes without")
         unstarted.forget_reports(asked.folder)
         reasons = {**reasons, **_ask(job, answering)}
     unstarted.explain(asked.folder, reasons)
@@ -183,7 +183,7 @@ def _exchange(job: Job) -> None:
     asked, megabytes = job.preflight, job.get("RANKZERO_ALL_REDUCE")
     nodes = processes.output_of(asked.budget + 60, _here(job, "select", "--megabytes", megabytes), job.env)[1]
     if not nodes:
-        say("preflight.all_reduce: fewer than two fit nodes share an interface: not measured")
+        log_line("preflight.all_reduce: fewer than two fit nodes share an interface: not measured")
         return
     words = [f"{job.runtime}/preflight/program.py", "exchange", asked.folder, nodes]
     _further(job, nodes.split(","), [*words, "--budget", str(asked.budget), "--megabytes", megabytes])
@@ -233,7 +233,7 @@ def _use_chosen(job: Job, judged: Judgement) -> None:
             attempt.listen(job, [int(port) for port in judged.ports.split()])
     attempt.record(job)
     without = f", without {judged.message}" if judged.message else ""
-    say(f"the ranks run on {' '.join(job.nodes)}{without}; master {attempt.master(job)}")
+    log_line(f"the ranks run on {' '.join(job.nodes)}{without}; master {attempt.master(job)}")
 
 
 def remember(job: Job, node: str, reason: str) -> None:
@@ -252,4 +252,4 @@ def remember(job: Job, node: str, reason: str) -> None:
         os.makedirs(place, exist_ok=True)
         publish_json(os.path.join(place, f"{node}.json"), document)
     except OSError:
-        say(f"cannot write to {place} that {node} is not fit")
+        log_line(f"cannot write to {place} that {node} is not fit")

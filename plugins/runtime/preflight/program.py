@@ -18,7 +18,6 @@ import glob
 import json
 import os
 import shutil
-import subprocess
 import sys
 
 # The runtime's folder is shared and never changed: nothing is compiled into it. Run isolated (-I), so that nothing of
@@ -29,6 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RUNTIME = os.path.dirname(HERE)
 sys.path[:] = [RUNTIME, *(folder for folder in sys.path if folder != HERE)]
 
+from core import children  # noqa: E402
 from core.files import HEADS, load, opened, publish  # noqa: E402
 from core.log_names import text_lines  # noqa: E402
 from node import disk  # noqa: E402
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 #: What container/inside.sh says of an image without the job's Python.
 NO_PYTHON = "no-python"
+# How long (seconds) a Python gets to start with the job's PYTHONHOME.
+HOME_SECONDS = 20.0
 BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
@@ -119,10 +121,10 @@ def contained(enter: list[str], imports: list[str]) -> tuple[dict[str, str], lis
     # Alone, however many tasks of this step the node has: no other comes to share it.
     clean.update(SLURM_LOCALID="0", SLURM_STEP_TASKS_PER_NODE="")
     try:
-        done = subprocess.run(words, capture_output=True, check=False, env=clean)
+        done = children.run(words, clean, children.WORK_SECONDS)
     except OSError as error:
         return {}, [f"{words[0]}: {error.strerror}"]
-    lines = done.stdout.decode("utf-8", "replace").strip().splitlines()
+    lines = done.stdout.splitlines()
     if lines[-1:] == [NO_PYTHON]:
         names = " ".join(name.lstrip("?").partition(":")[0] for name in imports)
         python = os.environ["RANKZERO_PYTHON"]
@@ -134,7 +136,7 @@ def contained(enter: list[str], imports: list[str]) -> tuple[dict[str, str], lis
             problems.append(required(answer["absent"], answer["prefix"]))
         return answer["columns"], [f"the container: {problem}" for problem in problems]
     except (IndexError, ValueError, KeyError, TypeError):
-        output = [*lines, *done.stderr.decode("utf-8", "replace").strip().splitlines()]
+        output = [*lines, *done.stderr.splitlines()]
         # The last line is the outermost command's, which adds little to the one that failed.
         why = "; ".join(line.replace("[rankzero] ", "") for line in output[-2:]) or f"exit code {done.returncode}"
         return {}, [f"the container does not start: {why}"]
@@ -189,8 +191,8 @@ def home_trouble(python: str) -> str | None:
     """Why the ranks' Python does not start with the job's PYTHONHOME, or None. What is started with -I ignores it."""
     home = os.environ.get("PYTHONHOME")
     try:
-        done = subprocess.run([python, "-S", "-c", ""], capture_output=True, check=False, timeout=20) if home else None
-    except (OSError, subprocess.TimeoutExpired):
+        done = children.run([python, "-S", "-c", ""], os.environ, HOME_SECONDS) if home else None
+    except OSError:
         return None
     if done is None or done.returncode == 0:
         return None

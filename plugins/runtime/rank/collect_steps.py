@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 from core import held_steps, processes
-from core.log import say
+from core.log import log_line
 from core.state import Held, Job
 from node import node_steps
 
@@ -57,7 +57,7 @@ def begin(job: Job) -> Collectors | None:
             break
         processes.pause(LOOK_SECONDS)
     for line in _said(made, b"[failed ")[:3]:
-        say(f"logs: {os.fsdecode(line)}; its ranks write their own logs")
+        log_line(f"logs: {os.fsdecode(line)}; its ranks write their own logs")
     return made
 
 

@@ -127,7 +127,7 @@ class Collector:
         while data:
             data = data[os.write(1, data) :]
 
-    def look(self, final: bool = False) -> None:
+    def scan(self, final: bool = False) -> None:
         """Bring what is new. `final`: all of it; nothing comes after."""
         names = os.listdir(self.spool)
         for name in names:
@@ -241,8 +241,8 @@ def main() -> int:
         collector.print(f"[ready {node}]\n")
         while not end.reached(EVERY):
             with contextlib.suppress(OSError):
-                collector.look()
-        collector.look(final=True)
+                collector.scan()
+        collector.scan(final=True)
         collector.bring_samples()
         collector.print(f"[done {node}]\n")
         with contextlib.suppress(OSError):

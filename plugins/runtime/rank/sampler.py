@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
 import sys
 import time
 
@@ -23,6 +22,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from artifact.guard import state_of  # noqa: E402
+from core import children  # noqa: E402
 from rank import stacks  # noqa: E402
 
 HOST_COLUMNS = "time,load1,mem_used_mb,cpu_percent,mem_total_mb"
@@ -75,33 +75,28 @@ def sample_host(path: str, before: tuple[int, int]) -> tuple[int, int]:
     return now
 
 
-def ask(path: str, *words: str) -> int | None:
+def append_answer(path: str, *words: str) -> int | None:
     """The exit code of nvidia-smi, whose answer is appended to a file; None if it does not end. It is started each
-    time: one that runs on (--loop) could outlive this process, and one that hangs on a broken GPU would keep the file
-    open.
+    time: one that runs on (--loop) could outlive this process.
     """
     try:
-        with open(path, "a", encoding="ascii") as stream:
-            asked = subprocess.Popen(["nvidia-smi", *words], stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
+        asked = children.run(["nvidia-smi", *words], os.environ, ASK_SECONDS)
+        with open(path, "ab") as stream:
+            stream.write(asked.out + asked.err)
     except OSError:
         return None
-    for seconds in (ASK_SECONDS, 1):
-        try:
-            return asked.wait(seconds)
-        except subprocess.TimeoutExpired:
-            asked.kill()
-    return None
+    return asked.returncode
 
 
 def sample_gpus(path: str) -> bool:
     """Append a line for each GPU; whether to ask again."""
     append(path, GPU_COLUMNS)
-    return ask(path, "--query-gpu=" + GPU_COLUMNS, "--format=csv,noheader") is not None
+    return append_answer(path, "--query-gpu=" + GPU_COLUMNS, "--format=csv,noheader") is not None
 
 
 def sample_pcie(path: str) -> bool:
     """Append the throughput of each GPU's PCIe link; whether to ask again: not every GPU and driver tells it."""
-    return ask(path, *PCIE) == 0
+    return append_answer(path, *PCIE) == 0
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from artifact import verdict
 from core import processes
 from core.files import whole
-from core.log import say
+from core.log import log_line
 from core.state import Job
 
 LOG, ERRORS = "rank-0000.log", "rank-0000.err"
@@ -111,7 +111,7 @@ def _process_file(job: Job) -> str:
     return job.path(f".script-{job.attempt}.pid")
 
 
-def tell(job: Job, what: int = signal.SIGTERM) -> None:
+def send_signal(job: Job, what: int = signal.SIGTERM) -> None:
     """Signal the script itself, as slurmstepd would: srun would signal all that it has started, or end it."""
     number = 0
     if job.get("RANKZERO_CONTAINER"):
@@ -164,7 +164,7 @@ def _show(job: Job, path: str, log: str) -> None:
         if not os.path.lexists(path):
             os.symlink(log, path)
     except OSError as error:
-        say(f"{path}: {error.strerror}: the script's output is only in the launch's own log")
+        log_line(f"{path}: {error.strerror}: the script's output is only in the launch's own log")
 
 
 def environment(job: Job) -> dict[str, str]:

@@ -16,10 +16,9 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
 import time
 
-from core import files
+from core import children, files
 from rank import memory, traces
 
 TYPE_CHECKING = False
@@ -87,7 +86,7 @@ class Request:
         self.limit = None if due else self.limit
         waiting = traces.connections()
         began, before = time.monotonic(), swapped_in()
-        processes = look(self.mine)
+        processes = sample_processes(self.mine)
         pages = (swapped_in() - before) / max(0.1, time.monotonic() - began)
         document = {
             "request": asked, "time": now, "node": self.node, "limit": due, "processes": processes,
@@ -164,7 +163,7 @@ def handles(number: int) -> bool:
     return bool(int(caught.split()[1], 16) >> (NUMBER - 1) & 1)
 
 
-def ask(number: int) -> int | None:
+def request_stacks(number: int) -> int | None:
     """Have a process write its stacks; a descriptor of the file that takes them, None where it cannot be asked."""
     descriptor = memory_file(number) if handles(number) else None
     if descriptor is None:
@@ -199,19 +198,16 @@ def py_spy(number: int) -> str:
         if not program or not python:
             return ""
         words = [program, "dump", "--nonblocking", "--pid", str(number)]
-        nothing = subprocess.DEVNULL
-        dump = subprocess.run(
-            words, check=False, stdin=nothing, stdout=subprocess.PIPE, stderr=nothing, timeout=PY_SPY_SECONDS
-        )
-    except (OSError, subprocess.SubprocessError):
+        dump = children.run(words, os.environ, PY_SPY_SECONDS)
+    except OSError:
         return ""
-    text = dump.stdout[:STACK_BYTES].decode("utf-8", "replace")
+    text = dump.out[:STACK_BYTES].decode("utf-8", "replace")
     # Its first lines are the command line and the version.
     place = text.find("\nThread ")
     return text[place + 1 :] if dump.returncode == 0 and place >= 0 else ""
 
 
-def look(mine: set[str]) -> list[dict[str, Any]]:
+def sample_processes(mine: set[str]) -> list[dict[str, Any]]:
     """All processes of a launch on this node, as JSON: rank, state, what it waits for in the kernel, CPU time, stacks.
 
     `cpu`: the part of one CPU that the process used while it was looked at.
@@ -226,8 +222,8 @@ def look(mine: set[str]) -> list[dict[str, Any]]:
             chosen.append((number, state))
     began = time.monotonic()
     # A stopped process would write its stacks once it goes on, when nobody reads them.
-    asked = {number: ask(number) for number, state in chosen if state[0] not in "TtZX"}
-    dumps = {number: traces.ask(number) for number, state in chosen if state[0] not in "TtZX"}
+    asked = {number: request_stacks(number) for number, state in chosen if state[0] not in "TtZX"}
+    dumps = {number: traces.request_dump(number) for number, state in chosen if state[0] not in "TtZX"}
     texts = {number: read(file, began + ANSWER_SECONDS) for number, file in asked.items() if file is not None}
     until = began + traces.ANSWER_SECONDS
     recorded = {number: traces.read(file, until) for number, file in dumps.items() if file is not None}

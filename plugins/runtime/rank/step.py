@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from artifact import verdict
 from core import processes, slurm, traps
-from core.log import say, time_of_day
+from core.log import log_line, time_of_day
 from core.state import ARTIFACT, PROGRAM, SIGNAL, Ends, Job, Step
 from rank import task_ends
 
@@ -34,7 +34,7 @@ def act_on_signals(job: Job) -> None:
     if signals.landed and step.ended_by == PROGRAM and processes.runs(step.process):
         processes.signal_group(step.process)
         step.ended_by = ARTIFACT
-        say("the artifact has landed: ending the step")
+        log_line("the artifact has landed: ending the step")
         # Once srun is gone and this script ends, Slurm itself clears the nodes.
         step.kill_at = processes.after(AFTER_ARTIFACT)
     if signals.terminated:
@@ -70,7 +70,7 @@ def _tell_early(job: Job) -> None:
 def _tell_script(job: Job, what: int) -> None:
     from rank import script
 
-    script.tell(job, what)
+    script.send_signal(job, what)
 
 
 def wait_for_end(job: Job, every: float = 0.0) -> int:
@@ -80,7 +80,7 @@ def wait_for_end(job: Job, every: float = 0.0) -> int:
     step, tick_at = job.step, processes.after(every) if every else None
     while processes.runs(step.process):
         act_on_signals(job)
-        task_ends.look(job)
+        task_ends.check_tasks(job)
         if processes.due(tick_at):
             os.write(1, f"[rankzero] {time_of_day()}\n".encode())
             tick_at = processes.after(every)

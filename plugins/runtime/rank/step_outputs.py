@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from core import slurm
-from core.log import say
+from core.log import log_line
 from core.state import SIGNAL, Job
 from rank import option_reader
 
@@ -44,11 +44,11 @@ class Output:
     pattern: str
 
 
-def keep(job: Job, folder: str) -> None:
+def copy_outputs(job: Job, folder: str) -> None:
     """Copy the files of the steps of this attempt. `folder`: in which the script has worked."""
     hurried = job.step.ended_by == SIGNAL
     words = ("--noheader", "--parsable2", f"--jobs={job.get('SLURM_JOB_ID')}", "--format=JobID,SubmitLine")
-    code, text = slurm.ask(job, "sacct", *words, seconds=HURRIED_SECONDS if hurried else ACCOUNTING_SECONDS)
+    code, text = slurm.query(job, "sacct", *words, seconds=HURRIED_SECONDS if hurried else ACCOUNTING_SECONDS)
     if code != 0:
         return
     left, files = HURRIED_BYTES if hurried else MOST_BYTES, 0
@@ -57,12 +57,12 @@ def keep(job: Job, folder: str) -> None:
         for output in outputs(text, folder):
             for path, name in written(job, output, began):
                 if files == MOST_FILES or left <= 0:
-                    say(f"of the files that steps wrote, {files} are among the logs")
+                    log_line(f"of the files that steps wrote, {files} are among the logs")
                     return
                 left -= _copied(path, os.path.join(job.get("RANKZERO_LOGS"), f"step-{output.step}", name))
                 files += 1
     except OSError as error:
-        say(f"{error.filename}: {error.strerror}: not among the logs")
+        log_line(f"{error.filename}: {error.strerror}: not among the logs")
 
 
 def outputs(text: str, folder: str) -> list[Output]:

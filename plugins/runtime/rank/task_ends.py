@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from artifact import verdict
 from core import processes
-from core.log import ending, say
+from core.log import ending, log_line
 from core.state import ARTIFACT, PROGRAM, Ends, Job
 
 # After the proof, and again after the end of rank 0.
@@ -48,7 +48,7 @@ def expect(job: Job, words: Sequence[str]) -> None:
         job.ends.look_at = processes.after(job.number("RANKZERO_LOOK_EVERY", LOOK_EVERY))
 
 
-def look(job: Job) -> None:
+def check_tasks(job: Job) -> None:
     """Ask from time to time who has ended, and end the step when the others have had their time."""
     ends, short = job.ends, job.number("RANKZERO_SHORT_WAIT", SHORT_WAIT)
     if job.step.ended_by != PROGRAM or not processes.due(ends.look_at):
@@ -59,7 +59,7 @@ def look(job: Job) -> None:
         every = short if ends.proven else CHECK_EVERY if there else job.number("RANKZERO_LOOK_EVERY", LOOK_EVERY)
         ends.look_at, ends.pause = processes.after(every), short
     elif ends.asked_at is None:
-        say("the artifact is proven: srun is asked which tasks have ended")
+        log_line("the artifact is proven: srun is asked which tasks have ended")
         ends.asked_at = os.fstat(2).st_size
         processes.send_signal(job.step.process, signal.SIGINT)
         ends.look_at = processes.after(ANSWER_SECONDS)
@@ -94,7 +94,7 @@ def _end(job: Job, ended: set[int], running: set[int]) -> None:
         job.ends.proven = False
         return
     step.message, step.ended_by = _message(ended, running, "after the end of rank 0"), ARTIFACT
-    say(step.message)
+    log_line(step.message)
     processes.send_signal(step.process)
     step.kill_at = processes.after(AFTER_TERM)
 

@@ -52,7 +52,7 @@ def is_pipe(path: str) -> bool:
     return False
 
 
-def tell(pipe: str) -> bool:
+def write_byte(pipe: str) -> bool:
     """Write a byte into a pipe that somebody reads; whether that went well. Never waits."""
     try:
         descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -66,14 +66,14 @@ def tell(pipe: str) -> bool:
         os.close(descriptor)
 
 
-def ask(number: int) -> int | None:
+def request_dump(number: int) -> int | None:
     """Have the recorder of a process write; a descriptor of the file that takes it, None where it cannot be asked."""
     known = recorder(number)
     descriptor = None if known is None else memory.opened(known[0])
     if known is None or descriptor is None:
         return None
     os.ftruncate(descriptor, 0)
-    if tell(known[1]):
+    if write_byte(known[1]):
         return descriptor
     os.close(descriptor)
     return None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from artifact import verdict
 from core import processes, slurm, workdir
-from core.log import publish, publish_json, say
+from core.log import log_line, publish, publish_json
 from core.state import Ended, Job
 from start import claim, ports, rendezvous
 
@@ -23,7 +23,7 @@ def begin(job: Job) -> None:
     job.export("RANKZERO_ATTEMPT", job.number("SLURM_RESTART_COUNT"))
     # Newer slurmds make the directory of the job's log themselves: that it exists says nothing.
     if not os.path.isfile(job.path("launch.json")):
-        say(f"the run directory {job.run_dir} is gone: nothing is run")
+        log_line(f"the run directory {job.run_dir} is gone: nothing is run")
         raise Ended(66)
     own(job)
     claim.count_attempts(job)
@@ -60,10 +60,10 @@ def begin(job: Job) -> None:
     listen(job, free)
     record(job)
     if job.attempt:
-        say(f"restarted: SLURM_RESTART_COUNT={job.number('SLURM_RESTART_COUNT')}")
-    say(f"job {job.id} attempt {job.attempt} on {' '.join(job.nodes)}; master {master(job)}")
+        log_line(f"restarted: SLURM_RESTART_COUNT={job.number('SLURM_RESTART_COUNT')}")
+    log_line(f"job {job.id} attempt {job.attempt} on {' '.join(job.nodes)}; master {master(job)}")
     if job.get("RANKZERO_TP"):
-        say(sizes(job))
+        log_line(sizes(job))
 
 
 def sizes(job: Job) -> str:
@@ -76,24 +76,24 @@ def own(job: Job) -> None:
     """End the script where its generation is another's, proven, or not the newest."""
     claim.distrust(job)
     if job.submission is None and not claim.by_hand(job):
-        say(f"cannot make a new generation beside {job.run_dir}")
+        log_line(f"cannot make a new generation beside {job.run_dir}")
         raise Ended(73)
     claim.distrust(job)
     claim.end_if_proven(job)
     newer = claim.superseded(job)
     if newer:
-        say(newer)
+        log_line(newer)
         raise Ended(75)
-    taken = claim.take(job)
+    taken = claim.acquire(job)
     if taken == claim.UNKNOWN:
-        say(f"{job.path('claim')} can be neither taken nor read: nothing is run")
+        log_line(f"{job.path('claim')} can be neither taken nor read: nothing is run")
         raise Ended(73)
     if taken == claim.ANOTHERS:
         from core.log import first_line
 
         if not claim.inherit(job):
             owner = first_line(job.path("claim"))
-            say(f"generation {job.generation} belongs to another job ({owner}): nothing is run here")
+            log_line(f"generation {job.generation} belongs to another job ({owner}): nothing is run here")
             raise Ended(0)
 
 
@@ -148,7 +148,9 @@ def work(job: Job) -> bool:
     code, artifact, folder = job.get("RANKZERO_CODE"), job.get("RANKZERO_ARTIFACT_PATH"), job.path("work")
     place = job.get("RANKZERO_SCRIPT_IN_PLACE")
     if place and not os.path.isdir(place):
-        say(f"code.in_place: there is no folder {place} on {job.node}; it must lie on storage that the nodes share")
+        log_line(
+            f"code.in_place: there is no folder {place} on {job.node}; it must lie on storage that the nodes share"
+        )
         return False
     try:
         if place and not os.path.lexists(folder):
@@ -162,12 +164,12 @@ def work(job: Job) -> bool:
             workdir.lay_out(folder, code, artifact, job.works_in_a_copy)
         elif code and not (job.get("RANKZERO_STAGE") or job.get("RANKZERO_PREFLIGHT_POLICY")):
             # Else the preflight names this node, brings the code, or finds nodes that have it.
-            say(f"the code snapshot {code} is not here")
+            log_line(f"the code snapshot {code} is not here")
             return False
         if artifact:
             os.makedirs(os.path.dirname(os.path.join(folder, artifact)), exist_ok=True)
     except OSError as error:
-        say(f"{error.filename}: {error.strerror}")
+        log_line(f"{error.filename}: {error.strerror}")
         return False
     return True
 
@@ -186,7 +188,7 @@ def own_checkpoint(job: Job, first: bool = False) -> None:
     code, text = processes.output_of(600, words, job.env, both=True)
     if code != 0:
         verdict.refuse(job, code, f"checkpoint.dir: {text.splitlines()[-1] if text else f'exit code {code}'}")
-    say(f"checkpoint.dir: {text}")
+    log_line(f"checkpoint.dir: {text}")
 
 
 def choose(job: Job, nodes: Sequence[str]) -> None:
@@ -232,7 +234,9 @@ def draw_seed(job: Job) -> None:
     if not job.get("RANKZERO_SEED"):
         launch = f"{job.get('RANKZERO_KEY')} {job.get('RANKZERO_GENERATION')}"
         job.export("RANKZERO_SEED", zlib.crc32(launch.encode()) & 0x7FFFFFFF)
-        say(f"seed {job.get('RANKZERO_SEED')}, drawn for this launch; `seed: {job.get('RANKZERO_SEED')}` repeats it")
+        log_line(
+            f"seed {job.get('RANKZERO_SEED')}, drawn for this launch; `seed: {job.get('RANKZERO_SEED')}` repeats it"
+        )
     record_launch(job)
 
 

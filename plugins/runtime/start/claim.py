@@ -12,7 +12,7 @@ import stat
 import time
 
 from core import processes, slurm
-from core.log import first_line, publish, publish_json, say
+from core.log import first_line, log_line, publish, publish_json
 from core.state import Ended, Job
 
 # What the script believes in a run directory, beside its folders.
@@ -57,7 +57,7 @@ def _disown(path: str, kind: str) -> None:
     except OSError as error:
         kind_there = f"file that cannot be examined ({error.strerror})"
     own = os.geteuid()
-    say(f"{path} is a {kind_there}, and not a {kind} of {_user(own)} (uid {own}) or root: nothing is run")
+    log_line(f"{path} is a {kind_there}, and not a {kind} of {_user(own)} (uid {own}) or root: nothing is run")
     raise Ended(77)
 
 
@@ -95,11 +95,11 @@ def end_if_proven(job: Job) -> None:
     except FileNotFoundError:
         return
     except (OSError, ValueError, RecursionError) as error:
-        say(f"{path} cannot be read ({error}), so this launch may be proven already: nothing is run")
+        log_line(f"{path} cannot be read ({error}), so this launch may be proven already: nothing is run")
         raise Ended(final.UNREADABLE) from None
     text = final.proof(outcome, job.get("RANKZERO_KEY"), str(job.generation))
     if text:
-        say(f"generation {job.generation} is {text}; nothing is run again")
+        log_line(f"generation {job.generation} is {text}; nothing is run again")
         raise Ended(0)
 
 
@@ -119,7 +119,7 @@ def superseded(job: Job) -> str:
     return ""
 
 
-def take(job: Job) -> int:
+def acquire(job: Job) -> int:
     """One launch runs once: whoever links the claim first owns the generation. A lost reply of link() makes the winner
     see an error, so that is ignored, and the file is read back by content.
     """
@@ -166,7 +166,7 @@ def by_hand(job: Job) -> bool:
         with contextlib.suppress(OSError):
             remove_tree(made)  # secrets may lie in it
         return False
-    say(f"submitted by hand: this is generation {job.generation}, in {job.run_dir}")
+    log_line(f"submitted by hand: this is generation {job.generation}, in {job.run_dir}")
     return True
 
 
@@ -236,7 +236,7 @@ def end_if_another_runs(job: Job) -> None:
         number = identity.partition(" ")[0]
         if node == job.node and number.isdigit() and processes.identity(int(number)) == identity:
             os.unlink(temporary)
-            say(f"another script of job {job.id} runs on {job.node} (process {number}): nothing is run")
+            log_line(f"another script of job {job.id} runs on {job.node} (process {number}): nothing is run")
             raise Ended(75) from None
         os.replace(temporary, path)
     except OSError:
@@ -264,7 +264,7 @@ def end_if_left_behind(job: Job, times: int) -> None:
     if not text and times == 1:
         return
     if not text:
-        say(
+        log_line(
             f"an attempt of job {job.id} has begun before, and Slurm does not say whether it runs elsewhere: nothing "
             "is run"
         )
@@ -277,7 +277,7 @@ def end_if_left_behind(job: Job, times: int) -> None:
     here = not host or host == (job.get("SLURMD_NODENAME") or host)
     if slurm.field(text, "JobState") == "RUNNING" and restarts == count and here:
         return
-    say(
+    log_line(
         f"Slurm has started job {job.id} again (restarts {restarts}, on {host or 'no node yet'}); this is start {count}"
         f", on {job.node}: nothing is run"
     )
@@ -295,5 +295,5 @@ def inherit(job: Job) -> bool:
     begun = first_line(job.path(".attempt"))
     publish(job.path(".uncounted"), f"{int(begun or 0) + 1}\n")
     publish(job.path("claim"), f"{job.claim_line}\n")
-    say(f"takes over from job {giver}")
+    log_line(f"takes over from job {giver}")
     return True

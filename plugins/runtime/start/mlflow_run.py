@@ -22,7 +22,6 @@ import re
 import signal
 import ssl
 import stat
-import subprocess
 import sys
 import time
 import urllib.error
@@ -30,6 +29,11 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from typing import Any
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from core import children  # noqa: E402
 
 TAG = "rankzero.run"
 # Not a path, an option or anything else that a variable or an address could be misread for.
@@ -138,7 +142,7 @@ class Server:
         token = values.get("MLFLOW_TRACKING_TOKEN", "")
         return {"Authorization": f"Bearer {token}"} if token else {}
 
-    def ask(self, path: str, body: object = None, **query: str) -> dict[str, Any] | None:
+    def request(self, path: str, body: object = None, **query: str) -> dict[str, Any] | None:
         """The answer to a request; None where the server says that it does not exist."""
         place = f"{self.address}/api/2.0/mlflow/{path}" + (f"?{urllib.parse.urlencode(query)}" if query else "")
         data = None if body is None else json.dumps(body).encode()
@@ -181,9 +185,9 @@ class Server:
         if name == DEFAULT_EXPERIMENT:
             return "0"
         for _twice in range(2):
-            answer = self.ask("experiments/get-by-name", experiment_name=name)
+            answer = self.request("experiments/get-by-name", experiment_name=name)
             if answer is None:
-                self.ask("experiments/create", {"name": name})
+                self.request("experiments/create", {"name": name})
                 continue
             experiment = answer.get("experiment") or {}
             if experiment.get("lifecycle_stage") == "deleted":
@@ -197,9 +201,10 @@ class Server:
             "experiment_ids": [experiment], "filter": search_filter(values), "max_results": 1,
             "order_by": ["attributes.start_time ASC"],
         }  # fmt: skip
-        there = (self.ask("runs/search", search) or {}).get("runs") or []
-        made = there[0] if there else (self.ask("runs/create", self._new(values, experiment)) or {}).get("run") or {}
-        return identifier((made.get("info") or {}).get("run_id"), self.address)
+        there = (self.request("runs/search", search) or {}).get("runs") or []
+        if not there:
+            there = [(self.request("runs/create", self._new(values, experiment)) or {}).get("run") or {}]
+        return identifier((there[0].get("info") or {}).get("run_id"), self.address)
 
     def _new(self, values: Mapping[str, str], experiment: str) -> dict[str, object]:
         tags = [{"key": key, "value": value} for key, value in tags_of(values).items()]
@@ -234,15 +239,12 @@ def by_package(run_dir: str, values: Mapping[str, str], seconds: float) -> dict[
         "tags": tags_of(values), "filter": search_filter(values),
     }  # fmt: skip
     try:
-        done = subprocess.run(
-            [python, "-c", CLIENT], input=json.dumps(asked), capture_output=True, text=True, errors="replace",
-            timeout=seconds, env=values, cwd=os.path.join(run_dir, "work"), check=False,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
+        words, work = [python, "-c", CLIENT], os.path.join(run_dir, "work")
+        done = children.run(words, values, seconds, stdin=json.dumps(asked).encode(), cwd=work)
+    except TimeoutError:
         raise Failed(f"the mlflow of {python} did not answer within {seconds:.0f} s") from None
     if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        raise Failed(f"the mlflow of {python} has created no run: {last[:300]}")
+        raise Failed(f"the mlflow of {python} has created no run: {done.complaint[:300]}")
     made = json.loads(done.stdout.splitlines()[-1])
     return {name: identifier(str(made[name]), python) for name in ("run_id", "experiment_id")}
 

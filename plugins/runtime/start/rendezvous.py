@@ -13,7 +13,7 @@ from core.state import Job
 
 
 def _ipv4(job: Job, name: str) -> str:
-    text = slurm.ask(job, "getent", "ahostsv4", name, seconds=30)[1]
+    text = slurm.query(job, "getent", "ahostsv4", name, seconds=30)[1]
     return text.split()[0] if text.split() else ""
 
 
@@ -22,10 +22,10 @@ def master_address(job: Job, nodes: Sequence[str]) -> str:
     loop-back address (Debian's /etc/hosts) that the other nodes would look for on themselves. Empty: it has none.
     """
     first = nodes[0]
-    if slurm.ask(job, "getent", "hosts", first, seconds=30)[0] != 0:
-        return slurm.field(slurm.ask(job, "scontrol", "show", "node", first)[1], "NodeAddr")
+    if slurm.query(job, "getent", "hosts", first, seconds=30)[0] != 0:
+        return slurm.field(slurm.query(job, "scontrol", "show", "node", first)[1], "NodeAddr")
     if len(nodes) > 1 and _ipv4(job, first).startswith("127."):
-        text = slurm.ask(job, "ip", "-o", "-4", "route", "get", _ipv4(job, nodes[1]), seconds=30)[1]
+        text = slurm.query(job, "ip", "-o", "-4", "route", "get", _ipv4(job, nodes[1]), seconds=30)[1]
         match = re.search(r" src (\S+)", text)
         if match:
             return match[1]

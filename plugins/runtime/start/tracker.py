@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from artifact import verdict
 from core import files, processes
-from core.log import publish_json, say
+from core.log import log_line, publish_json
 from core.state import Job
 
 RECORD, PLACES = "mlflow.json", "trackers.json"
@@ -65,9 +65,9 @@ def record_places(job: Job) -> None:
     try:
         publish_json(job.path(PLACES), rows)
     except OSError as error:
-        say(f"{job.path(PLACES)} cannot be written: {error.strerror}")
+        log_line(f"{job.path(PLACES)} cannot be written: {error.strerror}")
     for row in rows:
-        say(f"{row['tracker']} run {row['run']}{': ' + row['place'] if row['place'] else ''}")
+        log_line(f"{row['tracker']} run {row['run']}{': ' + row['place'] if row['place'] else ''}")
 
 
 def places(job: Job) -> list[dict[str, str]]:
@@ -77,7 +77,7 @@ def places(job: Job) -> list[dict[str, str]]:
     try:
         declared = files.document(job.path("contract.json")).get("trackers", [])
     except (OSError, ValueError) as error:
-        say(f"{job.path('contract.json')} cannot be read: {error}")
+        log_line(f"{job.path('contract.json')} cannot be read: {error}")
         return []
     rows = []
     for row in declared:

@@ -160,21 +160,21 @@ def test_a_line_without_an_end_waits_but_not_for_ever(
     collected = made(collector, tmp_path, ranks=1)
     log, there = tmp_path / "spool" / "rank-7.log", tmp_path / "logs" / "n1.ranks-7.log"
     log.write_bytes(b"one\ntwo")
-    collected.look()
+    collected.scan()
     assert there.read_bytes() == b"7: one\n"
     with log.open("ab") as stream:
         stream.write(b" more\nbar 1\rbar 2")
-    collected.look()
+    collected.scan()
     assert there.read_bytes() == b"7: one\n7: two more\n"
     monkeypatch.setattr(collector, "HELD", 0.0)
-    collected.look()
+    collected.scan()
     assert there.read_bytes().endswith(b"7: bar 1\rbar 2\n")
     with log.open("ab") as stream:
         stream.write(b"x" * (collector.LONGEST + 1))
     monkeypatch.setattr(collector, "HELD", 1000.0)
-    collected.look()
+    collected.scan()
     assert there.read_bytes().count(b"\n7: xxx") == 1
-    collected.look(final=True)
+    collected.scan(final=True)
     assert there.read_bytes().count(b"\n") == 4
 
 
@@ -184,12 +184,12 @@ def test_a_rank_that_begins_late_gets_a_file_of_its_own(
     collected = made(collector, tmp_path, ranks=3)
     for rank in (8, 9):
         (tmp_path / "spool" / f"rank-{rank}.log").write_bytes(b"a\n")
-    collected.look()
+    collected.scan()
     assert not list((tmp_path / "logs").iterdir()), "the third one may be about to begin"
     monkeypatch.setattr(collector, "GATHER", 0.0)
-    collected.look()
+    collected.scan()
     (tmp_path / "spool" / "rank-10.log").write_bytes(b"late\n")
-    collected.look(final=True)
+    collected.scan(final=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "logs").iterdir()} == {
         "n1.ranks-8-9.log": b"8: a\n9: a\n",
         "n1.ranks-10.log": b"10: late\n",
@@ -213,10 +213,10 @@ def test_samples_are_brought_when_somebody_wants_them(collector: ModuleType, tmp
              for second in range(0, 9000, 3)]  # fmt: skip
     text = "time,load1,mem_used_mb,cpu_percent,mem_total_mb\n" + "".join(lines) + "not asked\n"
     (tmp_path / "spool" / "samples" / "n1.host.csv").write_text(text)
-    collected.look()
+    collected.scan()
     assert not "".join(collected.printed)
     (tmp_path / "spool" / "wanted").touch()
-    collected.look()
+    collected.scan()
     (tmp_path / "monitor" / "0").mkdir(parents=True)
     (tmp_path / "monitor" / "0" / "nodes").write_text("".join(collected.printed))
     kept = collector.thinned(text).splitlines()

@@ -91,7 +91,7 @@ def test_a_link_that_is_said_to_have_failed_may_be_ours(
         fails()
 
     monkeypatch.setattr(os, "link", link)
-    assert job.claim.take(made) == job.claim.TAKEN
+    assert job.claim.acquire(made) == job.claim.TAKEN
     assert not list(Path(made.run_dir).glob(".claim*"))
 
 
@@ -99,12 +99,12 @@ def test_a_claim_that_cannot_be_made_is_not_taken(
     job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "link", fails)
-    assert job.claim.take(made) == job.claim.UNKNOWN
+    assert job.claim.acquire(made) == job.claim.UNKNOWN
 
 
 def test_a_claim_of_another_job_is_its(job: SimpleNamespace, made: Any) -> None:
     Path(made.path("claim")).write_text("1 lab 6\n", encoding="utf-8")
-    assert job.claim.take(made) == job.claim.ANOTHERS
+    assert job.claim.acquire(made) == job.claim.ANOTHERS
 
 
 def test_a_claim_that_its_folder_names_is_waited_for(
@@ -113,7 +113,7 @@ def test_a_claim_that_its_folder_names_is_waited_for(
     looks = iter(["", "", "1 lab 7"])
     monkeypatch.setattr(job.claim, "first_line", lambda _path: next(looks))
     monkeypatch.setattr(time, "sleep", lambda _seconds: None)
-    assert job.claim.take(made) == job.claim.TAKEN
+    assert job.claim.acquire(made) == job.claim.TAKEN
 
 
 def test_a_generation_made_by_hand_appears_whole(
@@ -252,7 +252,7 @@ def test_times_of_a_preemption_before_this_attempt_say_nothing(
 def test_which_releases_requeue_by_themselves(
     job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch, version: str, expected: bool
 ) -> None:
-    monkeypatch.setattr(job.slurm, "ask", lambda *_words, **_how: (0, version))
+    monkeypatch.setattr(job.slurm, "query", lambda *_words, **_how: (0, version))
     assert job.slurm.requeues_by_itself(made) is expected
 
 

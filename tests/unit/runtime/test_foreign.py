@@ -103,10 +103,13 @@ def test_the_stacks_of_a_false_file_are_not_emptied(
         monkeypatch.setattr(stacks, "handles", lambda _number: True)
         monkeypatch.setattr(stacks.os, "kill", lambda *_words: pytest.fail("it is signalled"))
         with open(victim, "rb"):
-            for module, prefix in ((stacks, f"{stacks.PREFIX}0-{number}"), (traces, f"{traces.PREFIX}{number}-0")):
-                monkeypatch.setattr(module.os, "readlink", lambda path, name=prefix: name)
+            for request, prefix in (
+                (stacks.request_stacks, f"{stacks.PREFIX}0-{number}"),
+                (traces.request_dump, f"{traces.PREFIX}{number}-0"),
+            ):
+                monkeypatch.setattr(os, "readlink", lambda path, name=prefix: name)
                 monkeypatch.setattr(traces, "is_pipe", lambda _path: True)
-                assert module.ask(number) is None
+                assert request(number) is None
         assert victim.read_text() == "precious"
 
 

@@ -62,7 +62,7 @@ def answer(run: Path, call: str, **more: str) -> Any:
 
 def looked_at(run: Path) -> dict[int, dict[str, Any]]:
     mine = {f"RANKZERO_RUN_DIR={run}", "RANKZERO_ATTEMPT=0"}
-    return {row["rank"]: row for row in answer(run, f"stacks.look({mine!r})")}
+    return {row["rank"]: row for row in answer(run, f"stacks.sample_processes({mine!r})")}
 
 
 def until_stopped(pid: int) -> None:
@@ -90,7 +90,9 @@ def test_a_process_without_the_hook_is_not_signalled(tmp_path: Path) -> None:
     released = "import faulthandler\nfaulthandler.unregister(43)\nprint('again', flush=True)\ntime.sleep(600)"
     with ranks(tmp_path, [released]) as started, ranks(tmp_path, ["time.sleep(600)"], hook="") as plain:
         assert started[0].stdout is not None and started[0].stdout.readline() == "again\n"
-        processes = [row["stack"] for row in answer(tmp_path, f"stacks.look({{'RANKZERO_RUN_DIR={tmp_path}'}})")]
+        processes = [
+            row["stack"] for row in answer(tmp_path, f"stacks.sample_processes({{'RANKZERO_RUN_DIR={tmp_path}'}})")
+        ]
         assert processes == ["", ""]
         assert started[0].poll() is None and plain[0].poll() is None
 

@@ -75,7 +75,7 @@ def test_a_program_may_fork_and_end(tmp_path: Path, torch: str) -> None:
     run.mkdir()
     text = "import torch\nif os.fork() == 0:\n    time.sleep(600)\nos.wait()"
     with ranks(run, [text], torch):
-        processes: list[dict[str, Any]] = answer(run, f"stacks.look({{'RANKZERO_RUN_DIR={run}'}})")
+        processes: list[dict[str, Any]] = answer(run, f"stacks.sample_processes({{'RANKZERO_RUN_DIR={run}'}})")
         traces = [len(row["trace"].get("entries", [])) for row in sorted(processes, key=lambda row: int(row["pid"]))]
         assert traces[0] > 8 and sum(traces) == traces[0]
         for row in processes[1:]:

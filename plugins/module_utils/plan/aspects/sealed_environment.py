@@ -23,6 +23,7 @@ VARIABLES = ("RANKZERO_SEALED_COPY", "RANKZERO_SEALED_BUDGET", "RANKZERO_LOCAL_D
 # Files of the job's runtime that mount the environment for an interactive session.
 PROGRAMS = (
     "core/__init__.py",
+    "core/children.py",
     "core/clearing.py",
     "core/extraction.py",
     "core/files.py",
