@@ -28,7 +28,8 @@ from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-import json_documents  # noqa: E402  # beside this file
+import addresses  # noqa: E402  # beside this file
+import json_documents  # noqa: E402
 import reference_pages  # noqa: E402
 import role_options  # noqa: E402
 import rooms  # noqa: E402
@@ -152,7 +153,7 @@ def or_null(entry: dict[str, Any]) -> dict[str, Any]:
 def schema() -> str:
     document = {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "$id": "urn:rankzero:slurm:job-spec",
+        "$id": addresses.raw("docs/job-spec.schema.json"),
         "title": "rankzero.slurm job spec",
         "$comment": NOTICE,
         **schema_of(LaunchSpec),

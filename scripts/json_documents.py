@@ -9,6 +9,8 @@ import json
 from functools import partial
 from typing import Any
 
+from addresses import raw  # beside this file
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import STANDINGS
 
 FOLDER = "python/rankzero/schemas"
@@ -220,7 +222,7 @@ def schema(verb: str) -> str:
     )
     head = {
         "$schema": "http://json-schema.org/draft-07/schema#",
-        "$id": f"urn:rankzero:{verb}:{VERSION}",
+        "$id": raw(f"{FOLDER}/{verb}-{VERSION}.json"),
         "title": f"The document of rankzero {verb} --json",
         "$comment": NOTICE,
     }

@@ -22,7 +22,7 @@ def table() -> list[str]:
     """The lines of the table."""
     suites = "; ".join(f"{release.version} (Debian {release.suite})" for release in RELEASES.values())
     cores = f"ansible-core {_range('requirements.txt', 'ansible-core')}"
-    newest = "every test, with the newest that supports the machine's Python; `make test-core CORE=2.18` takes another"
+    newest = "every test, with the newest that supports the machine's Python; `make test-core CORE=2.22` takes another"
     rows = {
         "Slurm of the machine, profile `friendly`": "every file of `tests/cluster/` but those below",
         "the same, profile `site`": _files("site_lab"),

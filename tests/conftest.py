@@ -158,23 +158,16 @@ def exported_collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def publishable_collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The exported collection with the address of a repository in galaxy.yml.
-
-    The tools that judge a collection for publication insist on one. We have no public address to name: whoever
-    publishes the collection sets it. For the tools the copy gets one in a reserved domain.
-    """
-    tree = Path(run(ROOT / "scripts" / "export", tmp_path_factory.mktemp("publishable")).stdout.strip())
-    with (tree / "galaxy.yml").open("a", encoding="utf-8") as metadata:
-        metadata.write("repository: https://rankzero.invalid/slurm\n")
-    return tree
+def writable_collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An exported collection for a tool that writes into the folder that it reads."""
+    return Path(run(ROOT / "scripts" / "export", tmp_path_factory.mktemp("publishable")).stdout.strip())
 
 
 @pytest.fixture(scope="session")
 def artifact(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tarball that `make build` makes from the working tree."""
     target = tmp_path_factory.mktemp("artifact")
-    run(ROOT / "scripts" / "build", target)
+    run(ROOT / "scripts" / "build", target, "tarball")
     (tarball,) = target.glob("rankzero-slurm-*.tar.gz")
     return tarball
 

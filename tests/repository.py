@@ -8,11 +8,13 @@ from __future__ import annotations
 import ast
 import functools
 import os
+import posixpath
+import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pytest
@@ -142,6 +144,31 @@ def _is_module(dotted: str) -> bool:
 def in_collection(dotted: str) -> str | None:
     """`plugins.module_utils.core.errors` for the full name of such a module; None for anything outside of it."""
     return dotted[len(COLLECTION) + 1 :] if dotted.startswith(f"{COLLECTION}.") else None
+
+
+def dead_links(pages: Mapping[str, str], held: Collection[str], top: str = "") -> list[str]:
+    """The links of Markdown pages that lead to nothing. `held`: the files that were built; `top`: where its pages are.
+
+    An address of the repository begins as galaxy.yml says; the file behind it is one of this checkout. The first page
+    has no other links, because an index shows it alone.
+    """
+    held = {*held, *(str(folder) for name in held for folder in PurePosixPath(name).parents)}
+    ours = re.compile(rf"{re.escape(load_yaml('galaxy.yml')['repository'])}/(?:blob|tree)/[^/]+/([^#]*)")
+    dead = []
+    for page, text in pages.items():
+        for target in re.findall(r"\]\(([^)\s]+)\)", text):
+            path = target.partition("#")[0]
+            public = ours.match(target)
+            if public:
+                there = (ROOT / public[1]).exists()
+            elif re.match(r"[a-z]+:", target):
+                there = True
+            else:
+                name = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else page
+                there = name in held and (page != f"{top}README.md" or not path)
+            if not there:
+                dead.append(f"{page}: {target}")
+    return dead
 
 
 def bullet_list(problems: Sequence[str]) -> str:

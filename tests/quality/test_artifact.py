@@ -7,23 +7,45 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import tarfile
 from pathlib import Path
 
-from tests.repository import bullet_list, files, run
+from tests.repository import ROOT, bullet_list, dead_links, files, run
 
 
 def test_artifact_holds_what_runs_and_nothing_else(artifact: Path) -> None:
     with tarfile.open(artifact) as archive:
         held = {member.name for member in archive if member.isfile()}
-    shipped = [path for folder in ("plugins/", "roles/", "playbooks/", "meta/", "docs/") for path in files(folder)]
+    folders = ("plugins/", "roles/", "playbooks/", "meta/", "docs/", "examples/")
+    shipped = [path for folder in folders for path in files(folder)]
     missing = sorted(set(shipped) - held)
     assert not missing, "missing:" + bullet_list(missing)
     ours_alone = re.compile(
-        r"(tests|scripts|benchmarks|contributing|build|extensions/molecule|\.\w+|Makefile|CONTRIBUTING\.md)(/|$)"
+        r"(tests|scripts|benchmarks|contributing|build|extensions/molecule|changelogs/fragments|LICENSES|\.[\w-]+"
+        r"|Makefile|(CODE|CONTR|MAINT|SECUR)[A-Z_]+\.md|(REUSE|antsibull-nox|pyproject)\.toml|noxfile\.py|renovate\.json)(/|\.yaml|$)"
     )
     unwanted = sorted(path for path in held if ours_alone.match(path))
     assert not unwanted, "these belong to the repository, not to the collection:" + bullet_list(unwanted)
+
+
+def test_pages_of_the_artifact_link_to_what_is_there(artifact: Path) -> None:
+    with tarfile.open(artifact) as archive:
+        streams = {member.name: archive.extractfile(member) for member in archive if member.name.endswith(".md")}
+        pages = {name: stream.read().decode("utf-8") for name, stream in streams.items() if stream}
+        dead = dead_links(pages, archive.getnames())
+    assert len(pages) > 50 and not dead, bullet_list(dead)
+
+
+def test_the_same_commit_gives_the_same_bytes(artifact: Path, tmp_path: Path) -> None:
+    """Of tarball and wheel, for another user in another place at another time."""
+    builds = [tmp_path / "here", tmp_path / "there"]
+    run("bash", "-c", f"umask 077; {ROOT / 'scripts' / 'build'} {builds[0]}", env={"TZ": "Pacific/Apia"})
+    run(ROOT / "scripts" / "build", builds[1], "wheel", env={"PYTHONHASHSEED": "1", "LC_ALL": "C"})
+    shutil.copy(artifact, builds[1])
+    held = [{path.name: path.read_bytes() for path in build.glob("rankzero-*")} for build in builds]
+    assert len(held[0]) == 2 and held[0].keys() == held[1].keys()
+    assert [name for name, content in held[0].items() if held[1][name] != content] == []
 
 
 def test_installed_collection_is_complete_by_its_own_checksums(installed_collections: Path) -> None:
@@ -55,12 +77,10 @@ def test_installed_modules_show_their_documentation(installed_collections: Path,
     assert names and not missing, "ansible-doc shows nothing of:" + bullet_list(missing) + f"\n{shown[:2000]}"
 
 
-def test_galaxy_importer(publishable_collection: Path, tmp_path: Path) -> None:
+def test_galaxy_importer(artifact: Path, tmp_path: Path) -> None:
     """The check of an index on upload. Its ansible-lint is left out: that of test_lint.py looks at more."""
-    run("ansible-galaxy", "collection", "build", "--output-path", tmp_path, publishable_collection)
-    (tarball,) = tmp_path.glob("*.tar.gz")
     settings = {"HOME": str(tmp_path), "GALAXY_IMPORTER_RUN_ANSIBLE_LINT": "no"}
-    said = run("python", "-m", "galaxy_importer.main", tarball, cwd=tmp_path, env=settings).stdout
+    said = run("python", "-m", "galaxy_importer.main", artifact, cwd=tmp_path, env=settings).stdout
     assert "Importer processing completed successfully" in said, said
     complaints = [line for line in said.splitlines() if line.startswith(("ERROR", "WARNING"))]
     assert not complaints, bullet_list(complaints)

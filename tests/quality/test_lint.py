@@ -86,7 +86,7 @@ cp "$3" {kept}/ && echo "$3" >> {kept}/asked
 """
 
 
-def test_ansible_lint(publishable_collection: Path, tmp_path: Path) -> None:
+def test_ansible_lint(writable_collection: Path, tmp_path: Path) -> None:
     """One start of ansible-playbook checks the syntax of all playbooks and roles for which ansible-lint wants it."""
     kept, stand_in = tmp_path / "kept", tmp_path / "bin" / "ansible-playbook"
     for folder in (kept, stand_in.parent):
@@ -96,20 +96,20 @@ def test_ansible_lint(publishable_collection: Path, tmp_path: Path) -> None:
     # ansible-lint installs the collection below ANSIBLE_HOME, and prefers what an earlier run has installed there.
     run(
         *("ansible-lint", "--offline", "--strict", "--profile", "production", "--nocolor"),
-        cwd=publishable_collection,
+        cwd=writable_collection,
         env={
-            "ANSIBLE_COLLECTIONS_PATH": str(publishable_collection.parents[2]),
+            "ANSIBLE_COLLECTIONS_PATH": str(writable_collection.parents[2]),
             "ANSIBLE_HOME": str(tmp_path),
             "PATH": f"{stand_in.parent}:{BIN}:{os.environ['PATH']}",
         },
     )
     asked = [Path(path) for path in (kept / "asked").read_text(encoding="utf-8").splitlines()]
-    books = [path if (publishable_collection / path).exists() else kept / path.name for path in asked]
+    books = [path if (writable_collection / path).exists() else kept / path.name for path in asked]
     playbooks = {path for path in files("playbooks/", ".yml") if path.count("/") == 1}
     assert playbooks <= {str(path) for path in asked}, "ansible-lint did not want the syntax of each playbook checked"
     assert len(asked) - len(set(books) & set(asked)) == len({path.split("/")[1] for path in files("roles/")})
     settings = dict(line.split("=", 1) for line in (kept / "environment").read_text("utf-8").split("\0") if line)
-    run("ansible-playbook", "--syntax-check", "-vv", *books, cwd=publishable_collection, env=settings)
+    run("ansible-playbook", "--syntax-check", "-vv", *books, cwd=writable_collection, env=settings)
 
 
 def test_changelog_fragments() -> None:
@@ -130,7 +130,7 @@ def test_documentation_site(tmp_path: Path) -> None:
     wanted += [
         f"{path.removesuffix('.md')}.html"
         for path in files(suffix=".md")
-        if path != "README.md" and "/docsite/" not in path
+        if not path.startswith(("README.md", ".github/")) and "/docsite/" not in path
     ]
     missing = [path for path in ["index.html", *wanted] if not (site / path).is_file()]
     assert not missing, "not on the site:" + bullet_list(missing)

@@ -145,16 +145,16 @@ def test_changed_requirements_make_a_new_environment(bare: tuple[Path, Path], tm
 
 def test_every_core_has_its_own_environment(bare: tuple[Path, Path], tmp_path: Path) -> None:
     root, _calls = bare
-    done = call(root, "bootstrap", "run", RANKZERO_PYTHON=str(tmp_path / "bin/python3"), RANKZERO_ANSIBLE_CORE="2.17")
+    done = call(root, "bootstrap", "run", RANKZERO_PYTHON=str(tmp_path / "bin/python3"), RANKZERO_ANSIBLE_CORE="2.18")
     assert done.returncode == 0, done.stderr
-    assert (root / ".venv-2.17/bin/python").exists() and not (root / ".venv").exists()
+    assert (root / ".venv-2.18/bin/python").exists() and not (root / ".venv").exists()
 
 
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        ({"RANKZERO_ANSIBLE_CORE": "1.9"}, "choose 2.17"),
-        ({"RANKZERO_PYTHON": "{tmp}/old/python3"}, "is older than Python 3.10"),
+        ({"RANKZERO_ANSIBLE_CORE": "1.9"}, "choose 2.18"),
+        ({"RANKZERO_PYTHON": "{tmp}/old/python3"}, "is older than Python 3.11"),
     ],
 )
 def test_a_wrong_wish_is_named(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import tomllib
 
-from tests.repository import BIN, ROOT, bullet_list, files, load_yaml, read, run
+from tests.repository import BIN, ROOT, bullet_list, dead_links, files, load_yaml, read, run
 
 INSIDE = "ansible_collections/rankzero/slurm/"
 
@@ -21,7 +21,7 @@ INSIDE = "ansible_collections/rankzero/slurm/"
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("wheel")
-    run("uv", "build", "--quiet", "--wheel", "--out-dir", target, ROOT)
+    run(ROOT / "scripts" / "build", target, "wheel")
     (built,) = target.glob("*.whl")
     return built
 
@@ -38,11 +38,22 @@ def rankzero(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_holds_the_collection_and_the_package(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         held = set(archive.namelist())
-    wanted = {f"{INSIDE}{path}" for folder in ("plugins/", "roles/", "playbooks/", "meta/") for path in files(folder)}
-    wanted |= {path.removeprefix("python/") for path in files("python/")} | {f"{INSIDE}galaxy.yml"}
+    folders = ("plugins/", "roles/", "playbooks/", "meta/", "docs/", "examples/")
+    wanted = {f"{INSIDE}{path}" for folder in folders for path in files(folder)}
+    wanted |= {f"{INSIDE}{name}" for name in ("galaxy.yml", "COPYING", "README.md", "CHANGELOG.rst")}
+    wanted |= {path.removeprefix("python/") for path in files("python/")}
     assert not wanted - held, "missing:" + bullet_list(sorted(wanted - held))
-    others = {path for path in held - wanted if ".dist-info/" not in path and path != f"{INSIDE}COPYING"}
+    others = {path for path in held - wanted if ".dist-info/" not in path}
     assert not others, "not wanted:" + bullet_list(sorted(others))
+
+
+def test_pages_of_the_wheel_link_to_what_is_there(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        pages = {name: archive.read(name).decode("utf-8") for name in archive.namelist() if name.endswith(".md")}
+        (described,) = [archive.read(name).decode("utf-8") for name in archive.namelist() if name.endswith("/METADATA")]
+        dead = dead_links(pages, archive.namelist(), INSIDE)
+    dead += dead_links({f"{INSIDE}README.md": described.partition("\n\n")[2]}, (), INSIDE)
+    assert len(pages) > 50 and not dead, bullet_list(dead)
 
 
 def test_package_needs_what_a_checkout_needs() -> None:

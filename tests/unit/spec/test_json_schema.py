@@ -57,9 +57,8 @@ def sections(schema: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tup
             yield from sections(inner, (*path, name))
 
 
-def test_schema_is_valid_and_has_a_name() -> None:
+def test_schema_is_valid() -> None:
     jsonschema.Draft7Validator.check_schema(SCHEMA)
-    assert SCHEMA["$id"] == "urn:rankzero:slurm:job-spec"
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parts[-3]}-{path.stem}")
