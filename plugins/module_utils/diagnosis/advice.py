@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import UNKNOWN, Cause
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import UNKNOWN, Cause, complained_often
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis, Evidence, Unread
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import (
     ARTIFACT,
@@ -152,10 +152,17 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
         evidence=[_shown(event, files) for event in [root, *_others(root, cause.followed)][:EVIDENCE_KEPT]],
         chain=_chain(root, cause.followed, families),
         remedy=filled(_advice(cause.confidence, root, family), root),
-        # What a person has cancelled is not tried again for him.
-        retry=family.retry and not (root.family == CANCELLED and root.witness and bool(root.remedy)),
+        retry=family.retry and not _in_vain(root, cause, scan),
         blame=nodes[:1] if blames and len(nodes) == 1 and cause.confidence == "high" else [],
     )
+
+
+def _in_vain(root: Event, cause: Cause, scan: Scan) -> bool:
+    """Whether another try is no help: a person has cancelled the launch, or one process tried again and again."""
+    # In a file of several processes without prefixes, equal lines may be one of each.
+    shared = any(log.file == root.file and (log.ranks or log.several) for log in scan.logs) and root.rank is None
+    cancelled = root.family == CANCELLED and root.witness and bool(root.remedy)
+    return cancelled or (not shared and complained_often(root, cause.followed))
 
 
 def _advice(confidence: str, root: Event, family: Signature) -> str:

@@ -19,9 +19,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event imp
     HANG,
     LAUNCHER,
     QUIET,
+    UNEXPLAINED,
     Event,
     FileEvents,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.last_words import IN_THE_PROGRAM
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import YEAR
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
@@ -71,6 +73,7 @@ INTERRUPTED = 40
 # The clocks of two nodes may differ by SKEW seconds. From strength KNOWN on, the wording of an exception is known.
 SKEW = 300.0
 KNOWN = LIMIT
+_DIGITS = re.compile(r"\d+")
 # Families of a connection that does not come about, and how often a rank tries it in vain before that is the cause of a
 # cancellation: who waited for it gave up.
 CONNECTIONS, IN_VAIN = ("rendezvous_failure", "gloo_interface", "nccl_network", "offline"), 3
@@ -185,12 +188,21 @@ def in_chains(events: Sequence[Event]) -> list[Event]:
                 continue
             known = event.strength >= CAUSE and earlier.strength < LIMIT
             if earlier.strength >= event.strength or (event.after == "direct" and not known):
+                kept[before] = _placed(earlier, event)
                 continue
             kept[before] = event
         else:
             last[event.stream] = len(kept)
             kept.append(event)
     return kept
+
+
+def _placed(earlier: Event, later: Event) -> Event:
+    """The earlier exception of a chain, at the place of the later one if only that one came through the program."""
+    if earlier.family != UNEXPLAINED or earlier.what == IN_THE_PROGRAM or later.what != IN_THE_PROGRAM:
+        return earlier
+    captured = {**dict(later.captured), "raised": dict(earlier.captured).get("raised", earlier.text)}
+    return replace(earlier, what=later.what, remedy=later.remedy, captured=tuple(captured.items()))
 
 
 def _was_a_trial(earlier: Event, event: Event) -> bool:
@@ -229,6 +241,13 @@ def _tried_in_vain(events: Sequence[Event]) -> Event | None:
         if event.family in CONNECTIONS and event.strength >= WEAK:
             tries.setdefault((event.family, *event.stream), []).append(event)
     return next((failed[0] for failed in tries.values() if len(failed) >= IN_VAIN), None)
+
+
+def complained_often(root: Event, followed: Sequence[Event]) -> bool:
+    """Whether one process complained of the same again and again: it has tried already, and another try is no help."""
+    shape = _DIGITS.sub("#", root.text)
+    alike = (event for event in followed if event.stream == root.stream and event.family == root.family)
+    return sum(_DIGITS.sub("#", event.text) == shape for event in alike) >= IN_VAIN - 1
 
 
 def _root(events: Sequence[Event], skew: float) -> tuple[Event | None, str]:

@@ -279,7 +279,7 @@ class Reader:
                 return None
             # `died with <Signals.SIGKILL: 9>` comes from a launcher but still tells what ended a rank.
             return self._wording(line, file_events) or self._made(line, file_events, _LAUNCHER, after)
-        meaning = self._raised_as(text, frames, within)
+        meaning = self._raised_as(text, frames, stream.before if within else None)
         if meaning is None:
             return None
         strength = min(meaning.strength, CARRIER) if phrases.CARRIERS.search(text) else meaning.strength
@@ -315,21 +315,28 @@ class Reader:
         inside = phrases.EXCEPTION_INSIDE.search(text) if stream.open_traceback else None
         return text[inside.start() :] if inside and text[0] not in " \t" else ""
 
-    def _raised_as(self, text: str, frames: str, within: bool) -> _Meaning | None:
-        """What an exception means: by its wording and its frames, else by its words where it ended a traceback."""
+    def _raised_as(self, text: str, frames: str, before: str | None) -> _Meaning | None:
+        """What an exception means: by its wording and its frames, else by its words where it ended a traceback.
+
+        `before`: the line before the traceback; None if there is no traceback.
+        """
         best: _Meaning | None = None
         for signature, match in self._raised + self._anywhere:
             hit = match.regex.search(text)
             passed = hit and (match.frames is None or match.frames.search(frames))
             if hit and passed and (not best or match.strength > best.strength):
-                place = {"place": phrases.innermost_line(frames)} if "{place}" in (match.what or signature.what) else {}
-                known = {**hit.groupdict(), **place}
+                known = hit.groupdict()
+                if "{place}" in (match.what or signature.what):
+                    known["place"] = last_words.place_of(frames).where
                 best = _Meaning(signature.family, match.strength, known, match.remedy, match.what)
-        if best is not None or not within:
+        if best is not None or before is None:
             return best
         meant = phrases.meant(text, frames)
-        place = {"place": phrases.innermost_line(frames)} if meant == "shape_or_divisibility" else {}
-        return _Meaning(meant, MEANT, place) if meant else _Meaning(UNEXPLAINED, RAISED)
+        if meant:
+            place = {"place": last_words.place_of(frames).where} if meant == "shape_or_divisibility" else {}
+            return _Meaning(meant, MEANT, place)
+        what, look, known = last_words.unexplained(text, frames, before)
+        return _Meaning(UNEXPLAINED, RAISED, known, look, what)
 
     def _wording(self, line: Line, file_events: FileEvents) -> Event | None:
         text = line.text

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a log says last, where no wording of a family and no exception explains its end."""
+"""What a program says last where no family knows it: an exception and its place in the program, or a log's end."""
 
 from __future__ import annotations
 
@@ -46,6 +46,75 @@ _CUT_REMEDY = (
 )
 _LOGGED = "the log ends with an error that the program logged"
 _LOGGED_REMEDY = "Read that line and those before it. The collection does not know this message."
+# A frame of a traceback, as Python and as rich write it; the line of code below it.
+_FRAME = re.compile(r"""\s+File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?|"""
+                    r"\u2502 (?P<boxed>\S+):(?P<at>\d+) in (?P<called>\S+)")  # fmt: skip
+_CODE = re.compile(r"\s+(?!File \")(?P<code>[^\s^~].*)|\u2502 +\u2771 +\d+ \u2502 *(?P<boxed>\S.*?) *\u2502?$")
+# Code that came with an environment or with Python, or that is in no file.
+_NOT_OWN = re.compile(r"-packages|[\\/]lib[\\/]python|[\\/]bin[\\/]|^<|\.(?:pyx|pxi)$")
+_SEPARATORS = re.compile(r"[\\/]+")
+# The program's folder on a node: a snapshot of the code, a node's view of it, or the working directory of the launch.
+_WORK = re.compile(
+    r".*(?:/code/[0-9a-f]{16,64}/|/rankzero-\d{1,10}-[^/]{1,100}/code/|/runs/[^/]+/[0-9a-f]{16,64}/\d+/work/)"
+)
+# What is said of an exception that came through the program's own code.
+IN_THE_PROGRAM = "{where} raised {raised}"
+# Of an exception and of a line of code, so many characters are shown in a sentence.
+_SHOWN = 120
+
+
+class Place(NamedTuple):
+    """A frame of a traceback. `where`: `work/train.py:31`, or else `folder/file:line`; empty where no frame is known.
+
+    `own`: it is the program's own code.
+    """
+
+    where: str = ""
+    function: str = ""
+    code: str = ""
+    own: bool = False
+
+
+def place_of(frames: str) -> Place:
+    """The innermost frame outside of installed packages, else the innermost one."""
+    called: list[Place] = []
+    for line in frames.split("\n"):
+        frame = _FRAME.match(line)
+        code = None if frame else _CODE.match(line)
+        if frame:
+            file = frame["file"] or frame["boxed"]
+            where = _WORK.sub("work/", file) if _WORK.match(file) else "/".join(_SEPARATORS.split(file)[-2:])
+            where = f"{where}:{frame['line'] or frame['at']}"
+            function = frame["function"] or frame["called"] or ""
+            called.append(Place(where, function, own=not _NOT_OWN.search(file)))
+        elif code and called and not called[-1].code:
+            called[-1] = called[-1]._replace(code=code["code"] or code["boxed"])
+    places = [place for place in called if place.own] or called
+    return places[-1] if places else Place()
+
+
+def unexplained(text: str, frames: str, before: str) -> tuple[str, str, dict[str, str]]:
+    """What an exception means that no family knows, what to look at, and what both name.
+
+    `before`: the line before its traceback, which is told where the program complains in it.
+    """
+    place = place_of(frames)
+    told = "" if phrases.progress(before) or phrases.NOISE.search(before) or phrases.HEADER.search(before) else before
+    complains = bool(phrases.COMPLAINT.match(told) or phrases.LOGGED_ERROR.match(told)) and told[:1] not in " \t"
+    named = {"raised": text, "where": place.where, "function": place.function, "code": place.code}
+    if complains:
+        named["before"] = before
+    known = {name: shorten(value) for name, value in named.items() if value}
+    what = IN_THE_PROGRAM if place.own else "the program raised {raised}"
+    function = " in {function}" if place.function not in ("", "<module>") else ""
+    look = f"Look at {{where}}{function}{': `{code}`' if place.code else ''}. " if place.where else ""
+    said = "The program wrote before it: `{before}` " if complains else ""
+    return what, f"{look}{said}The collection does not know this message.", known
+
+
+def shorten(text: str) -> str:
+    """At most _SHOWN characters of a text."""
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 class LastWord(NamedTuple):

@@ -357,17 +357,6 @@ def meant(text: str, frames: str) -> str:
     return ""
 
 
-_FOLDERS = re.compile(r"[\\/]+")
-_PLACE = re.compile(r'File "([^"]+)", line (\d+)')
-
-
-def innermost_line(frames: str) -> str:
-    """`folder/file:line` of the innermost frame outside of installed packages, else of the innermost one."""
-    called = _PLACE.findall(frames)
-    own = [(file, line) for file, line in called if not re.search(r"-packages|[\\/]lib[\\/]python|^<", file)]
-    return next((f"{'/'.join(re.split(_FOLDERS, file)[-2:])}:{line}" for file, line in reversed(own or called)), "")
-
-
 _CARETS = re.compile(r"[\^~]{2,} ?")
 
 

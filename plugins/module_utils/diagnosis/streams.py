@@ -78,8 +78,9 @@ class Stream:
     # The indices of this stream's last events, and the number of lines since the last of them.
     recent: list[int] = field(default_factory=list)
     since: int = 0
-    # The line before the open traceback; whether it says that the program recovers, or is a warning.
+    # The newest line, and that before the open traceback; whether the latter says that the program recovers, or warns.
     last_text: str = ""
+    before: str = ""
     lived_with: bool = False
     warned: bool = False
     # The open traceback has no header, or stands in a message: of a launcher, or of a logger. The line where it began,
@@ -102,10 +103,12 @@ class Stream:
         self.open_traceback, self.frames, self.indented, self.column = True, "", False, 0
         self.headless, self.quoted, self.logged = headless, quoted, False
         self.began, self.script, self.top, self.module = line, "", False, False
+        self.before = self.before if self.after else ""
 
     def introduced(self) -> None:
         """Note what the line before a traceback says of it, or of the chain that it belongs to."""
         chained = bool(self.after)
+        self.before = self.before if chained else self.last_text
         self.lived_with = phrases.recovers(self.last_text) or (self.lived_with and chained)
         self.warned = "WARNING" in self.last_text[:160] or (self.warned and chained)
 

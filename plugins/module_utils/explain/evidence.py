@@ -26,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event imp
     FileEvents,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import Reader
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.host_oom_killed import SIGNAL_9
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
     DECISIVE,
@@ -245,7 +246,8 @@ def _accounting(testimony: Testimony, ends: Sequence[step_usage.StepEnd], launch
     else:
         family, strength = _CODES.get(end.code or 0, (LAUNCHER, ECHO))
     node = end.max_rss_node if family == "host_oom_killed" else ""
-    testimony.say(Event(family, strength, end.sentence, 1, file="sacct", node=node or None))
+    what = SIGNAL_9 if family == "host_oom_killed" and end.state != "OUT_OF_MEMORY" else ""
+    testimony.say(Event(family, strength, end.sentence, 1, file="sacct", node=node or None, what=what))
 
 
 def _exit_code(testimony: Testimony, launch: LaunchReport) -> None:
@@ -254,9 +256,8 @@ def _exit_code(testimony: Testimony, launch: LaunchReport) -> None:
     testimony.facts["exit_code"] = code
     family, strength = _CODES.get(code or 0, ("", 0))
     if family and not (code == 137 and _killed_by_slurm(launch)):
-        testimony.say(
-            Event(family, strength - 1, f"the ranks' step ended with exit code {code}", 1, file="outcome.json")
-        )
+        text, what = f"the ranks' step ended with exit code {code}", SIGNAL_9 if code == 137 else ""
+        testimony.say(Event(family, strength - 1, text, 1, file="outcome.json", what=what))
 
 
 def _killed_by_slurm(launch: LaunchReport) -> bool:
@@ -273,7 +274,8 @@ def _monitors(testimony: Testimony, folder: Beneath, signatures: Sequence[Signat
         if percent is not None and percent >= monitor.MEMORY_FULL:
             text = f"{percent:.0f} % of the memory of {node} was in use ({usage.peak_memory_mb:.0f} MiB)"
             file = next((path for path in usage.files if path.endswith(".host.csv")), folder.path)
-            testimony.say(Event("host_oom_killed", WEAK + 5, text, 1, file=file, node=node))
+            what = "the memory of the node was nearly full"
+            testimony.say(Event("host_oom_killed", WEAK + 5, text, 1, file=file, node=node, what=what))
         for path, number, text in usage.complaints:
             read = Reader(signatures).read(path, [lines.Line(max(1, number), text, None, node)])
             seen = [replace(advice.with_rank(event, None, node), witness=True) for event in read.events]

@@ -88,6 +88,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "Got permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock",
         "slurmstepd: error: pyxis: container start failed with error code: 1",
         (
             "FATAL:   could not open image /images/x.sif: failed to retrieve path for /images/x.sif: lstat /"

@@ -96,7 +96,13 @@ SIGNATURE = Signature(
             "NPU function",
             strength=WEAK + 5,
         ),
-        says(r"The TPU is already in use by", "TPU is already in use", strength=CAUSE + 2),
+        says(
+            r"The TPU is already in use by",
+            "TPU is already in use",
+            strength=CAUSE + 2,
+            what="another process uses the TPU",
+            remedy="End the process that the line names, or start one process of the program on a node.",
+        ),
         says(
             r"CUDA error: (?:invalid device ordinal|no CUDA-capable device)|Invalid CUDAPlace\(",
             "CUDA error",

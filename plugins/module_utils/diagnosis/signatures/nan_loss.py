@@ -17,6 +17,7 @@ _IN_THE_DATA = (
     "Look for the value in the data first: an empty field, or a division by zero as it was prepared. If the data is "
     "well, the model's outputs are not: start from the last good checkpoint with a lower learning rate."
 )
+_SCALE = "the loss scale fell to its minimum, because gradients overflowed again and again"
 
 SIGNATURE = Signature(
     family="nan_loss",
@@ -31,10 +32,10 @@ SIGNATURE = Signature(
             "(?:[Ff]ound|[Gg]ot|encountered|is|contains?|became|detected|returned) (?:a )?(?:NaN|nan|Inf|"
             r"inf|non-finite|[Nn]on-finite)\b|[Ll]oss (?:is|became|was|=) ?(?:nan|NaN|inf)|(?:\bNaN|\b[Nn]an|"
             r"[Nn]on-finite|not finite)\b.*(?:\bloss|\bgrad)|(?:\bloss|\bgrad\w*).*(?:\b[Nn]a[Nn]s?\b|not finite|"
-            "non-finite)|returned nan values|"
-            "Current loss scale already at minimum|unexpected result .*loss",
+            "non-finite)|returned nan values|unexpected result .*loss",
             strength=CAUSE,
         ),
+        raises("Current loss scale already at minimum|[Mm]inimum loss scale reached", strength=CAUSE + 1, what=_SCALE),
         raises(
             "probability tensor contains either",
             what="the probabilities to sample from are not numbers",
@@ -47,19 +48,17 @@ SIGNATURE = Signature(
         raises(r"FloatingPointError: .*(?:[Ll]oss|[Nn]a[Nn]|\b[Ii]nf|overflow)|FloatingPointError:?\s*$"),
         raises("FloatingPointError", strength=RAISED + 1),
         says(
-            "Stopping training:? .*(?:nan|NaN)|Loss is (?:nan|NaN), stopping|loss scale already at minimum|"
+            "Stopping training:? .*(?:nan|NaN)|Loss is (?:nan|NaN), stopping|"
             r"\b(?:nan|NaN) loss\b.{0,60}\b(?:end|stop|abort|exit|terminat)\w*",
             "nan loss",
             "NaN loss",
             "stopping",
             "Stopping",
-            "loss scale already",
             strength=CAUSE,
         ),
-        raises(
-            r"found invalid values:|[Mm]inimum loss scale reached|[Ll]oss (?:diverged|exploded|spike)",
-            strength=CAUSE + 1,
-        ),
+        says("loss scale already at minimum", "loss scale already", strength=CAUSE, what=_SCALE),
+        raises("found invalid values:", strength=CAUSE + 1, what="a distribution got values that it does not allow"),
+        raises("[Ll]oss (?:diverged|exploded|spike)", strength=CAUSE + 1, what="the loss diverged"),
         raises(
             r"^(?!.*(?:[Ll]oss|[Gg]rad|[Ll]ogit|[Ww]eight|[Pp]rob|[Aa]ctivation|[Oo]utput|[Ll]oc\b|distribution)).*"
             r"(?:[Cc]ontains?|[Ff]ound|[Gg]ot|\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\b",
@@ -77,6 +76,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "RuntimeError: Loss diverged at step 7",
         (
             "AssertionError: found NaN in local grad norm for bucket #0 in backward pass before data-paralle"
             "l communication collective"

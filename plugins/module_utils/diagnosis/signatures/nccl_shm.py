@@ -46,15 +46,30 @@ SIGNATURE = Signature(
         ),
         raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) is killed by signal: Bus error", strength=CAUSE - 3),
         # More than what the frames of a data loader prove.
-        raises(r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) exited unexpectedly", strength=RAISED + 2),
+        raises(
+            r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) exited unexpectedly",
+            strength=RAISED + 2,
+            what="a data loader worker ended unexpectedly",
+            remedy=(
+                "Look for its own last words above: a crash, an exception, a kill. With `num_workers=0` in the program "
+                "the same failure shows its line. `df -h /dev/shm` on that node tells whether shared memory is short."
+            ),
+        ),
         raises(
             "received 0 items of ancdata|Too many open files",
             strength=RAISED,
             remedy=_OPEN_FILES,
             what="a process has too many open files",
         ),
+        raises("unable to (?:mmap|write to file|resize file) .*</?torch_", strength=CAUSE + 2),
         raises(
-            r"unable to (?:mmap|write to file|resize file) .*</?torch_|unable to mmap \d+ bytes", strength=CAUSE + 2
+            r"unable to mmap \d+ bytes(?!.*</?torch_)",
+            strength=CAUSE + 2,
+            what="a file could not be mapped into memory",
+            remedy=(
+                "Map less at once, or give the job more memory a node (`resources.memory`; 0 is all of it); a limit on "
+                "the address space (`ulimit -v`) refuses as well."
+            ),
         ),
         raises(r"\[Errno 24\]", strength=RAISED + 2, remedy=_OPEN_FILES, what="a process has too many open files"),
         raises(
@@ -73,5 +88,7 @@ SIGNATURE = Signature(
         "n1:1:2 [0] misc/shmutils.cc:72 NCCL WARN Call to posix_fallocate failed : No space left on device",
         "RuntimeError: unable to open shared memory object </torch_42_1_0> in read-write mode",
         "RuntimeError: DataLoader worker (pid(s) 42) exited unexpectedly",
+        "RuntimeError: unable to mmap 4242 bytes from file </data/x.bin>: Cannot allocate memory (12)",
+        "RuntimeError: can't start new thread",
     ),
 )
