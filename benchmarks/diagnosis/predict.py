@@ -36,6 +36,7 @@ CLASSES = {
     "file_missing": "file_not_found_or_not_shared",
     "hub_auth": "auth_or_gated_hub",
     "hub_limit": "hub_rate_limited",
+    "mpi_call": "python_exception_other",
     "launcher": "python_exception_other",
     "nccl_shm": "dataloader_worker_shm",
     "offline": "offline_network",

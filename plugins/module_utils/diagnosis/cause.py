@@ -34,7 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     RAISED,
     WEAK,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import CARRIER
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.streams import BELOW, CARRIER
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.survival import CAUGHT, lasting
 
 _KILLED = "host_oom_killed"
@@ -73,6 +73,7 @@ INTERRUPTED = 40
 # The clocks of two nodes may differ by SKEW seconds. From strength KNOWN on, the wording of an exception is known.
 SKEW = 300.0
 KNOWN = LIMIT
+_CAUSED_BY = re.compile(r"\W*[Cc]aused by: ")
 _DIGITS = re.compile(r"\d+")
 # Families of a connection that does not come about, and how often a rank tries it in vain before that is the cause of a
 # cancellation: who waited for it gave up.
@@ -226,6 +227,13 @@ def _first_raised(raised: Sequence[Event], skew: float) -> Event:
     return first
 
 
+def _reason_below(first: Event, events: Sequence[Event]) -> Event:
+    """The reason that an installer gives a few lines below what it could not do; else that itself."""
+    below = (event for event in events if event.file == first.file and 0 < event.line - first.line <= BELOW)
+    reasons = (event for event in below if event.strength >= CAUSE and _CAUSED_BY.match(event.text))
+    return next(reasons, first) if first.family == "build" else first
+
+
 def _set_up_before(first: Event, events: Sequence[Event]) -> Event | None:
     """What failed in the batch script before its program lacked a package or a file."""
     if first.family not in ("import_error", "file_missing") or first.rank is not None:
@@ -260,6 +268,7 @@ def _root(events: Sequence[Event], skew: float) -> tuple[Event | None, str]:
         before = _set_up_before(first, events)
         if before is not None:
             return before, "medium"
+        first = _reason_below(first, raised)
         outside = [event for event in raised if event.strength == LIMIT]
         first = outside[0] if outside and _DYING.search(first.text) else first
         in_vain = _tried_in_vain(events) if first.family == CANCELLED else None

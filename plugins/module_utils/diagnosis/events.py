@@ -155,9 +155,8 @@ class Reader:
             if event.family == LAUNCHER and not any(known.run == events.runs for known in events.events):
                 complaint = last_words.before_a_launcher(heard)
                 if complaint:
-                    events.events.append(
-                        self._made(complaint.line, events, _Meaning(complaint.family, complaint.strength))
-                    )
+                    meant = _Meaning(*complaint[1:3], {}, complaint.remedy, complaint.what)
+                    events.events.append(self._made(complaint.line, events, meant))
             explained(event, stream, events)
             runs.note(event, stream)
             if kept.add(replace(event, run=events.runs)):

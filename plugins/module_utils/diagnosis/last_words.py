@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -45,6 +46,9 @@ _CUT_REMEDY = (
     "The program raised an exception. Its message is missing here: look for it in the other logs of that rank."
 )
 _LOGGED = "the log ends with an error that the program logged"
+_ABORTS = re.compile(r"MPI_ABORT was invoked|application called MPI_Abort\(")
+_SAYS_WORDS = re.compile(r"[^\W\d_]{2,} +[^\W\d_]{2,}")
+_ABORTED = "the program ended itself by MPI_Abort; these are its last words"
 _LOGGED_REMEDY = "Read that line and those before it. The collection does not know this message."
 # A frame of a traceback, as Python and as rich write it; the line of code below it.
 _FRAME = re.compile(r"""\s+File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?|"""
@@ -108,8 +112,8 @@ def unexplained(text: str, frames: str, before: str) -> tuple[str, str, dict[str
     what = IN_THE_PROGRAM if place.own else "the program raised {raised}"
     function = " in {function}" if place.function not in ("", "<module>") else ""
     look = f"Look at {{where}}{function}{': `{code}`' if place.code else ''}. " if place.where else ""
-    said = "The program wrote before it: `{before}` " if complains else ""
-    return what, f"{look}{said}The collection does not know this message.", known
+    quoted = "The program wrote before it: `{before}` " if complains else ""
+    return what, f"{look}{quoted}The collection does not know this message.", known
 
 
 def shorten(text: str) -> str:
@@ -140,7 +144,19 @@ def before_a_launcher(heard: Sequence[Line]) -> LastWord | None:
             return LastWord(line, UNEXPLAINED, CUT)
         if phrases.COMPLAINT.match(text):
             return LastWord(line, LAUNCHER, CUT)
-    return None
+    return _before_an_abort(heard)
+
+
+def _before_an_abort(heard: Sequence[Line]) -> LastWord | None:
+    """What a program printed before it called MPI_Abort: what several ranks printed alike, else its last line."""
+    if not heard or not _ABORTS.search(heard[-1].text):
+        return None
+    words = [line for line in heard if _SAYS_WORDS.search(line.text) and not phrases.ECHOES.search(line.text)]
+    counted = Counter(line.text for line in words if not phrases.progress(line.text))
+    line = next((line for line in words if counted[line.text] > 1), words[-1] if words else None)
+    return (
+        None if line is None or line.text not in counted else LastWord(line, UNEXPLAINED, CUT, _ABORTED, _LOGGED_REMEDY)
+    )
 
 
 def succeeded(heard: Sequence[Line]) -> Line | None:

@@ -56,6 +56,7 @@ ECHOES = re.compile(
     r"|died with <Signals"
     r"|SystemExit|\bCancelledError\b|Horovod has been shut down|NCCL communicator was aborted on rank \d+\.?$"
     r"|the rank (?:of the )?first process to fail|Primary job +terminated normally|(?:mpi|prte)run (?:detected|noticed)"
+    r"|MPI_ABORT was invoked|application called MPI_Abort\("
     r"|BAD TERMINATION OF ONE OF YOUR|KILLED BY SIGNAL: \d|APPLICATION TERMINATED WITH THE EXIT STRING"
     # R's, LSF's and HTCondor's reports, and W&B's.
     r"|^Execution halted$|^Exited with exit code \d|with exit-code [1-9]|Normal termination \(return value [1-9]"
@@ -122,6 +123,8 @@ ECHO_NEEDLES = (
     "W&B process to",
     "prterun noticed",
     "BAD TERMINATION OF",
+    "MPI_ABORT was",
+    "called MPI_Abort",
     "KILLED BY SIGNAL",
     "THE EXIT STRING",
     "Horovod has been",

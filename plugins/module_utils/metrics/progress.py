@@ -41,10 +41,15 @@ class Metrics:
     tokens_per_second: float | None = None
 
     def after(self, before: Metrics | None) -> Metrics:
-        """These numbers with the step of an earlier line if this line, such as that of an evaluation, has none."""
-        if self.step is not None or before is None:
+        """These numbers with the step of an earlier line if this line, such as that of an evaluation, has none.
+
+        A shorter count within a longer one that has not ended, such as an evaluation's bar without a label, has none.
+        """
+        if before is None or before.step is None:
             return self
-        return replace(self, step=before.step, total=before.total)
+        within = before.total is not None and before.step < before.total
+        shorter = self.total is not None and within and self.total < (before.total or 0) and self.loss is None
+        return replace(self, step=before.step, total=before.total) if self.step is None or shorter else self
 
 
 _STEP = re.compile(
@@ -52,6 +57,16 @@ _STEP = re.compile(
     re.I,
 )
 _BAR = re.compile(rf"\b{WHOLE}/{WHOLE} \[\d{{1,6}}:\d\d")
+# Bars that count no training steps: their labels, and the units of what datasets and downloads count.
+_OTHER_BAR = re.compile(
+    r"^(?:\W|\[?(?:rank|default)\d+\]?|\d+:)*(?:map|filter|token|load|download|fetch|resolv|generat|captur|pre-?process|"
+    r"process|read|scan|cach|upload|convert|running|extract|sanity|eval|valid|test|predict|infer|group|pack|sav|creat|"
+    r"flatten|cast|comput|writ|build|dedup|adding|apply|truncat|unpack|copy|quantiz|check)",
+    re.I,
+)
+_OTHER_UNIT = re.compile(r"[\d?](?:examples|ex|ba|[kMGT]?i?B|files?|rows?|shards?|docs?)/s", re.I)
+# What stands before a step that is none of the training.
+_OTHER_STEP = re.compile(r"\b(?:eval|val|test|predict)[a-z]{0,12}[ _/:-]{1,3}$", re.I)
 _LOSS = re.compile(
     rf"(?<![a-z])(?<![a-z][_/-])(?:[a-z]{{1,24}}[_/-]){{0,8}}loss['\"]?\s{{0,24}}(?:[:=]\s{{0,24}})?{NUMBER}", re.I
 )
@@ -83,7 +98,7 @@ def parse_metrics(line: str) -> Metrics | None:
     low = line.lower()
     if "loss" not in low and "step" not in low and "iter" not in low and "/" not in low:
         return None
-    step = _STEP.search(line) or _BAR.search(line)
+    step = _trained(line)
     loss = _LOSS.search(line)
     if step is None and loss is None:
         return None
@@ -97,6 +112,17 @@ def parse_metrics(line: str) -> Metrics | None:
         loss=real_number(loss.group(1)) if loss else None,
         tokens_per_second=_rate(rate),
     )
+
+
+def _trained(line: str) -> re.Match[str] | None:
+    """The step of the training that a line names, or that its bar counts."""
+    step = _STEP.search(line)
+    if step is not None:
+        return None if _OTHER_STEP.search(line[: step.start()]) else step
+    bar = _BAR.search(line)
+    label = line[: bar.start()].rpartition("\r")[2] if bar else ""
+    other = bar is not None and (_OTHER_BAR.match(label) or _OTHER_UNIT.search(line, bar.end()))
+    return None if other else bar
 
 
 def _rate(match: re.Match[str] | None) -> float | None:

@@ -59,3 +59,49 @@ def test_what_goes_to_the_screen_is_harmless_and_short() -> None:
     assert short_list(["a", "b", "c", "d"]) == "a, b, c, d"
     assert short_list([f"n{i}" for i in range(8)]) == "n0, n1, n2 and 5 more"
     assert short_list([]) == "none"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Map: 100%|##########| 32/32 [00:00<00:00, 4102.61 examples/s]",
+        "Map (num_proc=4):  50%|#####     | 16/32 [00:00<00:00, 41.6 examples/s]",
+        "[rank0]: Running tokenizer on dataset:  50%|#####     | 16/32 [00:00<00:00, 41.6ex/s]",
+        "  50%|#####     | 16/32 [00:00<00:00, 41.6 examples/s]",
+        "model.safetensors:  50%|#####     | 16/32 [00:01<00:01, 20.1MB/s]",
+        "Evaluating:  50%|#####     | 16/32 [00:01<00:01, 12.1it/s]",
+        "Validation DataLoader 0:  50%|#####     | 16/32 [00:01<00:01, 12.1it/s]",
+        "Sanity Checking DataLoader 0:  50%|#####     | 1/2 [00:01<00:01, 12.1it/s]",
+        "Loading checkpoint shards:  50%|#####     | 1/2 [00:01<00:01,  1.1s/it]",
+    ],
+)
+def test_a_bar_of_data_or_of_an_evaluation_is_no_step(line: str) -> None:
+    metrics = parse_metrics(line)
+    assert metrics is None or metrics.step is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        " 50%|#####     | 16/32 [00:01<00:01, 12.1it/s]",
+        "Epoch 3:  50%|#####     | 16/32 [00:01<00:01, 12.1it/s, v_num=0]",
+        "Training:  50%|#####     | 16/32 [00:01<00:01,  2.1s/it]",
+        "[rank0]: train 50%|#####     | 16/32 [00:01<00:01, 12.1it/s]",
+    ],
+)
+def test_a_bar_of_the_training_is_a_step(line: str) -> None:
+    assert parse_metrics(line) == Metrics(step=16, total=32)
+
+
+def test_an_evaluation_names_its_own_steps() -> None:
+    line = parse_metrics("eval step 16/32 loss 0.5")
+    assert line is not None and (line.step, line.loss) == (None, 0.5)
+
+
+def test_a_shorter_bar_within_the_training_leaves_its_step() -> None:
+    trained = Metrics(step=10, total=130)
+    assert Metrics(step=4, total=5).after(trained) == trained
+    assert Metrics(step=11, total=130).after(trained).step == 11
+    # The next part of a program whose first part has ended.
+    assert Metrics(step=4, total=5).after(Metrics(step=130, total=130)).step == 4
+    assert Metrics(step=4, total=5, loss=0.5).after(trained).step == 4

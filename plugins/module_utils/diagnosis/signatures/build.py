@@ -36,7 +36,7 @@ SIGNATURE = Signature(
             "Invalid requirement|Double requirement)|^error: (?:subprocess-exited-with-error|"
             "Distribution `|metadata-generation-failed|legacy-install-failure|Failed to (?:fetch|download|"
             "build|prepare|"
-            r"install|spawn))|No solution found when resolving|\u00d7 (?:No solution|Failed to (?:build|"
+            r"install))|No solution found when resolving|\u00d7 (?:No solution|Failed to (?:build|"
             "download))|Failed to build (?:`|installable)|The lockfile at .* needs to be updated|"
             r"Unable to find lockfile|"
             r"(?:LibMamba|PackagesNotFound|Unsatisfiable)\w*Error|ResolvePackageNotFound",

@@ -43,14 +43,23 @@ SIGNATURE = Signature(
         ),
         says(
             "[Dd]etected mismatch between collectives on ranks|[Mm]onitored ?[Bb]arrier.*timeout|"
-            r"Ranks? \S+ failed to pass monitoredBarrier|Timed out waiting \d+ms for (?:recv|"
-            r"send) operation|wait timeout after \d+ms, keys: (?!/default_pg/0//\w+//\d)",
+            r"Ranks? \S+ failed to pass monitoredBarrier|wait timeout after \d+ms, keys: (?!/default_pg/0//\w+//\d)",
             "mismatch between collectives",
             "onitoredBarrier",
             "onitored barrier",
-            "Timed out waiting",
             "wait timeout after",
             strength=WEAK + 3,
+        ),
+        says(
+            r"Timed out waiting \d+ms for (?:recv|send) operation",
+            "Timed out waiting",
+            strength=WEAK + 3,
+            what="Gloo waited for a rank that sent nothing: it did not come, or its interface is not reached",
+            remedy=(
+                "A rank that ended or is elsewhere has its reason in its own log. If all wait, and from the first "
+                "exchange on, Gloo took an interface that the nodes do not share: `env.GLOO_SOCKET_IFNAME`, the same "
+                "as for NCCL, or `fabric: auto`. Asynchronous checkpoints use Gloo as well."
+            ),
         ),
         # A terminal may have wrapped this line anywhere.
         says(

@@ -89,7 +89,9 @@ SIGNATURE = Signature(
         says(
             r"terminate called after throwing an instance of '(?:c10|gloo)::|`Process abort signal` is detected by|"
             r"(?:^|: |\d )Aborted\b(?!:)|Fatal Python error: Aborted|exitcode: -6\)|\(SIGABRT\) received|"
-            r"exit code 134\b",
+            r"exit code 134\b|EXIT CODE: 134\b|KILLED BY SIGNAL: 6\b",
+            "EXIT CODE: 134",
+            "BY SIGNAL: 6",
             "Aborted",
             "terminate called ",
             "` is detected by",
@@ -102,7 +104,8 @@ SIGNATURE = Signature(
             r"\*\*\* SIG(?:SEGV|BUS|ILL|FPE) |terminat\w+ (?:with|by) signal SIG(?:SEGV|BUS|ILL|FPE)|"
             r"died with <Signals\.SIG(?:SEGV|BUS|ILL|FPE)|corrupted double-linked list|code (?:= )?-(?:11|7|4|8)\b|"
             r"exited on signal (?:11|7|4|8)\b|died with exit code -(?:6|11|7|4|8)\b|KILLED BY SIGNAL: (?:11|7|4|8)\b|"
-            r"EXIT STRING: .*\(signal (?:11|7|4|8)\)",
+            r"EXIT STRING: .*\(signal (?:11|7|4|8)\)|EXIT CODE: (?:139|135|132|136)\b",
+            "EXIT CODE: 13",
             "*** SIG",
             "exited on signal",
             "died with exit code -",

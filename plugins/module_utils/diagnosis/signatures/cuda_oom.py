@@ -27,6 +27,12 @@ SIGNATURE = Signature(
     ),
     look="See how much memory the GPU had and who used it: the message and `monitor.gpu` show it.",
     matches=(
+        raises(
+            "[Rr]an out of memory in memory space hbm|Exceeded hbm capacity|"
+            r"Attempting to (?:reserve|allocate) \S+ at the bottom of memory",
+            strength=CAUSE + 2,
+            what="the accelerator's memory (HBM) is full",
+        ),
         says("^out of memory$", "out of memory", strength=WEAK + 6),
         # A program may print it, and go on with less.
         says(
@@ -98,6 +104,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 7.1G of 7.0G hbm.",
         "MemoryError: Error allocating 5310 bytes of device memory (out of memory).",
         "NPU out of memory. NPUWorkspaceAllocator tried to allocate 216.00 MiB",
         "Error: CUDA error 2 'out of memory' - a.cu:38: cudaMalloc(&p, n)",

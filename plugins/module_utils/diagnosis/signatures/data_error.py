@@ -36,6 +36,16 @@ SIGNATURE = Signature(
             "[Bb]atch).* (?:is empty|has no(?! attribute)|contains no|not enough|too (?:small|few))|CastError|BadZip|"
             "ParserError"
         ),
+        raises(
+            r"^StopIteration\b",
+            frames=r"torch/utils/data/dataloader\.py\", line \d+, in __next__",
+            strength=CAUSE,
+            what="the data loader has no further batch",
+            remedy=(
+                "`next()` asked for more batches than there are: begin a new iterator for each epoch, or loop over "
+                "the loader. On one rank only: it has fewer batches than the others (its sampler, `drop_last`)."
+            ),
+        ),
         # In any array: of the data, or of the program.
         raises(r"index \d+ is out of bounds|too many indices for array", strength=RAISED + 1),
         raises(

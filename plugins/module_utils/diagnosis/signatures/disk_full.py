@@ -23,9 +23,10 @@ SIGNATURE = Signature(
     look="Look at `df -h`, `df -i` and the quota of the folder that the program wrote to.",
     matches=(
         says(
-            r"^(?!.*inotify).*(?:\[Errno 28\]|No space left on device|Disk quota exceeded|"
+            r"^(?!.*inotify).*(?:\[Errno 28\]|[Nn]o space left on device|Disk quota exceeded|"
             r"[Qq]uota exceeded|low on resource: ephemeral-storage|FilesystemQuotaExceeded|StorageFull|\[Errno 122\])",
             "No space left on device",
+            "no space left on device",
             "uota exceeded",
             "on resource: ephemeral",
             "QuotaExceeded",

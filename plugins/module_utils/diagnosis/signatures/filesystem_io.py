@@ -24,7 +24,7 @@ SIGNATURE = Signature(
             # A network adapter has I/O errors as well.
             r"\[Errno 5\]|^(?!.*(?:UCX|ucx|ibv_|verbs|register|rkey)).*Input/output error|"
             r"\[Errno 116\]|Stale file handle|\[Errno 121\]|"
-            "Remote I/O error|Transport endpoint is not connected|Bad file descriptor.*lustre|"
+            "Remote I/O error|(?<!handle_cq_error:)Transport endpoint is not connected|Bad file descriptor.*lustre|"
             r"LustreError|\[Errno 107\]|Text file busy|\[Errno 16\] Device or resource busy",
             "[Errno 5]",
             "Input/output error",

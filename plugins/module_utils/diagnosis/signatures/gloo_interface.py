@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    RAISED,
     Signature,
+    raises,
     says,
 )
 
@@ -30,8 +32,11 @@ SIGNATURE = Signature(
             "connect() timeout",
             "ind address for: ",
         ),
+        # A connection that ended without a reason.
+        raises(r"gloo/transport/tcp/\w+\.cc:\d+\] no error", strength=RAISED + 1),
     ),
     examples=(
+        "RuntimeError: [/x/third_party/gloo/gloo/transport/tcp/pair.cc:144] no error",
         (
             "RuntimeError: [../third_party/gloo/gloo/transport/tcp/pair.cc:144] connect [127.0.0.1]:4242: C"
             "onnection refused"

@@ -87,7 +87,8 @@ SIGNATURE = Signature(
         ),
         says(
             r"exitcode: -9\)? ?|[Ss]ignal 9 \(SIGKILL\) received|task[s]? [\d,-]+: Killed|"
-            r"exit(?:ed with)?(?: exit)? (?:code|status) 137\b",
+            r"exit(?:ed with)?(?: exit)? (?:code|status) 137\b|EXIT CODE: 137\b",
+            "EXIT CODE: 137",
             "exitcode: -9",
             "ignal 9 (SIGKILL)",
             ": Killed",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     ECHO,
+    RAISED,
     WEAK,
     Signature,
     raises,
@@ -26,6 +27,13 @@ SIGNATURE = Signature(
         "or the call. `debug: true` makes it print more."
     ),
     matches=(
+        # XLA quotes NCCL's own last words.
+        raises(
+            r"NCCL operation .{1,200} failed: (?!unhandled cuda)(?P<reason>[^(.]{1,80}\w)"
+            r"(?:.*log entry \(may be unrelated\) '(?P<last>.{1,200}?)'\.?$)?",
+            strength=RAISED + 2,
+            what="NCCL failed below XLA: {last}",
+        ),
         says(
             "NCCL WARN (?:NET/IB|NET/OFI|NET/Socket|NET/Plugin)? ?:?.*(?:failed|error|[Gg]ot completion|"
             "timed? ?out|no route|No interface|unreachable)|"
@@ -88,6 +96,10 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        (
+            "XlaRuntimeError: INTERNAL: NCCL operation ncclGroupEnd() failed: unhandled system error (run with "
+            "NCCL_DEBUG=INFO for details). Last NCCL warning(error) log entry (may be unrelated) 'no route to n7'."
+        ),
         "[17.1] [n1:77:0] ib_md.c:478 UCX  ERROR ibv_reg_mr(address=0x7, length=8) failed: Bad address",
         (
             "n1:1:2 [0] transport/net_ib.cc:1000 NCCL WARN NET/IB : Got completion from peer 10.0.0.1<4242> "

@@ -52,6 +52,16 @@ SIGNATURE = Signature(
             "invalid option",
         ),
         says(
+            "(?:srun|sbatch|salloc): unrecognized option '(?P<option>--container-[a-z-]+)",
+            "unrecognized option",
+            strength=CAUSE + 1,
+            what="Slurm does not know {option}: its plugin pyxis is missing there",
+            remedy=(
+                "Ask the site whether pyxis is installed (`srun --help | grep container`), or start containers "
+                "without it: `container.runtime: apptainer`, or `oci`."
+            ),
+        ),
+        says(
             rf"(?:srun|sbatch|salloc): error: (?:Task launch for \S+ failed|Application launch failed|"
             rf"Unable to create step|"
             rf"Unable to confirm allocation|Unable to allocate resources|[Bb]atch job submission failed)\b.*{_SILENT}",
@@ -106,6 +116,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "srun: unrecognized option '--container-image=/images/x.sqsh'",
         "srun: error: Only allocated 3 nodes asked for 4",
         "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
         "srun: error: Unable to create step for job 12: More processors requested than permitted",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.phrases import NOT_ACTIVATED
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
+    CAUSE,
     WEAK,
     Signature,
     says,
@@ -21,6 +22,16 @@ SIGNATURE = Signature(
     ),
     look="Read that line of the script: is the command meant to be there, and does anything later depend on it?",
     matches=(
+        says(
+            "^error: Failed to spawn: `(?P<command>[^`]+)`",
+            "Failed to spawn",
+            strength=CAUSE + 1,
+            what="uv could not start {command}",
+            remedy=(
+                "The line `Caused by` says why. A program that it does not find: add the package that brings it to "
+                "`environment.project`, or name a file of the code with its folder and make it executable."
+            ),
+        ),
         says(
             r": (?:line \d+: )?(?P<command>[^:\s]+): command not found|"
             r"syntax error(?: near unexpected token .{1,80}$|: unexpected end of file)|"
@@ -97,6 +108,7 @@ SIGNATURE = Signature(
         ),
     ),
     examples=(
+        "error: Failed to spawn: `torchrun`",
         "job.sh: line 8: /env/bin/activate: No such file or directory",
         "EnvironmentNameNotFound: Could not find conda environment: lamps",
         "slurm_script: line 98: syntax error: unexpected end of file",
