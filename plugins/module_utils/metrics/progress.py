@@ -64,7 +64,7 @@ _OTHER_BAR = re.compile(
     r"flatten|cast|comput|writ|build|dedup|adding|apply|truncat|unpack|copy|quantiz|check)",
     re.I,
 )
-_OTHER_UNIT = re.compile(r"[\d?](?:examples|ex|ba|[kMGT]?i?B|files?|rows?|shards?|docs?)/s", re.I)
+_OTHER_UNIT = re.compile(r"[\d?] ?(?:examples|ex|ba|[kMGT]?i?B|files?|rows?|shards?|docs?)/s", re.I)
 # What stands before a step that is none of the training.
 _OTHER_STEP = re.compile(r"\b(?:eval|val|test|predict)[a-z]{0,12}[ _/:-]{1,3}$", re.I)
 _LOSS = re.compile(
