@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The attributes that every module of the collection states: what check mode and diff mode do, and its action group.
+"""The attributes that every module of the collection states: what check mode and diff mode do.
 
-A module of the group extends ``rankzero.slurm.attributes`` and fills in ``details`` and ``diff_mode``: those are facts
-about that one module. One that only looks extends ``rankzero.slurm.attributes.looks`` instead.
+A module extends ``rankzero.slurm.attributes`` and fills in ``details`` and ``diff_mode``: those are facts about that
+one module. One that only looks extends ``rankzero.slurm.attributes.looks`` instead.
 """
 
 from __future__ import annotations
@@ -19,11 +19,6 @@ class ModuleDocFragment:
     DOCUMENTATION = """
 options: {}
 attributes:
-  action_group:
-    description: Use C(group/rankzero.slurm.slurm) in C(module_defaults) to set defaults for this module.
-    support: full
-    membership:
-      - rankzero.slurm.slurm
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying anything.
     support: full
@@ -34,11 +29,6 @@ attributes:
     LOOKS = """
 options: {}
 attributes:
-  action_group:
-    description: Use C(group/rankzero.slurm.slurm) in C(module_defaults) to set defaults for this module.
-    support: full
-    membership:
-      - rankzero.slurm.slurm
   check_mode:
     description: Can run in C(check_mode) and return changed status prediction without modifying anything.
     support: full

@@ -84,4 +84,10 @@ options:
     description: Folder on the cluster where launches are recorded. A C(~) is the home directory there.
     type: path
     default: ~/.rankzero/state
+attributes:
+  action_group:
+    description: Use C(group/rankzero.slurm.slurm) in C(module_defaults) to set O(state_root) once for all such modules.
+    support: full
+    membership:
+      - rankzero.slurm.slurm
 """

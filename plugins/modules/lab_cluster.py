@@ -19,12 +19,9 @@ description:
   - The role P(rankzero.slurm.lab_cluster#role) installs the packages and calls this module.
 author:
   - The rankzero.slurm authors (@rankzero)
+extends_documentation_fragment: [rankzero.slurm.attributes]
 attributes:
-  check_mode:
-    description: Can run in C(check_mode) and return changed status prediction without modifying anything.
-    support: full
   diff_mode:
-    description: Returns details on what has changed, or would change in C(check_mode), when in diff mode.
     support: full
     details: Shows the state and Slurm's configuration files before and after.
 options:

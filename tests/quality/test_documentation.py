@@ -27,10 +27,8 @@ from tests.repository import (
 )
 
 MODULES = plugin_names("modules")
-#: What a module of the action group extends: one of these. The second is for those that change nothing in any mode.
+#: What a module extends: one of these. The second is for those that change nothing in any mode.
 ATTRIBUTES = ("rankzero.slurm.attributes", "rankzero.slurm.attributes.looks")
-#: Modules outside the action group, each with the reason.
-OUTSIDE_THE_GROUP = {"lab_cluster": "makes a cluster; the group holds what works on one"}
 
 
 @functools.cache
@@ -69,8 +67,8 @@ def nested_names(options: dict[str, Any]) -> Iterator[str]:
 def missing_attributes(name: str) -> Iterator[str]:
     doc = documentation(name)
     extended = [used for used in doc.get("extends_documentation_fragment", []) if used in ATTRIBUTES]
-    if bool(extended) == (name in OUTSIDE_THE_GROUP):
-        yield f"{name}: a module of the action group, and no other, extends one of {ATTRIBUTES}"
+    if len(extended) != 1:
+        yield f"{name} must extend one of {ATTRIBUTES}"
     stated = [doc.get("attributes", {}), *(fragment(used)["attributes"] for used in extended)]
     for attribute in ("check_mode", "diff_mode"):
         said = [known.get(attribute, {}).get("support") for known in stated]
@@ -88,9 +86,14 @@ def test_modules_state_their_attributes() -> None:
     assert not missing, bullet_list(missing)
 
 
-def test_action_group_holds_exactly_our_modules() -> None:
+def test_action_group_can_hold_a_default() -> None:
+    """The group is that of one fragment: each module of it takes the options that the fragment has."""
     group = load_yaml("meta/runtime.yml")["action_groups"]["slurm"]
-    assert group == sorted(set(MODULES) - set(OUTSIDE_THE_GROUP))
+    shared = "rankzero.slurm.store.state"
+    extending = [name for name in MODULES if shared in documentation(name)["extends_documentation_fragment"]]
+    assert group == extending
+    assert set.intersection(*(set(all_options(name)) for name in group)) >= set(fragment(shared)["options"]) > set()
+    assert fragment(shared)["attributes"]["action_group"]["membership"] == ["rankzero.slurm.slurm"]
 
 
 def test_internal_options_stand_last_and_no_author_is_a_placeholder() -> None:

@@ -19,6 +19,7 @@ import rankzero
 from tests.repository import BIN, ROOT, bullet_list, files, load_yaml, plugin_names, read, run, tracked_files
 
 GALAXY = load_yaml("galaxy.yml")
+NOX = tomllib.loads(read("antsibull-nox.toml"))["sessions"]
 
 
 def test_every_file_has_a_licence(exported_collection: Path) -> None:
@@ -97,6 +98,25 @@ def test_the_range_of_ansible_core_is_said_alike() -> None:
     }
     wrong = [place for place, number in said.items() if number not in (low, python)]
     assert len(said) > 3 and not wrong, bullet_list(wrong)
+
+
+def test_what_an_execution_environment_installs_is_what_running_needs() -> None:
+    needed = {line for line in read("requirements.txt").splitlines() if line[:1].isalpha()}
+    dependencies = load_yaml("meta/execution-environment.yml")["dependencies"]
+    named = {line for line in read(dependencies["python"]).splitlines() if line[:1].isalpha()}
+    core = needed - named
+    assert len(core) == 1 and core.pop().startswith("ansible-core"), "the image brings ansible-core, and nothing else"
+    assert (ROOT / dependencies["system"]).is_file()
+    (image,) = NOX["ee_check"]["execution_environments"]
+    assert image["ansible_core_package"] in needed and all((ROOT / book).is_file() for book in image["test_playbooks"])
+
+
+def test_sessions_of_nox_are_the_targets_and_the_group_is_that_of_meta() -> None:
+    called = re.findall(r'make\(session, "([\w-]+)"\)', read("noxfile.py"))
+    assert set(called) == {"lint", "sanity", "unit"} <= set(re.findall(r"^([a-z-]+):", read("Makefile"), re.M))
+    (group,) = NOX["extra_checks"]["action_groups_config"]
+    members = load_yaml("meta/runtime.yml")["action_groups"][group["name"]]
+    assert [name for name in plugin_names("modules") if re.match(group["pattern"], name)] == members
 
 
 JOB = 'name: tiny\nresources: {nodes: 2, time: "00:10:00"}\ncommand: [echo, hello]\n'
