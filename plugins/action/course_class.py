@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import COURSE_CLASS, REQUEST
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.exercise import FOLDER, ExerciseRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
@@ -23,37 +24,55 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import
 PLAYBOOK = "train.yml"
 
 
+@dataclass(frozen=True)
+class _Options:
+    """The options that the action itself reads."""
+
+    state: str
+    root: str
+    exercise: str | None = None
+
+
+@dataclass(frozen=True)
+class _Made:
+    """The module's answer: what it made or would make, and which files of the exercise the host lacks."""
+
+    changes: Sequence[str] = ()
+    lacking: Sequence[int] = ()
+
+
 class ActionModule(Action):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
         _checked, options = self.validate_argument_spec(COURSE_CLASS)
         try:
-            result = self._made(options)
+            result = self._made(record_of(_Options, options))
         except (RankzeroError, OSError) as error:
             return {"failed": True, "msg": str(error)}
         finally:
             self._remove_tmp_path(self._connection._shell.tmpdir)
         for student in result.get("students", []):
-            student["command"] = playbook_command(PLAYBOOK, self._task_vars, student["vars"])
+            student.update(command=playbook_command(PLAYBOOK, self._task_vars, student.get("vars", {})))
         return result
 
-    def _made(self, options: dict[str, Any]) -> ModuleResult:
+    def _made(self, options: _Options) -> ModuleResult:
         """Make the class, and send the files of the exercise that it lacks. Raises RankzeroError and OSError."""
-        wanted = options["exercise"] if options["state"] == "present" else ""
+        wanted = options.exercise if options.state == "present" else ""
         snapshot = take_snapshot(wanted, Chosen.everything()) if wanted else Snapshot("", "", ())
         rows = tuple((entry.kind, entry.sha256, entry.path) for entry in snapshot.files)
         result = self._module(ExerciseRequest(rows))
-        numbers = result.pop("lacking", [])
-        if result.get("failed") or not numbers:
+        made = record_of(_Made, result)
+        result.pop("lacking", None)
+        if result.get("failed") or not made.lacking:
             return result
-        paths = [os.path.join(options["root"], FOLDER, snapshot.files[number].path) for number in numbers]
+        paths: Sequence[str] = [os.path.join(options.root, FOLDER, snapshot.files[each].path) for each in made.lacking]
         if not self._task.check_mode:
-            handed_out = self._module(ExerciseRequest(archive=self._sent(snapshot, numbers)))
+            handed_out = self._module(ExerciseRequest(archive=self._sent(snapshot, made.lacking)))
             if handed_out.get("failed"):
                 return handed_out
-            paths = handed_out["changes"]
-        changes = [*result["changes"], *paths]
+            paths = record_of(_Made, handed_out).changes
+        changes = [*made.changes, *paths]
         text = "".join(f"{line}\n" for line in changes)
         diff = {"before": "", "after": text, "after_header": "what is made so"}
         return {**result, "changed": True, "changes": changes, "diff": diff}
@@ -62,7 +81,7 @@ class ActionModule(Action):
         arguments = {**self._task.args, "x_request": request.arguments()}
         return call_module(self, "rankzero.slurm.course_class", arguments, self._task_vars, {**COURSE_CLASS, **REQUEST})
 
-    def _sent(self, snapshot: Snapshot, numbers: list[int]) -> str:
+    def _sent(self, snapshot: Snapshot, numbers: Sequence[int]) -> str:
         """Pack these files of the exercise and send them. Returns the path of the archive on the host."""
         chosen = replace(snapshot, files=tuple(snapshot.files[number] for number in numbers))
         folder = self._connection._shell.tmpdir or self._make_tmp_path()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import DATASET
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request import DatasetRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.select import check
@@ -34,21 +35,23 @@ class ActionModule(Producer):
 
     def produce(self, options: Result) -> Result:
         check(options)
-        self.subject = f"dataset {options['name']}"
-        if options["state"] == "absent" or options["source"] != "controller":
+        given = record_of(dataset.Options, options)
+        self.subject = f"dataset {given.name}"
+        if given.state == "absent" or given.source != "controller":
             return self.follow(options, DatasetRequest().arguments())
-        return self._from_here(options)
+        return self._from_here(given, options)
 
-    def _from_here(self, options: Result) -> Result:
-        self.roots.check("src", options["src"])
-        what = dataset.read(options, Meter())
+    def _from_here(self, given: dataset.Options, options: Result) -> Result:
+        self.roots.check("src", given.src)
+        what = dataset.read(given, Meter())
         size = sum(file.size for file in what.files)
         if size > _LARGE:
             self.shown.say(f"read {amount(size)} in {len(what.files)} files of {what.label}")
         result = self.follow(options, what.request.arguments())
-        if result.get("failed") or "lacking" not in result:
+        lacking = result.get("lacking")
+        if result.get("failed") or lacking is None:
             return result
-        pieces = dataset.Pieces(what, result["lacking"])
+        pieces = dataset.Pieces(what, lacking)
         sent = total = pieces.left
         if total:
             failed = self._send(options, pieces, total)

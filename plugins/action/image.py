@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import IMAGE
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import ImageRequest
@@ -19,25 +21,36 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.build_conte
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot, pack
 
 
+@dataclass(frozen=True)
+class _Options:
+    """The options that the action itself reads."""
+
+    build_args: Mapping[str, str]
+    key: str | None = None
+    containerfile: str | None = None
+    context: str | None = None
+    target: str | None = None
+
+
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.image"
     OPTIONS = IMAGE
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
-        key = options.pop("key")
-        if key is not None:
-            return self.without_source(key, options)
+        given = record_of(_Options, options)
+        if given.key is not None:
+            return self.without_source(given.key, options)
+        sent = {name: value for name, value in options.items() if name not in ("key", "containerfile", "context")}
         read = BuildInput("", None)
         request = ImageRequest()
-        containerfile, context = options.pop("containerfile"), options.pop("context")
-        if containerfile is not None:
-            read = read_build(containerfile, context, options["build_args"], options["target"], self.roots)
+        if given.containerfile is not None:
+            read = read_build(given.containerfile, given.context, given.build_args, given.target, self.roots)
             request = ImageRequest(read.text, read.listed())
-        elif context is not None:
+        elif given.context is not None:
             raise RankzeroError("context: requires containerfile; omit it, or give containerfile")
-        result = self.make(options, asdict(request))
+        result = self.make(sent, asdict(request))
         if result.pop("needs", None) and read.context and not result.get("failed"):
-            result = self.make(options, asdict(replace(request, archive=self._send(read.context))))
+            result = self.make(sent, asdict(replace(request, archive=self._send(read.context))))
         return result
 
     def _send(self, context: Snapshot) -> str:

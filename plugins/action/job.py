@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
@@ -17,6 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import Change
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import NOT_CODE, Prepared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import commands_of
@@ -35,15 +37,15 @@ class ActionModule(LaunchAction):
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _launch(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "explain", "missing", "logs_dest")
-        job = self.job_of(arguments)
-        prepared = self.prepared(job, arguments["relaunch"])
-        state = arguments.get("state", "present")
-        explained = self._task.check_mode or _asked(arguments.get("explain"))
+        given = self.given("job", "cluster", "overrides", "relaunch", "state", "explain", "missing", "logs_dest")
+        job = self.job_of(given)
+        prepared = self.prepared(job, given.relaunch)
+        state = given.state or "present"
+        explained = self._task.check_mode or _asked(given.explain)
         if explained:
             prepared = replace(prepared, lines=[*prepared.lines, *_outside(prepared)])
         host = task_vars.get("inventory_hostname", "localhost")
-        result = self.launched(job, prepared, {"job": arguments["job"], "state": state}, task_vars)
+        result = self.launched(job, prepared, {"job": given.job, "state": state}, task_vars)
         completed = self.completed(result, prepared, job, prepared.lines)
         if not completed.get("failed"):
             artifact = prepared.plan.spec.artifact
@@ -103,7 +105,7 @@ def _not_code(prepared: Prepared) -> list[str]:
 def _changed(result: dict[str, Any]) -> list[str]:
     """Why this is another launch than the nearest of its name."""
     changed = result.get("changed_since")
-    return [f"  {changed['text']}"] if changed else []
+    return [f"  {record_of(Change, changed).text}"] if changed else []
 
 
 def _left_out(result: dict[str, Any]) -> list[str]:
@@ -124,8 +126,8 @@ def _told(result: dict[str, Any], prepared: Prepared) -> list[str]:
     state, job = result.get("submission"), f"job {result.get('job_id')}, generation {result.get('generation')}"
     missing = ", ".join(ref.kind for ref in map(Ref.of, result.get("missing", [])))
     gone = "cancelled" if result.get("changed") else "was cancelled before and is still ending"
-    if result.get("allocation"):
-        plan.append(f"  inside {result['allocation']}")
+    allocation = result.get("allocation")
+    plan += [f"  inside {allocation}"] if allocation else []
     sentences = {
         "submitted": f"{job}: submitted; {result.get('run_dir')}",
         "adopted": f"{job}: already there and active, adopted; {result.get('run_dir')}",

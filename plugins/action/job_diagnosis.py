@@ -6,12 +6,23 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnose import DIAGNOSIS_SPEC
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The options that the action itself reads."""
+
+    families: Sequence[str] = ()
+    code_roots: Sequence[str] | None = None
 
 
 class ActionModule(Action):
@@ -22,16 +33,17 @@ class ActionModule(Action):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         public = {name: spec for name, spec in DIAGNOSIS_SPEC.items() if not name.startswith("x_")}
-        _checked, options = self.validate_argument_spec(public)
+        _checked, checked = self.validate_argument_spec(public)
+        options = record_of(_Options, checked)
         arguments = {name: value for name, value in self._task.args.items() if name != "code_roots"}
-        if options["families"]:
+        if options.families:
             # Imported here, because a diagnosis without families needs no YAML.
             from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import Roots
             from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.failure_families import load_families
 
             try:
-                roots = Roots.of(options["code_roots"], os.getcwd())
-                arguments["x_families"] = load_families(options["families"], os.getcwd(), roots)
+                roots = Roots.of(options.code_roots, os.getcwd())
+                arguments.update(x_families=load_families(options.families, os.getcwd(), roots))
             except RankzeroError as error:
                 return {"failed": True, "msg": error.message, **error.partial}
         return call_module(self, "rankzero.slurm.job_diagnosis", arguments, task_vars, DIAGNOSIS_SPEC)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fetch import FetchAction, Transfer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fetch import FetchAction, Options, Transfer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import holdings, left_out
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.merged_logs import Tail, merge
@@ -24,18 +24,18 @@ class ActionModule(FetchAction):
     SUBJECT = "logs"
     SPEC = LOGS_SPEC
 
-    def _fetch(self, options: Parameters) -> ModuleResult:
+    def _fetch(self, options: Options) -> ModuleResult:
         transfer = self._opened(options)
         self._rounds(options, transfer)
-        if options["follow"] and not self._task.check_mode:
+        if options.follow and not self._task.check_mode:
             self._follow(options, transfer)
-        merged = {"merged": merge(transfer.dest)} if options["merge"] and not self._task.check_mode else {}
+        merged = {"merged": merge(transfer.dest)} if options.merge and not self._task.check_mode else {}
         omitted = left_out(holdings(transfer.place))
         if omitted:
             display.display(f"{self._host}: {omitted}")
         return {**transfer.result(), **merged, "omitted": omitted}
 
-    def _follow(self, options: Parameters, transfer: Transfer) -> None:
+    def _follow(self, options: Options, transfer: Transfer) -> None:
         """Fetch repeatedly and show new lines, until the launch is over or the time is up."""
 
         def show(lines: list[str]) -> None:
@@ -47,7 +47,7 @@ class ActionModule(FetchAction):
         began = asked = time.monotonic()
         pause = FOLLOW_MIN
         while not transfer.over:
-            if options["follow_timeout"] and time.monotonic() - began >= options["follow_timeout"]:
+            if options.follow_timeout and time.monotonic() - began >= options.follow_timeout:
                 break
             time.sleep(pause)
             ask = time.monotonic() - asked >= ASK_SECONDS

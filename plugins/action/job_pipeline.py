@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import (
@@ -17,9 +18,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result impor
     SweepResult,
     read_result,
 )
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import Producers
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch_many import LaunchManyAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import Change
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, stages
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
 STATES = ("present", "absent")
@@ -36,20 +38,20 @@ class ActionModule(LaunchManyAction):
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _pipeline(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "missing", "logs_dest")
-        state = arguments.get("state") or "present"
+        given = self.given("job", "cluster", "overrides", "relaunch", "state", "missing", "logs_dest")
+        state = given.state or "present"
         if state not in STATES:
             raise RankzeroError(f"state: must be one of {', '.join(STATES)}; not {state!r}")
-        parsed = stages(arguments.get("job"), lambda path: self._read(path, arguments), os.getcwd())
+        parsed = stages(given.job, lambda path: self.job_of(replace(given, job=path)), os.getcwd())
         rendered: list[Rendered] = []
         for stage in parsed:
-            rendered.append(self.rendered(stage, rendered, arguments["relaunch"]))
+            rendered.append(self.rendered(stage, rendered, given.relaunch))
         host = task_vars.get("inventory_hostname", "localhost")
         if state == "absent":
             return self._cancel(rendered, host, task_vars)
         results: list[dict[str, Any]] = []
         for job in rendered:
-            result = self._launch(job, rendered, results, arguments["relaunch"], task_vars)
+            result = self._launch(job, rendered, results, given.relaunch, task_vars)
             results.append(result)
             if result.get("failed"):
                 break
@@ -72,9 +74,6 @@ class ActionModule(LaunchManyAction):
                 results[0] = {**results[0], "diff": _gone(job, made)}
             display.display(f"{host}: {_ended(job, made)}")
         return self._result(rendered, results)
-
-    def _read(self, path: str, arguments: Parameters) -> Job:
-        return read_job(path, arguments.get("cluster"), arguments.get("overrides"), self._command_line(), os.getcwd())
 
     def _launch(
         self,
@@ -128,12 +127,14 @@ class ActionModule(LaunchManyAction):
             kind = "sweep" if job.is_sweep else "job"
             shown.append({"kind": kind, "file": os.path.relpath(job.stage.path), **result})
         broken = next((result for result in results if result.get("failed")), None)
+        # A stage that failed names none.
+        named = [record_of(Producers, result) for result in results if "store_root" in result]
         whole: dict[str, Any] = {
             "changed": any(result.get("changed") for result in results),
             "stages": shown,
             "missing": results[0].get("missing", []) if results else [],
-            "store_root": next((result["store_root"] for result in results if "store_root" in result), None),
-            "snapshots": next((result["snapshots"] for result in results if result.get("snapshots")), None),
+            "store_root": next((producers.store_root for producers in named), None),
+            "snapshots": next((producers.snapshots for producers in named if producers.snapshots), None),
             "store_group_writable": any(result.get("store_group_writable") for result in results),
         }
         diffs: list[Any] = []
@@ -141,7 +142,7 @@ class ActionModule(LaunchManyAction):
             diff = result.pop("diff", [])
             diffs += diff if isinstance(diff, list) else [diff]
         if broken:
-            return {**whole, "failed": True, "msg": broken["msg"]}
+            return {**whole, "failed": True, "msg": broken.get("msg")}
         return {**whole, "diff": diffs}
 
 
@@ -189,5 +190,5 @@ def _told(job: Rendered, result: dict[str, Any], after: list[str]) -> list[str]:
     changed = result.get("changed_since")
     return [
         f"{job.plan.name}: {outcomes[answer.submission]}{follows}; {answer.run_dir}",
-        *([f"{job.plan.name}: {changed['text']}"] if changed else []),
+        *([f"{job.plan.name}: {record_of(Change, changed).text}"] if changed else []),
     ]

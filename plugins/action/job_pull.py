@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.outputs import (
@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.outputs import
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import PULL_SPEC, identity
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fetch import FetchAction, Transfer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fetch import FetchAction, Options, Transfer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import discard, holdings
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
@@ -30,7 +30,7 @@ class ActionModule(FetchAction):
     SUBJECT = WORK
     SPEC = PULL_SPEC
 
-    def _fetch(self, options: Parameters) -> ModuleResult:
+    def _fetch(self, options: Options) -> ModuleResult:
         transfer = self._opened(options)
         self._rounds(options, transfer)
         if self._task.check_mode:
@@ -39,7 +39,7 @@ class ActionModule(FetchAction):
         copies, proof = self._verified(options, transfer)
         return self._told(transfer, copies, proof)
 
-    def _verified(self, options: Parameters, transfer: Transfer) -> tuple[list[Copy], Proof | None]:
+    def _verified(self, options: Options, transfer: Transfer) -> tuple[list[Copy], Proof | None]:
         """Compare every file with the cluster's, and fetch those that differ once more. Raises RankzeroError."""
         copies, difference, proof = self._compared(transfer)
         if difference.copies:

@@ -13,6 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders i
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid, integer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import BATCH, MANIFEST
 
 
 def wanted_generation(value: object) -> int:
@@ -27,10 +28,10 @@ class ActionModule(LaunchAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         try:
-            arguments = self.given("job", "cluster", "overrides", "generation", "path")
-            generation = wanted_generation(arguments.get("generation"))
-            job = self.job_of(arguments)
-            prepared = self.prepared(job, arguments["relaunch"])
+            given = self.given("job", "cluster", "overrides", "generation", "path")
+            generation = wanted_generation(given.generation)
+            job = self.job_of(given)
+            prepared = self.prepared(job, given.relaunch)
             files = {
                 name: with_generation(text, prepared.plan.token, generation) for name, text in prepared.files.items()
             }
@@ -39,14 +40,14 @@ class ActionModule(LaunchAction):
                 "name": prepared.plan.name,
                 "key": prepared.plan.key,
                 "generation": generation,
-                "script": files["job.sbatch"],
-                "launch": files["launch.json"],
+                "script": files[BATCH],
+                "launch": files[MANIFEST],
                 "plan": prepared.lines,
                 "world_size": prepared.plan.topology.world_size,
             }
-            if arguments.get("path"):
-                given = {"job": arguments["job"], "path": arguments["path"], "x_script": files["job.sbatch"]}
-                return {**result, **call_module(self, "rankzero.slurm.job_script", given, task_vars, JOB_SCRIPT)}
+            if given.path:
+                asked = {"job": given.job, "path": given.path, "x_script": files[BATCH]}
+                return {**result, **call_module(self, "rankzero.slurm.job_script", asked, task_vars, JOB_SCRIPT)}
             return result
         except RankzeroError as error:
             return {"failed": True, "msg": error.message, **error.partial}

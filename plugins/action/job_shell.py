@@ -8,11 +8,14 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SHELL
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
     SCRIPT,
     Session,
@@ -65,6 +68,15 @@ def ssh_argv(option: Any, command: str) -> list[str]:
     return [*words, str(option("host")), command]
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """The module's answer. `allocation`: the running job that holds the session, in words."""
+
+    missing: Sequence[JsonObject]
+    nodes: Sequence[str]
+    allocation: str | None
+
+
 class ActionModule(LaunchAction):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
@@ -76,12 +88,12 @@ class ActionModule(LaunchAction):
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _session(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = self.given("job", "cluster", "overrides", "open", "missing")
+        given = self.given("job", "cluster", "overrides", "open", "missing")
         try:
-            wanted = bool(BOOLEAN.parse(arguments.get("open") or False))
+            wanted = bool(BOOLEAN.parse(given.open or False))
         except Invalid as error:
             raise RankzeroError(f"open: {error}") from None
-        job = self.job_of(arguments)
+        job = self.job_of(given)
         prepared = self.prepared(job, "never")
         plan = prepared.plan
         templates = job.settings.templates and os.path.abspath(job.settings.templates)
@@ -97,21 +109,21 @@ class ActionModule(LaunchAction):
             "inside_job": asked and asdict(asked),
             **({"environments": plan.environments_inside} if plan.environments_inside else {}),
         }
-        given = {"job": arguments["job"], "x_request": request}
-        result = self.call("rankzero.slurm.job_shell", given, task_vars, JOB_SHELL)
+        asked_of = {"job": given.job, "x_request": request}
+        result = self.call("rankzero.slurm.job_shell", asked_of, task_vars, JOB_SHELL)
         if result.get("failed"):
             return result
-        shell_session = session(plan, result["nodes"])
-        needed = self.producers(result.get("missing", []), prepared, job)
-        result.update(described(shell_session), notes=notes(plan), **vars(needed))
+        laid_out = record_of(_Answer, result)
+        shell_session = session(plan, laid_out.nodes)
+        needed = self.producers(list(laid_out.missing), prepared, job)
+        remarks = notes(plan)
         if not job.settings.store_shared:
-            result["notes"].append(
-                "not on the nodes: code and environment, which only a job copies there (store_shared)"
-            )
+            remarks.append("not on the nodes: code and environment, which only a job copies there (store_shared)")
+        result.update(described(shell_session), notes=remarks, **vars(needed))
         host = task_vars.get("inventory_hostname", "localhost")
-        for line in _lines(shell_session, result):
+        for line in _lines(shell_session, laid_out, remarks):
             display.display(f"{host}: {line}")
-        if not wanted or result["missing"] or self._task.check_mode:
+        if not wanted or laid_out.missing or self._task.check_mode:
             return result
         return {**result, "changed": True, "exit_code": self._open(shell_session, task_vars)}
 
@@ -146,11 +158,11 @@ class ActionModule(LaunchAction):
         return self._connection.get_option(name)
 
 
-def _lines(session: Session, result: dict[str, Any]) -> list[str]:
+def _lines(session: Session, laid_out: _Answer, remarks: Sequence[str]) -> list[str]:
     """The result as text: the commands, one on each line, and notes about them."""
-    lines = [f"inside {result['allocation']}"] if result["allocation"] else []
-    missing = ", ".join(ref["kind"] for ref in result["missing"])
+    lines = [f"inside {laid_out.allocation}"] if laid_out.allocation else []
+    missing = ", ".join(ref.kind for ref in map(Ref.of, laid_out.missing))
     if missing:
         return [*lines, f"to be built first: {missing}"]
     lines += [*(["allocate:", *session.lines[:1]] if session.allocate else []), "open a shell:", session.lines[-1]]
-    return lines + list(result["notes"])
+    return [*lines, *remarks]

@@ -24,13 +24,13 @@ class ActionModule(LaunchManyAction):
             self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _sweep(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        arguments = self.given("job", "cluster", "overrides", "relaunch", "state", "elements", "missing", "logs_dest")
-        job = self.job_of(arguments)
-        sweep = self.prepared_sweep(job, arguments["relaunch"])
+        options = self.given("job", "cluster", "overrides", "relaunch", "state", "elements", "missing", "logs_dest")
+        job = self.job_of(options)
+        sweep = self.prepared_sweep(job, options.relaunch)
         given = {
-            "job": arguments["job"],
-            "state": arguments.get("state", "present"),
-            "elements": arguments.get("elements") or [],
+            "job": options.job,
+            "state": options.state or "present",
+            "elements": options.elements or [],
         }
         result = self.launched_sweep(job, sweep, given, task_vars)
         result = self.completed(result, sweep.first, job, sweep.lines)

@@ -47,8 +47,9 @@ class ActionModule(Action):
         self._task_vars = task_vars or {}
         self._host = self._task_vars.get("inventory_hostname", "localhost")
         result = self._results(record_of(Options, options))
+        elements = result.get("elements")
         # The table and the files were made of all values.
-        return {**result, "elements": bounded(result["elements"])} if "elements" in result else result
+        return result if elements is None else {**result, "elements": bounded(elements)}
 
     def _results(self, options: Options) -> dict[str, Any]:
         began = time.monotonic()

@@ -244,8 +244,8 @@ class ActionModule(Action):
 
     def _explain(self, watch: Watch, screen: Progress | Waiting, event: Event) -> None:
         """Say which rank holds up a job or makes it slow. A diagnosis that fails is left out: the wait goes on."""
-        arguments = {"run_dir": watch.run_dir, "stall_seconds": STALL_SECONDS / 2, "x_paces": list(event.paces)}
-        arguments["stall_factor"] = STALL_FACTOR / 2
+        limits = {"stall_seconds": STALL_SECONDS / 2, "stall_factor": STALL_FACTOR / 2}
+        arguments = {"run_dir": watch.run_dir, **limits, "x_paces": list(event.paces)}
         try:
             result = call_module(self, "rankzero.slurm.job_diagnosis", arguments, self._task_vars, None)
         except (AnsibleError, OSError):

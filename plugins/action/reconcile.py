@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST
@@ -21,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, runtime_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS, Step
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS, ActiveElement, Step
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, DeclaredLaunch, Policies
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX
@@ -47,6 +46,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import 
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.provenance import Origin
 
 COLORS = {"launch": "green", "cancel": "yellow", "failed": "red"}
 
@@ -144,7 +144,7 @@ class ActionModule(LaunchManyAction):
         request = ReconcileRequest(
             state_root=_state_root(ready),
             set=name,
-            facts=origin,
+            facts=asdict(origin),
             runtime=runtime_of(next(iter(ready.values())).rendered.first.refs),
             policies=record_of(Policies, given),
             wanted=[
@@ -161,7 +161,7 @@ class ActionModule(LaunchManyAction):
         answer = self._module(options, request)
         if answer.get("failed"):
             return answer
-        planned = record_of(_Answered, answer, steps=partial(records_of, Step))
+        planned = record_of(_Answered, answer, steps=lambda steps: [Step.of(step) for step in steps])
         stores = next(iter(ready.values())).rendered.first.stores
         lines = _lines(planned.steps, ready)
         self._tell(lines, ready, name, origin)
@@ -173,7 +173,7 @@ class ActionModule(LaunchManyAction):
             "changed": any(line.step.action in ("launch", "cancel") for line in lines),
             "steps": [line.result() for line in lines],
             "set": name,
-            "provenance": origin,
+            "provenance": asdict(origin),
             **vars(outcome),
             "store_root": stores.store_root,
             "store_group_writable": stores.store_group_writable,
@@ -190,13 +190,11 @@ class ActionModule(LaunchManyAction):
                 "no other file"
             )
 
-    def _rendered(
-        self, specs: list[Spec], options: _Options, name: str, origin: Mapping[str, Any]
-    ) -> dict[str, _Ready]:
+    def _rendered(self, specs: list[Spec], options: _Options, name: str, origin: Origin) -> dict[str, _Ready]:
         """The specs by name, each after those that it follows: their keys are part of its own."""
         ready: list[_Ready] = []
         for spec, stage in in_order(specs, options.jobs, os.getcwd()):
-            facts = {"job_file": {**origin, "path": spec.file, "set": name}}
+            facts = {"job_file": {**asdict(origin), "path": spec.file, "set": name}}
             follows = [ready[index].spec.job.spec.name for index in stage.after]
             try:
                 rendered = self.rendered(stage, [before.rendered for before in ready], options.relaunch, facts)
@@ -283,7 +281,8 @@ class ActionModule(LaunchManyAction):
 
     def _swept(self, line: _Line, made: SweepMade) -> None:
         line.done = True
-        line.step = replace(line.step, elements=made.active, job_id=",".join(made.arrays) or line.step.job_id)
+        active = records_of(ActiveElement, made.active)
+        line.step = replace(line.step, elements=active, job_id=",".join(made.arrays) or line.step.job_id)
         counts = ", ".join(f"{count} {name}" for name, count in made.counts.items())
         self._say(f"{line.step.name}: {counts}; {made.sweep_dir}")
 
@@ -303,9 +302,9 @@ class ActionModule(LaunchManyAction):
         line.error = why
         self._say(f"{line.step.name}: not possible: {why}", "red")
 
-    def _tell(self, lines: list[_Line], ready: Mapping[str, _Ready], name: str, origin: Mapping[str, Any]) -> None:
-        at = f" at {str(origin['commit'])[:10]}" if origin.get("commit") else ""
-        self._say(f"{name}{at}{' with uncommitted changes' if origin.get('dirty') else ''}")
+    def _tell(self, lines: list[_Line], ready: Mapping[str, _Ready], name: str, origin: Origin) -> None:
+        at = f" at {origin.commit[:10]}" if origin.commit else ""
+        self._say(f"{name}{at}{' with uncommitted changes' if origin.dirty else ''}")
         for line in lines:
             step = line.step
             job = f"{'array' if line.is_sweep else 'job'} {step.job_id}" if step.job_id else ""
@@ -350,7 +349,7 @@ def _note(prepared: _Ready, step: Step) -> None:
     """Record what later launches must know about a launch that exists."""
     prepared.generation = str(step.generation or "")
     adopted = [step.job_id] if step.action == "adopt" else []
-    listed = [each["job_id"] for each in step.elements] if step.kind == "sweep" else adopted
+    listed = [each.job_id for each in step.elements] if step.kind == "sweep" else adopted
     prepared.jobs = [job_id for job_id in listed if job_id]
 
 
@@ -359,7 +358,7 @@ def _active(lines: Sequence[_Line]) -> list[str]:
     run_dirs: list[str | None] = []
     for line in lines:
         if line.is_sweep and line.step.file:
-            run_dirs += [each["run_dir"] for each in line.step.elements]
+            run_dirs += [each.run_dir for each in line.step.elements]
         elif line.step.action == "adopt" or (line.launches and line.done):
             run_dirs.append(line.step.run_dir)
     return [run_dir for run_dir in run_dirs if run_dir]

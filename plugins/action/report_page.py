@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import LAUNCH, Page
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.pages import ACTION_ARGUMENTS, ARGUMENTS
@@ -29,27 +31,35 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 
 
+@dataclass(frozen=True)
+class _Options:
+    """The options that the module does not read."""
+
+    annotations: str
+    dest: str | None = None
+
+
 class ActionModule(Action):
     _supports_check_mode = True
     _supports_async = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(ACTION_ARGUMENTS)
+        _checked, checked = self.validate_argument_spec(ACTION_ARGUMENTS)
+        options = record_of(_Options, checked)
         given = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}
         answer = call_module(self, "rankzero.slurm.report_page", given, task_vars, ACTION_ARGUMENTS)
         if answer.get("failed"):
             return answer
         shown = Page.of(answer)
-        page = os.path.abspath(options["dest"] or default_path(shown))
+        page = os.path.abspath(options.dest or default_path(shown))
         # Page and summary have the same name with another ending.
         summary, folder = os.path.splitext(page)[0] + ".md", os.path.dirname(page)
         files = {page: html(answer), summary: markdown(shown)}
         hours = os.path.splitext(page)[0] + ".csv" if shown.kind == LAUNCH else None
         if hours:
             files[hours] = csv_text(COLUMNS, shown.launches[0].ledger.parts)
-        asked = options["annotations"]
-        system = platform(os.environ) if asked == "auto" else asked
+        system = platform(os.environ) if options.annotations == "auto" else options.annotations
         if system == GITLAB:
             files[os.path.join(folder, CODE_QUALITY)] = code_quality(shown)
         try:

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_CACHE, UV_ENVIRONMENT
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import made_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import made_of, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Needs
@@ -29,33 +30,51 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse 
     uv_place,
 )
 
+#: Options that only the action reads: what the module builds is in its request.
+_HERE = ("key", "project", "build_on_controller", "requirements", "file", "platform", "source")
+
+
+@dataclass(frozen=True)
+class _Options:
+    """The options that the action itself reads."""
+
+    mode: str
+    torch: str
+    build_on_controller: bool
+    project: str = "."
+    extras: Sequence[str] = ()
+    key: str | None = None
+    file: str | None = None
+    python: str | None = None
+    platform: str | None = None
+    source: str | None = None
+    requirements: str | None = None
+
 
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.uv_environment"
     OPTIONS = UV_ENVIRONMENT
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
-        key = options.pop("key")
-        if key is not None:
-            return self.without_source(key, options)
-        if options["mode"] != "conda" and options["file"] is not None:
-            raise RankzeroError(f"file: is only for mode conda, not for {options['mode']}")
-        if options["mode"] in KINDS:
+        given = record_of(_Options, options)
+        if given.key is not None:
+            return self.without_source(given.key, options)
+        if given.mode != "conda" and given.file is not None:
+            raise RankzeroError(f"file: is only for mode conda, not for {given.mode}")
+        if given.mode in KINDS:
             return self._packages(options)
-        if options["mode"] == "conda":
-            return self._conda(options)
-        options.pop("file")
-        for name in ("platform", "source"):
-            if options.pop(name) is not None:
+        if given.mode == "conda":
+            return self._conda(given, options)
+        for name, value in (("platform", given.platform), ("source", given.source)):
+            if value is not None:
                 raise RankzeroError(
                     f"{name}: requires mode {' or '.join(KINDS)}, a set of packages for other hosts; mode is "
-                    f"{options['mode']}"
+                    f"{given.mode}"
                 )
-        project, builds = options.pop("project"), options.pop("build_on_controller")
-        wanted = project_recipe(project, options, self.roots)
-        options.pop("requirements")
-        with trees_of(self, project, wanted) as trees:
-            return self._environment(options, trees, builds=builds)
+        sent = {name: value for name, value in options.items() if name not in _HERE}
+        wanted = project_recipe(given.project, options, self.roots)
+        with trees_of(self, given.project, wanted) as trees:
+            return self._environment(sent, trees, builds=given.build_on_controller)
 
     def _environment(self, options: dict[str, Any], trees: Trees, *, builds: bool) -> dict[str, Any]:
         """Provide an environment that the host builds, or installs from wheels that are sent."""
@@ -67,14 +86,15 @@ class ActionModule(Producer):
             result = self.make(options, asdict(request))
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
-            why = str(needs["reason"])
-            self.say(f"environment {wanted.key[:12]}: not on the host ({attempt(why)}); its packages are fetched here")
-            with after_the_host(why):
-                brought = collect(trees.here, made_of(Needs, needs), builds=builds)
+            lacks = made_of(Needs, needs)
+            tried = attempt(lacks.reason)
+            self.say(f"environment {wanted.key[:12]}: not on the host ({tried}); its packages are fetched here")
+            with after_the_host(lacks.reason):
+                brought = collect(trees.here, lacks, builds=builds)
             result = self.make(options, asdict(replace(request, brought=brought)))
             lacking = result.pop("needs", None)
             if lacking and not result.get("failed"):
-                brought = replace(brought, folder=self._send(brought, set(lacking["files"])))
+                brought = replace(brought, folder=self._send(brought, set(made_of(Needs, lacking).files)))
                 result = self.make(options, asdict(replace(request, brought=brought)))
                 if result.pop("needs", None):
                     raise RankzeroError("environment: wheels were damaged on their way; run again")
@@ -84,30 +104,40 @@ class ActionModule(Producer):
         """Provide the set of packages from which each node of a job builds its environment."""
         self.MODULE, self.OPTIONS = "rankzero.slurm.uv_cache", UV_CACHE
         kind = options.pop("mode")
-        given = {name: value for name, value in options.items() if name not in ("compression", "interpreter", "file")}
+        others = ("key", "compression", "interpreter", "file")
+        given = {name: value for name, value in options.items() if name not in others}
         return supply(self, {**given, "kind": kind, "verify": True})
 
-    def _conda(self, options: dict[str, Any]) -> dict[str, Any]:
+    def _conda(self, given: _Options, options: dict[str, Any]) -> dict[str, Any]:
         """Provide a conda environment. An archive that the host does not see at the controller's path is sent."""
-        if options["file"] is None:
+        if given.file is None:
             raise RankzeroError(
                 "file: is required with mode conda: an environment.yml, an explicit lock with hashes, or a conda-pack "
                 "archive"
             )
-        given = [name for name in ("extras", "python", "platform", "source", "requirements") if options[name]]
-        given += ["torch"] if options["torch"] != "auto" else []
-        if given:
-            raise RankzeroError(f"{', '.join(given)}: nothing for mode conda; write it into {options['file']}")
-        file = os.path.join(options.pop("project"), options["file"])
+        named = {
+            "extras": given.extras,
+            "python": given.python,
+            "platform": given.platform,
+            "source": given.source,
+            "requirements": given.requirements,
+            "torch": given.torch != "auto",
+        }
+        vain = [name for name, value in named.items() if value]
+        if vain:
+            raise RankzeroError(f"{', '.join(vain)}: nothing for mode conda; write it into {given.file}")
+        file = os.path.join(given.project, given.file)
         self.roots.check("file", file)
-        options.pop("build_on_controller")
+        sent_options = {
+            name: value for name, value in options.items() if name not in ("key", "project", "build_on_controller")
+        }
         made = conda_recipe(file)
-        result = self.make(options, asdict(CondaRequest(made)))
+        result = self.make(sent_options, asdict(CondaRequest(made)))
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
             self.say(f"sending {made.path}, {amount(made.size)}")
             sent = os.path.join(self.send([made.path]), os.path.basename(made.path))
-            result = self.make(options, asdict(CondaRequest(made, sent)))
+            result = self.make(sent_options, asdict(CondaRequest(made, sent)))
             if result.pop("needs", None):
                 raise RankzeroError(f"file: {made.path} was damaged during the transfer; run again")
         return result

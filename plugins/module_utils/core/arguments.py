@@ -174,7 +174,8 @@ JOB_ARGUMENTS: Options = {
     "overrides": {"type": "dict", "default": {}},
 }
 # What an action that launches does if something that the launch needs is not on the cluster.
-MISSING: Options = {"missing": {"type": "str", "choices": ["build", "fail", "report"], "default": "build"}}
+MISSING_CHOICES = ("build", "fail", "report")
+MISSING: Options = {"missing": {"type": "str", "choices": list(MISSING_CHOICES), "default": "build"}}
 # The desired state of the launch on the cluster.
 LAUNCH_ARGUMENTS: Options = {
     **JOB_ARGUMENTS,

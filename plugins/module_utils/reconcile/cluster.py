@@ -150,14 +150,14 @@ def prepare(
 
 def _runs(step: Step) -> list[RunDirectory]:
     """Return the launches that a step refers to."""
-    paths = [element["run_dir"] for element in step.elements] if step.kind == "sweep" else [step.run_dir]
+    paths = [element.run_dir for element in step.elements] if step.kind == "sweep" else [step.run_dir]
     return [RunDirectory(str(path)) for path in paths]
 
 
 def cancel(slurm: Slurm, step: Step) -> None:
     """Cancel the launches of a step. Launches that have ended in the meantime are no error."""
     runs = _runs(step)
-    ids = [str(element["job_id"]) for element in step.elements] if step.kind == "sweep" else [str(step.job_id)]
+    ids = [str(element.job_id) for element in step.elements] if step.kind == "sweep" else [str(step.job_id)]
     if slurm_steps.is_step(ids[0]):
         slurm_steps.cancel(slurm, slurm_steps.job_of(ids[0]), identity(runs[0].path).job_name, hard=False)
     else:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, record_of, records_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import (
     Before,
@@ -30,6 +32,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings impor
 ACTIONS = ("cancel", "launch", "adopt", "wait", "keep", "unchanged", "failed")
 #: If a sweep's elements have several actions, the first of these is the sweep's action.
 _SWEEP_ACTIONS = ("launch", "wait", "adopt", "failed", "unchanged")
+
+
+@dataclass(frozen=True)
+class ActiveElement:
+    """An element of a sweep that is active now."""
+
+    key: str
+    job_id: str | None
+    run_dir: str | None
 
 
 @dataclass(frozen=True)
@@ -53,10 +64,15 @@ class Step:
     ours: bool = False
     kind: str = "job"
     counts: Mapping[str, int] | None = None
-    elements: Sequence[Mapping[str, str | None]] = ()
+    elements: Sequence[ActiveElement] = ()
     submits: Sequence[str] = ()
     anew: bool = False
     recorded: bool = True
+
+    @classmethod
+    def of(cls, document: Parameters) -> Step:
+        """Read a step that was written as JSON."""
+        return record_of(cls, document, elements=partial(records_of, ActiveElement))
 
 
 def make_plan(wanted: Iterable[DeclaredLaunch], launches: Sequence[Found], policies: Policies) -> list[Step]:
@@ -210,8 +226,8 @@ def _about_old(launches: Sequence[Found], action: str, reason: str) -> list[Step
     return steps
 
 
-def _listed(launches: Iterable[Found]) -> tuple[dict[str, str | None], ...]:
-    return tuple({"key": launch.key, "job_id": launch.job_id, "run_dir": launch.run_dir} for launch in launches)
+def _listed(launches: Iterable[Found]) -> tuple[ActiveElement, ...]:
+    return tuple(ActiveElement(launch.key, launch.job_id, launch.run_dir) for launch in launches)
 
 
 def _arrays(launches: Iterable[Found]) -> str | None:

@@ -40,7 +40,7 @@ class ReconcileRequest:
             DeclaredLaunch(**{**spec, **{name: tuple(spec[name]) for name in ("elements", "after")}})
             for spec in given["wanted"]
         ]
-        steps = None if given["steps"] is None else [Step(**step) for step in given["steps"]]
+        steps = None if given["steps"] is None else [Step.of(step) for step in given["steps"]]
         runtime = Ref.of(given["runtime"]) if given.get("runtime") else None
         typed = {"policies": Policies(**given["policies"]), "wanted": wanted, "steps": steps, "runtime": runtime}
         return cls(**{**given, **typed})

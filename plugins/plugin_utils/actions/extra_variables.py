@@ -81,7 +81,7 @@ def options_of_command_line(action: Action, arguments: Parameters, task_vars: Ta
         if plain(action._templar.template(task_vars.get(variable))) == arguments[option]:
             values[option] = plain(extra[short])
     if "relaunch" in values:
-        values["relaunch"] = _relaunch(values["relaunch"], arguments["relaunch"])
+        values.update(relaunch=_relaunch(values.get("relaunch"), arguments.get("relaunch")))
     return values
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -24,12 +24,34 @@ def is_read(dest: str, inventories: Iterable[str]) -> bool:
     return not folder or above in beside
 
 
-def write_file(dest: str, text: str, *, overwrite: bool, pretend: bool) -> ModuleResult:
-    """dest, changed, diff, and `backup` if a file that was not ours was replaced. `pretend` writes nothing.
+@dataclass(frozen=True)
+class Written:
+    """A file of group variables, before and after. `backup`: the copy of a file that was not ours and was replaced."""
+
+    dest: str
+    before: str
+    after: str
+    backup: str | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the text differs."""
+        return self.before != self.after
+
+    def result(self) -> ModuleResult:
+        """The part of the task's result."""
+        diff = {"before_header": self.dest, "after_header": self.dest}
+        diff.update(before=printable_lines(self.before), after=self.after)
+        backup = {"backup": self.backup} if self.backup else {}
+        return {"dest": self.dest, **backup, "changed": self.changed, "diff": diff}
+
+
+def write_file(dest: str, text: str, *, overwrite: bool, pretend: bool) -> Written:
+    """Write the file, with a backup if one that was not ours is replaced. `pretend` writes nothing.
 
     Raises RankzeroError if such a file must be kept, or if nothing can be written.
     """
-    result: dict[str, Any] = {"dest": dest}
+    backup = None
     try:
         folder, name = Place.of_file(dest)
         before = folder.read(name) or ""
@@ -40,15 +62,14 @@ def write_file(dest: str, text: str, *, overwrite: bool, pretend: bool) -> Modul
                     "to keep to another file of the same folder, or replace it with overwrite: true (-e "
                     "fabric_overwrite=true), which keeps a backup"
                 )
-            result["backup"] = f"{dest}.{time.strftime('%Y%m%dT%H%M%S')}~"
-        result["changed"] = before != text
-        result["diff"] = {"before_header": dest, "after_header": dest, "before": printable_lines(before), "after": text}
-        if result["changed"] and not pretend:
+            backup = f"{dest}.{time.strftime('%Y%m%dT%H%M%S')}~"
+        written = Written(dest, before, text, backup)
+        if written.changed and not pretend:
             with folder.opened() as opened:
-                if "backup" in result:
-                    opened.write(os.path.basename(result["backup"]), before, like=name)
+                if backup:
+                    opened.write(os.path.basename(backup), before, like=name)
                 opened.write(name, text)
             folder.record(name)
     except OSError as error:
         raise RankzeroError(f"dest: {dest} cannot be written: {error.strerror or error}") from error
-    return result
+    return written

@@ -18,7 +18,12 @@ from dataclasses import dataclass, field
 
 from ansible.errors import AnsibleConnectionFailure
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+    ModuleResult,
+    Parameters,
+    TaskVariables,
+    record_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import ROUND_BYTES
@@ -29,7 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer impor
     Part,
     Round,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import ShellAnswer, call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import (
     holdings,
@@ -52,6 +57,20 @@ class ModuleFailed(Exception):
     def __init__(self, result: ModuleResult) -> None:
         super().__init__(result.get("msg", ""))
         self.result = result
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of the actions that fetch; each has some of them. Times in seconds, a `follow_timeout` of 0 none."""
+
+    reconnect_timeout: int
+    run_dir: str | None = None
+    dest: str = ""
+    tail_bytes: int = 0
+    head_bytes: int = 0
+    follow: bool = False
+    follow_timeout: int = 0
+    merge: bool = False
 
 
 @dataclass
@@ -97,10 +116,11 @@ class FetchAction(Action):
         """Fetch. Errors and a lost connection become a failed result."""
         super().run(tmp, task_vars)
         public = {name: spec for name, spec in self.SPEC.items() if not name.startswith("x_")}
-        _checked, options = self.validate_argument_spec(public)
+        _checked, given = self.validate_argument_spec(public)
+        options = record_of(Options, given)
         self._task_vars = task_vars or {}
-        self._run_dir = options["run_dir"]
-        self._reconnect_timeout = options["reconnect_timeout"]
+        self._run_dir = options.run_dir
+        self._reconnect_timeout = options.reconnect_timeout
         self._began = time.monotonic()
         try:
             return self._fetch(options)
@@ -120,26 +140,26 @@ class FetchAction(Action):
                 self._remove_tmp_path(self._connection._shell.tmpdir)
 
     @abc.abstractmethod
-    def _fetch(self, options: Parameters) -> ModuleResult:
+    def _fetch(self, options: Options) -> ModuleResult:
         """Fetch what the options name. Returns the result of the task."""
 
     @property
     def _host(self) -> str:
         return str(self._task_vars.get("inventory_hostname", "localhost"))
 
-    def _opened(self, options: Parameters) -> Transfer:
+    def _opened(self, options: Options) -> Transfer:
         """Find the launch and the folder for its files."""
-        run_dir, choice = options["run_dir"], None
+        run_dir, choice = options.run_dir, None
         if not run_dir:
             answer = self._round({}, 0, options)
             run_dir, choice = answer.run_dir, answer.choice
             if choice:
                 display.display(f"{self._host}: {choice}")
         self._run_dir = run_dir
-        self._launch = launch_place(options["dest"], run_dir)
+        self._launch = launch_place(options.dest, run_dir)
         return Transfer(place_of(self._launch, inner=self.SUBJECT), choice)
 
-    def _rounds(self, options: Parameters, transfer: Transfer, *, ask: bool = True) -> None:
+    def _rounds(self, options: Options, transfer: Transfer, *, ask: bool = True) -> None:
         """Fetch what is new in as many archives as needed, and add it to `transfer`."""
         budget = BECOME_ROUND_BYTES if self._becomes() else ROUND_BYTES
         while True:
@@ -181,17 +201,17 @@ class FetchAction(Action):
     def _becomes(self) -> bool:
         return bool(self._play_context.become)
 
-    def _round(self, have: Mapping[str, Holding], budget: int, options: Parameters, *, ask: bool = False) -> Round:
+    def _round(self, have: Mapping[str, Holding], budget: int, options: Options, *, ask: bool = False) -> Round:
         """Call the module once. With a budget of 0, it only finds the run directory. Raises ModuleFailed."""
         request = FetchRequest(
             have=have,
-            tail_bytes=options.get("tail_bytes", 0),
-            head_bytes=options.get("head_bytes", 0),
+            tail_bytes=options.tail_bytes,
+            head_bytes=options.head_bytes,
             # Check mode plans everything in one round, since nothing is transferred.
             budget=2**62 if self._task.check_mode and budget else budget,
             # The task's remote folder belongs to the login user; a module of another user could not write to it.
             folder=None if self._becomes() else self._connection._shell.tmpdir,
-            ask=bool(ask and options.get("follow")),
+            ask=ask and options.follow,
         )
         return Round.of(self._called(request))
 
@@ -227,14 +247,14 @@ class FetchAction(Action):
                     self._connection.fetch_file(archive, local)
                     return {}
                 # The connection itself copies as the login user, who may not have permission to read the archive.
-                done: ModuleResult = self._low_level_execute_command(f"base64 < {shlex.quote(archive)}")
-                return done
+                answer: ModuleResult = self._low_level_execute_command(f"base64 < {shlex.quote(archive)}")
+                return answer
 
-            done = self._retried(bring)
-            if done.get("rc", 0) != 0:
-                raise RankzeroError(f"the archive {archive} cannot be read: {done['stderr'].strip()}")
+            done = record_of(ShellAnswer, self._retried(bring))
+            if done.rc != 0:
+                raise RankzeroError(f"the archive {archive} cannot be read: {done.stderr.strip()}")
             if self._becomes():
-                return unpack(io.BytesIO(base64.b64decode(done["stdout"])), parts, place)
+                return unpack(io.BytesIO(base64.b64decode(done.stdout)), parts, place)
             with open(local, "rb") as stream:
                 return unpack(stream, parts, place)
 

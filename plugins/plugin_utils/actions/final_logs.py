@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import base64
 import io
+from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.final import MOST_BYTES
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Round
@@ -22,6 +23,13 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched impo
     unpack,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """The archive of the logs in a module's answer, as base64."""
+
+    data: str
 
 
 class FinalLogs:
@@ -41,7 +49,7 @@ class FinalLogs:
         """
         if given is None:
             return None
-        data = base64.b64decode(given["data"])
+        data = base64.b64decode(record_of(_Packed, given).data)
         answer = Round.of(given)
         fetched = answer.fetched
         if place_of(self.launch, answer.origin) != self.place:

@@ -10,12 +10,12 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible import constants as C
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB, MISSING
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB, MISSING_CHOICES
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     JsonObject,
     ModuleResult,
@@ -58,7 +58,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapsh
 
 RELAUNCH = ("on_failure", "always", "never")
 #: Values of the option `missing`.
-BUILD, FAIL, REPORT = MISSING["missing"]["choices"]
+BUILD, FAIL, REPORT = MISSING_CHOICES
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,31 @@ class _Code:
     exclude: list[str]
 
 
+@dataclass(frozen=True)
+class Given:
+    """The options of the actions that launch. `job`, `cluster` and `overrides` are layers of the job spec as given."""
+
+    job: Any = None
+    cluster: Any = None
+    overrides: Any = None
+    relaunch: str = "on_failure"
+    state: str | None = None
+    explain: object = None
+    open: object = None
+    logs_dest: str | None = None
+    elements: Sequence[str] | None = None
+    generation: object = None
+    path: str | None = None
+
+
+@dataclass(frozen=True)
+class _Used:
+    """What module usage_info answers: the rows of the months, and what active launches may still use."""
+
+    rows: Sequence[Mapping[str, float | None]]
+    promised: Mapping[str, float | None]
+
+
 class LaunchAction(Action):
     """Base of the actions that render a launch. launch_many.py adds sweeps and pipelines."""
 
@@ -94,31 +119,25 @@ class LaunchAction(Action):
         self._conda: dict[str, str] = {}
         return result
 
-    def given(self, *allowed: str) -> Parameters:
+    def given(self, *allowed: str) -> Given:
         """The task's options, and those of the command line. Raises an error for an unknown one."""
         arguments = plain(self._task.args)
         arguments.update(options_of_command_line(self, arguments, self._task_vars))
         unknown = sorted(set(arguments) - set(allowed))
         if unknown:
             raise RankzeroError(f"unknown option {', '.join(unknown)}; allowed: {', '.join(allowed)}")
-        for name in ("cluster", "overrides"):
-            if not isinstance(arguments.get(name) or {}, Mapping):
-                raise RankzeroError(f"{name}: must be a map, not {arguments[name]!r}")
-        relaunch = arguments.get("relaunch") or "on_failure"
-        if relaunch not in RELAUNCH:
-            raise RankzeroError(f"relaunch: must be one of {', '.join(RELAUNCH)}; not {relaunch!r}")
-        self._logs_dest = arguments.get("logs_dest") if arguments.get("state") != "absent" else None
-        return {**arguments, "relaunch": relaunch}
+        made = record_of(Given, {**arguments, "relaunch": arguments.get("relaunch") or "on_failure"})
+        for name, value in (("cluster", made.cluster), ("overrides", made.overrides)):
+            if not isinstance(value or {}, Mapping):
+                raise RankzeroError(f"{name}: must be a map, not {value!r}")
+        if made.relaunch not in RELAUNCH:
+            raise RankzeroError(f"relaunch: must be one of {', '.join(RELAUNCH)}; not {made.relaunch!r}")
+        self._logs_dest = made.logs_dest if made.state != "absent" else None
+        return made
 
-    def job_of(self, arguments: Parameters) -> Job:
-        """Read the job file with all its layers. `arguments`: the task's. Raises RankzeroError with every mistake."""
-        return read_job(
-            arguments.get("job"),
-            arguments.get("cluster"),
-            arguments.get("overrides"),
-            self._command_line(),
-            os.getcwd(),
-        )
+    def job_of(self, given: Given) -> Job:
+        """Read the job file with all its layers. Raises RankzeroError with every mistake."""
+        return read_job(given.job, given.cluster, given.overrides, self._command_line(), os.getcwd())
 
     def prepared(
         self,
@@ -163,7 +182,8 @@ class LaunchAction(Action):
         answer = call_module(self, "rankzero.slurm.usage_info", given, self._task_vars, None)
         if answer.get("failed"):
             raise RankzeroError(f"launch_cluster.budget: what was used this month is not known: {answer.get('msg')}")
-        rows = [*answer["rows"], answer["promised"]]
+        used = record_of(_Used, answer)
+        rows = [*used.rows, used.promised]
         return {name: sum(row.get(name) or 0.0 for row in rows) for name in ("node_hours", "gpu_hours")}
 
     def launched(self, job: Job, prepared: Prepared, arguments: Parameters, task_vars: TaskVariables) -> ModuleResult:
@@ -183,7 +203,11 @@ class LaunchAction(Action):
         if "predecessor" in result:
             before = result.pop("predecessor")
             changed, diff = compared(prepared, record_of(Predecessor, before) if before else None)
-            return {**result, "changed_since": changed, "diff": [diff] if result.get("changed") else []}
+            return {
+                **result,
+                "changed_since": changed and asdict(changed),
+                "diff": [diff] if result.get("changed") else [],
+            }
         return result
 
     def with_inputs(self, launch: Callable[[TaskVariables], ModuleResult], task_vars: TaskVariables) -> ModuleResult:

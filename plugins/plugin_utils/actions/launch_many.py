@@ -43,7 +43,7 @@ class LaunchManyAction(LaunchAction):
         self, job: Job, sweep: PreparedSweep, arguments: Parameters, task_vars: TaskVariables
     ) -> ModuleResult:
         """Call module `job_sweep`, with the secrets. arguments: its `job`, `state` and `elements`."""
-        lines = self.secrets(job, task_vars) if arguments["state"] == "present" else b""
+        lines = self.secrets(job, task_vars) if arguments.get("state") == "present" else b""
 
         def ask(**more: Any) -> ModuleResult:
             shipped = {"x_secrets_file": self.ship_secrets(lines)} if lines and not self._task.check_mode else {}

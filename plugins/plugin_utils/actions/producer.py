@@ -43,6 +43,8 @@ class Producer(Action):
     MODULE = ""
     OPTIONS: Mapping[str, Any] = {}
     roots = ANYWHERE
+    #: The option `state`.
+    state = "present"
     #: What the lines of progress are about: the step, and what it makes. Empty: only the step.
     subject = ""
     # Options that the module needs even if nothing on the controller is read.
@@ -55,6 +57,7 @@ class Producer(Action):
         try:
             _checked, options = self.validate_argument_spec(argument_spec=dict(self.OPTIONS))
             self.roots = Roots.of(options.pop("code_roots"), os.getcwd())
+            self.state = str(options.get("state", self.state))
             return self.produce(options)
         except RankzeroError as error:
             return {"failed": True, "changed": False, "msg": error.message, **error.partial}
@@ -65,7 +68,7 @@ class Producer(Action):
 
     def without_source(self, key: str, options: Parameters) -> JsonObject:
         """Remove the object with this key, without reading anything on the controller."""
-        if options["state"] != "absent":
+        if self.state != "absent":
             raise RankzeroError("key: is allowed only with state: absent, to name what to remove; omit it")
         return self.call(**{name: options[name] for name in self.WHERE}, key=key)
 
@@ -82,7 +85,7 @@ class Producer(Action):
 
     def follow(self, options: Parameters, request: JsonObject) -> ModuleResult:
         """Run the module in the background of the host, show its progress, and return its result."""
-        if self._task.check_mode or options["state"] == "absent":
+        if self._task.check_mode or self.state == "absent":
             return self.call(**options, x_request=request)
         seconds, notes_shown, again = FIRST_WAIT, 0, False
         while True:

@@ -7,26 +7,46 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import first, recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import changes
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import small_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Predecessor
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, code_digests
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import MANIFEST, Prepared, code_digests
 
 # Files up to this size are compared line by line.
 MOST_BYTES = 1_000_000
 
 
-def compared(prepared: Prepared, before: Predecessor | None) -> tuple[JsonObject | None, dict[str, str]]:
+@dataclass(frozen=True)
+class Change:
+    """What a launch differs in from an earlier one of its name, which key, generation and run_dir name."""
+
+    key: str
+    generation: int | None
+    run_dir: str
+    changes: Sequence[str]
+    text: str
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    """The parts of launch.json that are compared: the spec, and which layer each value is from."""
+
+    spec: JsonObject
+    origins: Mapping[str, str]
+
+
+def compared(prepared: Prepared, before: Predecessor | None) -> tuple[Change | None, dict[str, str]]:
     """(what has changed since the earlier launch, None without one; the difference in the form of Ansible's diff)."""
     plan = prepared.plan
-    record = json.loads(prepared.files["launch.json"])
-    spec = changes.recorded_spec(record["spec"])
+    record = record_of(_Manifest, json.loads(prepared.files[MANIFEST]))
+    spec = changes.recorded_spec(record.spec)
     lines = changes.spec_lines(spec)
     diff = {
         "before_header": "(no launch of this name)",
@@ -44,12 +64,12 @@ def compared(prepared: Prepared, before: Predecessor | None) -> tuple[JsonObject
         after=_text([*lines, *(f"code {line}" for line in new)]),
     )
     differences = [
-        *(_with_origin(change, record["origins"]) for change in changes.spec_changes(earlier, spec)),
+        *(_with_origin(change, record.origins) for change in changes.spec_changes(earlier, spec)),
         *files,
         *changes.input_changes(recorded(before.refs), plan.refs),
     ]
-    identity = {"key": before.key, "generation": before.generation, "run_dir": before.run_dir}
-    return {**identity, "changes": differences, "text": changes.sentence(before.key, differences)}, diff
+    text = changes.sentence(before.key, differences)
+    return Change(before.key, before.generation, before.run_dir, differences, text), diff
 
 
 def _with_origin(change: str, origins: Mapping[str, str]) -> str:

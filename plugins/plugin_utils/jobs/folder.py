@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import (
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import Roots, repository_root
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.provenance import repository
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.provenance import Origin, repository
 
 ENDINGS = (".yml", ".yaml", ".json")
 
@@ -108,9 +108,9 @@ def with_defaults(cluster: Parameters, folder: str, cwd: str) -> JsonObject:
     """
     settings = dict(cluster)
     if settings.get("code_roots") is None:
-        settings["code_roots"] = [repository_root(folder, cwd)]
+        settings.update(code_roots=[repository_root(folder, cwd)])
     if settings.get("secrets_from") is None:
-        settings["secrets_from"] = {}
+        settings.update(secrets_from={})
     return settings
 
 
@@ -171,14 +171,14 @@ def in_order(specs: list[Spec], folder: str, cwd: str) -> list[tuple[Spec, Stage
     return [(known[stage.path], stage) for stage in ordered]
 
 
-def provenance_of(folder: str, cwd: str) -> JsonObject:
-    """The origin of the folder: {"repository", "commit", "branch", "dirty", "folder"}; null values without git."""
+def provenance_of(folder: str, cwd: str) -> Origin:
+    """The origin of the folder; without git all of it is None."""
     full = os.path.normpath(os.path.join(cwd, os.path.expanduser(folder)))
     return repository(full)
 
 
-def set_name(folder: str, cwd: str, origin: JsonObject) -> str:
+def set_name(folder: str, cwd: str, origin: Origin) -> str:
     """The default name of the set that a folder defines: the same in every checkout of one repository."""
-    if origin.get("repository"):
-        return f"{origin['repository']}:{origin['folder']}"
+    if origin.repository:
+        return f"{origin.repository}:{origin.folder}"
     return f"{platform.node()}:{os.path.realpath(os.path.join(cwd, os.path.expanduser(folder)))}"

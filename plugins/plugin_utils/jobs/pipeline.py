@@ -149,7 +149,7 @@ def _items(given: Any, cwd: str) -> list[_Item]:
     for name in layer.data:
         if name != "jobs":
             raise RankzeroError(f"{layer.origin(str(name))}: {name}: unknown key of a pipeline file; known: jobs")
-    return _listed(layer.data["jobs"], folder, layer.origin("jobs"))
+    return _listed(layer.data.get("jobs"), folder, layer.origin("jobs"))
 
 
 def _listed(given: Any, folder: str, where: str) -> list[_Item]:
@@ -166,7 +166,7 @@ def _listed(given: Any, folder: str, where: str) -> list[_Item]:
                         f"{where}: {name}: unknown key{suggestion(str(name), known)}; known: {', '.join(known)}"
                     )
             if "after" in item:
-                named = item["after"] if item["after"] is not None else []
+                named = [] if item.get("after") is None else item.get("after")
                 if not isinstance(named, (list, tuple)) or not all(isinstance(each, str) for each in named):
                     raise RankzeroError(f"{where}: after must be a list of job files, not {named!r}")
                 after = tuple(os.path.normpath(os.path.join(folder, each)) for each in named)

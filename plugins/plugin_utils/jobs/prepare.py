@@ -71,6 +71,8 @@ RUNTIME_FILES = tuple(
 NOT_CODE = "not code"
 #: The file of a run directory that holds the script of a script job.
 BATCH_SCRIPT = "slurm_script"
+#: The files of every run directory: the script for sbatch, what the launch is, what its artifact must be.
+BATCH, MANIFEST, CONTRACT = "job.sbatch", "launch.json", "contract.json"
 #: Folders that a script may use without a word in it, as `uv run` does.
 VIRTUAL_ENVIRONMENTS = (".venv", "venv")
 #: Up to this number of files, the code is compared with an earlier launch's file by file.
@@ -258,13 +260,13 @@ def _files(
     }
     if after:
         # This also protects them from store_prune for as long as this launch exists.
-        known["after"] = [asdict(upstream) for upstream in after]
+        known.update(after=[asdict(upstream) for upstream in after])
     record = manifest(made, job.merged, {**known, **facts})
-    record["spec"] = with_absolute_paths(record["spec"], job)
+    record.update(spec=with_absolute_paths(job.merged.data, job))
     files = {
-        "job.sbatch": render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),
-        "launch.json": _json(record),
-        "contract.json": _json(contract(job.spec, job.settings)),
+        BATCH: render_script(made, job.settings.templates and os.path.abspath(job.settings.templates)),
+        MANIFEST: _json(record),
+        CONTRACT: _json(contract(job.spec, job.settings)),
     }
     if job.spec.script is not None:
         files[BATCH_SCRIPT] = job.spec.script
@@ -384,12 +386,12 @@ def with_absolute_paths(data: JsonObject, job: Job) -> JsonObject:
     """The spec with absolute paths, so that it means the same in any folder."""
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
     if job.spec.environment.mode in (*MODES, *ON_NODES, "conda"):
-        result["environment"] = {**data.get("environment", {}), "project": job.project}
+        result.update(environment={**data.get("environment", {}), "project": job.project})
     located = {"containerfile": job.containerfile, "context": job.context}
     located = {name: path for name, path in located.items() if path}
     if located:
         container = data.get("container", {})
-        result["container"] = {**container, "build": {**container.get("build", {}), **located}}
+        result.update(container={**container, "build": {**container.get("build", {}), **located}})
     return result
 
 

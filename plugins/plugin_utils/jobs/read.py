@@ -67,9 +67,10 @@ def parse_job_text(text: str, name: str) -> Layer:
     # apart.
     document = json_document(text, f"job: {name} is not a job file")
     if isinstance(document, dict) and "rankzero_launch" in document:
-        if not isinstance(document.get("spec"), dict):
+        spec = document.get("spec")
+        if not isinstance(spec, dict):
             raise RankzeroError(f"job: {name} is a launch manifest without a `spec`")
-        return Layer(name, document["spec"])
+        return Layer(name, spec)
     try:
         data, lines = text_document(text)
     except yaml.YAMLError as error:

@@ -123,10 +123,9 @@ def environment(site_templates: str | None = None) -> jinja2.Environment:
     )
     result.context_class = _Context
     result.filters.update(
-        words=_words, program=_program, bare=_bare, sbatch=_sbatch, comment=_comment, shell_line=_shell_line
-    )
-    result.filters["digest"] = digest_token
-    result.filters["tilde"] = _tilde
+        words=_words, program=_program, bare=_bare, sbatch=_sbatch, comment=_comment, shell_line=_shell_line,
+        digest=digest_token, tilde=_tilde,
+    )  # fmt: skip
     return result
 
 

@@ -18,7 +18,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import Sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, with_absolute_paths
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import (
+    BATCH,
+    CONTRACT,
+    MANIFEST,
+    Prepared,
+    with_absolute_paths,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import shared_checkpoints
@@ -63,9 +69,9 @@ def prepare_sweep(
     elements, notes = array.elements(spec, points, first.plan_of)
     plan = array.array_plan(spec, elements, state_root)
     script = render_script(plan, job.settings.templates and os.path.abspath(job.settings.templates))
-    manifest = json.loads(first.files["launch.json"])
+    manifest = json.loads(first.files[MANIFEST])
     data = with_absolute_paths(job.merged.data, job)
-    rest = {name: text for name, text in first.files.items() if name not in ("launch.json", "contract.json")}
+    rest = {name: text for name, text in first.files.items() if name not in (MANIFEST, CONTRACT)}
     sweep = spec.sweep or Sweep()
     request = SweepRequest(
         array=replace(
@@ -75,7 +81,7 @@ def prepare_sweep(
             token=plan.token,
             runs_dir=plan.runs_dir(),
             job_name=f"{plan.name}.{short_key(plan.key)}.{plan.token}",
-            files={**rest, "job.sbatch": script},
+            files={**rest, BATCH: script},
             checkpoint_dir=None,
             code={},
         ),
@@ -87,7 +93,7 @@ def prepare_sweep(
             **{name: value for name, value in manifest.items() if name not in _OWN},
             "runtime": plan.runtime_dir,
         },
-        contract=first.files["contract.json"],
+        contract=first.files[CONTRACT],
         record={
             "rankzero_launch": 1,
             "name": plan.name,

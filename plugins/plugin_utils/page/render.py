@@ -146,11 +146,12 @@ def default_path(page: Page) -> str:
 
 def embedded(result: ModuleResult) -> str:
     """The data of the charts as JSON that cannot end its element. Of too many metrics the last ones are left out."""
-    kind, launches = result["kind"], [] if result["kind"] == INDEX else result["launches"]
+    kind = result.get("kind")
+    launches = [] if kind == INDEX else result.get("launches", [])
     shown: list[ModuleResult] = [
         _finite({name: part for name, part in launch.items() if name not in _TABLES}) for launch in launches
     ]
-    data = {"kind": kind, "launches": shown, **({"sweep": _finite(result["sweep"])} if kind == SWEEP else {})}
+    data = {"kind": kind, "launches": shown, **({"sweep": _finite(result.get("sweep"))} if kind == SWEEP else {})}
     while len(text := json.dumps(data, separators=(",", ":"), allow_nan=False)) > MOST_DATA:
         metrics: ModuleResult = max((launch.get("metrics", {}) for launch in shown), key=len, default={})
         if not metrics:

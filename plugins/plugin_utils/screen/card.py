@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
@@ -17,7 +17,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import IN
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import ends_by_rank, read_ends
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNKNOWN
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import evidence, newest, rank_logs
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import (
+    FetchedLogs,
+    evidence,
+    newest,
+    rank_logs,
+)
 
 TAIL_LINES = 8
 # Of the end of a log, this much is searched.
@@ -56,6 +61,7 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
 
     A diagnosis with a cause follows the card. A message that only describes Slurm's final state would repeat it.
     """
+    fetched = record_of(FetchedLogs, logs)
     nodes = result.get("nodes") or []
     job = f"{result.get('job_id') or launch.get('job_id') or '(none)'}, generation {launch.get('generation')}"
     attempt, state = result.get("attempt"), result.get("slurm_state") or "not known to Slurm"
@@ -69,9 +75,9 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
     rows += [("not fit", f"{node}: {why}") for node, why in unfit.items()]
     if (result.get("outcome") or {}).get("together") is False:
         rows.append(("together", APART))
-    if logs.get("dest"):
+    if fetched.dest:
         with one_alone(lambda why: rows.append(("log", why))):
-            rows += evidence(str(logs["dest"]))
+            rows += evidence(fetched.dest)
     artifact = result.get("artifact") or {}
     if artifact:
         values = list((artifact.get("scalars") or {}).items())
@@ -85,10 +91,10 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
     rows += [("tracker", line) for line in tracker_lines(result)]
     rows += [("code", line) for line in launch.get("plan") or () if str(line).startswith(IN_PLACE)]
     rows.append(("run", f"{launch.get('run_dir')} (on the cluster)"))
-    if logs.get("dest"):
-        rows.append(("logs", f"{os.path.relpath(str(logs['dest']))} (every rank's, fetched here)"))
-    elif logs.get("msg"):
-        rows.append(("logs", f"not fetched: {logs['msg']}"))
+    if fetched.dest:
+        rows.append(("logs", f"{os.path.relpath(fetched.dest)} (every rank's, fetched here)"))
+    elif fetched.msg:
+        rows.append(("logs", f"not fetched: {fetched.msg}"))
     explained = launch.get("explain") or []
     rows += [("variables" if index == 0 else "", str(line)) for index, line in enumerate(explained)]
     lines = [f"{launch.get('name')} {standing_of(result)}"]

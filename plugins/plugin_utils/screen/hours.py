@@ -23,8 +23,9 @@ def hours(result: Parameters, logs_dir: str) -> ModuleResult | None:
     place, end = Place.of_launch(logs_dir), [result.get("attempt"), result.get("finished_at")]
     with contextlib.suppress(OSError), place.opened(create=False) as folder:
         kept = json_object(folder.read(f"{NAME}.json") or "")
-        if kept and kept.get("end") == end and isinstance(kept.get("ledger"), dict):
-            return dict(kept["ledger"])
+        ledger = kept.get("ledger") if kept and kept.get("end") == end else None
+        if isinstance(ledger, dict):
+            return dict(ledger)
     if not result.get("polls") or not result.get("spans"):
         return None
     from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import ledger_of_result
@@ -32,9 +33,10 @@ def hours(result: Parameters, logs_dir: str) -> ModuleResult | None:
     from ansible_collections.rankzero.slurm.plugins.module_utils.usage.tables import csv_text
 
     with Place.of_logs(logs_dir).files() as logs:
-        made = ledger_of_result(result, logs).as_dict()
-    files = {".json": json.dumps({"end": end, "ledger": made}), ".csv": csv_text(COLUMNS, made["parts"])}
+        made = ledger_of_result(result, logs)
+    answer = made.as_dict()
+    files = {".json": json.dumps({"end": end, "ledger": answer}), ".csv": csv_text(COLUMNS, answer.get("parts", ()))}
     with contextlib.suppress(OSError), place.opened(create=False) as folder:
         for ending, text in files.items():
             folder.write(NAME + ending, text)
-    return made
+    return answer

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, TaskVariables, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, own_verdict
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, SUCCEEDED
@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import 
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import commands_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, GOOD, NOTE, WARNING, Row
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import FetchedLogs
 
 VALUES_SHOWN = 6
 SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "=", "ne": "!="}
@@ -44,11 +45,11 @@ def report(
 ) -> list[Row]:
     """The last rows of a launch. `why`: the result of module job_diagnosis, if it was run."""
     host = str(task_vars.get("inventory_hostname", "localhost"))
-    standing = standing_of(result)
+    standing, fetched = standing_of(result), record_of(FetchedLogs, logs)
     if standing == SUCCEEDED:
         rows = [_proven(host, launch, result)]
     elif standing == FAILED:
-        rows = _failed(host, launch, result, logs, why.get("diagnosis") or {})
+        rows = _failed(host, launch, result, fetched, why.get("diagnosis") or {})
     else:
         text = f"{launch.get('name')}: {standing}, job {launch.get('job_id')} continues. {_said(result)}".rstrip()
         rows = [Row(host, WARNING, text=text)]
@@ -58,7 +59,7 @@ def report(
         rows.append(Row(host, WARNING, text=f"together: {APART}"))
     rows += [Row(host, NOTE, text=line) for line in tracker_lines(result)]
     rows += [Row(host, NOTE, text=str(line)) for line in launch.get("explain") or []]
-    end = f"logs {_here(logs['dest'])}" if logs.get("dest") else ""
+    end = f"logs {_here(fetched.dest)}" if fetched.dest else ""
     if standing not in (SUCCEEDED, FAILED):
         end = "   ".join(part for part in (end, hints(launch, task_vars)) if part)
     return rows + ([Row(host, NOTE, text=end)] if end else [])
@@ -66,8 +67,8 @@ def report(
 
 def hints(launch: Parameters, task_vars: TaskVariables) -> str:
     """How to attach to a launch that is still running, and how to stop it."""
-    commands = commands_of(str(launch.get("run_dir")), task_vars)
-    return f"again: {commands['attach']}   stop: {commands['cancel']}"
+    attach, cancel = commands_of(str(launch.get("run_dir")), task_vars).values()
+    return f"again: {attach}   stop: {cancel}"
 
 
 def _proven(host: str, launch: Parameters, result: Parameters) -> Row:
@@ -92,7 +93,7 @@ def _wanted(conditions: object) -> str:
     return f" ({', '.join(words)})"
 
 
-def _failed(host: str, launch: Parameters, result: Parameters, logs: Parameters, why: Parameters) -> list[Row]:
+def _failed(host: str, launch: Parameters, result: Parameters, logs: FetchedLogs, why: Parameters) -> list[Row]:
     took = result.get("wall_time")
     after = "" if took is None else f" after {duration(float(took))}"
     root = why.get("root") or {}
@@ -110,8 +111,8 @@ def _failed(host: str, launch: Parameters, result: Parameters, logs: Parameters,
         told = own_verdict(result.get("outcome"))
         lines += [("verdict", told)] if not any(told in line for _title, line in lines) else []
         lines.append(("advice", str(why.get("remedy") or "")))
-    elif logs.get("dest"):
-        lines += [("", line) for line in last_words(str(logs["dest"]))]
+    elif logs.dest:
+        lines += [("", line) for line in last_words(logs.dest)]
     head = f"{launch.get('name')} failed{after}: {cause or _said(result)}"
     shown = [f"    {title.ljust(TITLE)}{text}" if title else f"    {text}" for title, text in lines if text]
     return [Row(host, BAD, text=head), *(Row(host, NOTE, text=line) for line in shown)]
@@ -147,13 +148,13 @@ def _here(path: object) -> str:
     return str(path) if relative.startswith("..") else relative
 
 
-def _local(root: Parameters, logs: Parameters) -> str:
+def _local(root: Parameters, logs: FetchedLogs) -> str:
     """The fetched log with the root line; empty if not fetched. A diagnosis names it relative to the run directory."""
     name = str(root.get("file") or "")
-    if not name.startswith("logs/") or not logs.get("dest"):
+    if not name.startswith("logs/") or not logs.dest:
         return ""
-    path = os.path.normpath(os.path.join(os.path.dirname(str(logs["dest"])), name))
-    inside = path.startswith(str(logs["dest"]).rstrip("/") + "/")
+    path = os.path.normpath(os.path.join(os.path.dirname(logs.dest), name))
+    inside = path.startswith(logs.dest.rstrip("/") + "/")
     return path if inside and os.path.isfile(path) else ""
 
 
@@ -170,14 +171,14 @@ def _traceback(lines: Sequence[str], root: Parameters) -> list[str]:
     return [printable(line, LONGEST) for line in lines[begin : end + 1] if not _MARKS.fullmatch(line)]
 
 
-def _lines(path: str, root: Parameters, logs: Parameters) -> list[str]:
+def _lines(path: str, root: Parameters, logs: FetchedLogs) -> list[str]:
     """The lines up to the root line, if they are within the last bytes before it."""
     kept: list[bytes] = []
     number, size = int(root.get("line") or 0), 0
     if not path or not number:
         return []
     try:
-        with Place.of_logs(str(logs.get("dest"))).files() as files, files.at(path) as stream:
+        with Place.of_logs(logs.dest).files() as files, files.at(path) as stream:
             for count, line in enumerate(iter(lambda: stream.readline(READ_BYTES), b""), 1):
                 kept.append(line)
                 size += len(line)

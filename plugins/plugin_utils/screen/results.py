@@ -104,8 +104,8 @@ def _message(result: Parameters) -> str:
         message = "\n".join(
             part for part in (message, _last(result.get("module_stderr") or result.get("stderr"))) if part
         )
-    elif result.get("rc") and result.get("stderr"):
-        message = f"{message}\n{_last(result['stderr'])}"
+    elif result.get("rc") and (stderr := result.get("stderr")):
+        message = f"{message}\n{_last(stderr)}"
     if message:
         return message
     shown = [

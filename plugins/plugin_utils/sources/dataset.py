@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import stage
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Parts
@@ -23,6 +22,20 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress
 #: First and largest size of a piece in bytes. Larger pieces need fewer calls but lose more if the connection breaks.
 FIRST, LARGEST = 4 << 20, 64 << 20
 _BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of module dataset that the controller reads. `src`: its own path where it is the source."""
+
+    name: str
+    state: str
+    source: str | None
+    include: Sequence[str]
+    exclude: Sequence[str]
+    src: str = ""
+    sha256: str | None = None
+    checksums: str | None = None
 
 
 @dataclass(frozen=True)
@@ -39,13 +52,11 @@ class Found:
         return DatasetRequest(self.files, self.label)
 
 
-def read(options: Parameters, meter: Meter) -> Found:
+def read(options: Options, meter: Meter) -> Found:
     """Read what the options name. Raises RankzeroError, also if a file does not match its checksum."""
-    src = os.path.abspath(os.path.expanduser(options["src"]))
+    src = os.path.abspath(os.path.expanduser(options.src))
     source = Local(src)
-    wanted = stage.Selection(
-        tuple(options["include"]), tuple(options["exclude"]), options["sha256"], options["checksums"]
-    )
+    wanted = stage.Selection(tuple(options.include), tuple(options.exclude), options.sha256, options.checksums)
     with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
         items = stage.wanted_items(source, wanted, Parts(os.path.join(folder, "parts")), meter)
     meter.begin("reading", size=sum(item.size or 0 for item in items), files=len(items))

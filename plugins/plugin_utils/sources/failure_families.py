@@ -51,7 +51,7 @@ def load_families(paths: Sequence[str], cwd: str, roots: Roots = ANYWHERE) -> li
             problems += [f"{place}: {mistake}" for mistake in mistakes]
             if not mistakes:
                 families.append(dict(family))
-    names = [family["family"] for family in families]
+    names = [str(family.get("family")) for family in families]
     problems += [
         f"family {name!r} is defined {names.count(name)} times" for name in sorted(set(names)) if names.count(name) > 1
     ]
@@ -89,7 +89,7 @@ def _families_in(path: str, problems: list[str]) -> list[tuple[str, Mapping[str,
         problems.append(f"{where} is not YAML: {getattr(error, 'problem', None) or error}")
         return []
     if isinstance(data, Mapping) and set(data) == {"families"}:
-        data = data["families"]
+        (data,) = data.values()
     if isinstance(data, Mapping):
         data = [data]
     if not isinstance(data, list) or not all(isinstance(family, Mapping) for family in data):

@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, parsed_json
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, parsed_json, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
@@ -32,6 +32,16 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import
 
 #: The variable in which our role and playbooks pass the snapshots' file from task to task.
 VARIABLE = "rankzero_snapshots"
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A snapshot in the file: what it is of, and what is known about its repository."""
+
+    of: Sequence[str]
+    snapshot: Snapshot
+    origin: str | None
+    diff: str
 
 
 class Snapshots:
@@ -51,9 +61,9 @@ class Snapshots:
                     f"{VARIABLE}: {path} cannot be read ({error.strerror}); run the same command again"
                 ) from error
             for document in documents:
-                snapshot = _read(document["snapshot"])
-                self.kept[tuple(document["of"])] = snapshot
-                self._known[_state(snapshot)] = (document["origin"], document["diff"])
+                row = record_of(_Row, document, snapshot=_read)
+                self.kept[tuple(row.of)] = row.snapshot
+                self._known[_state(row.snapshot)] = (row.origin, row.diff)
 
     def take(self, src: str, chosen: Chosen = PROGRAM) -> Snapshot:
         """The snapshot of a folder when this command first read it. Raises RankzeroError as code.take_snapshot does."""
@@ -83,8 +93,7 @@ class Snapshots:
         documents = []
         for name, snapshot in self.kept.items():
             origin, diff = self.known(snapshot)
-            document = asdict(replace(snapshot, checkout=None))
-            documents.append({"of": list(name), "snapshot": document, "origin": origin, "diff": diff})
+            documents.append(asdict(_Row(name, replace(snapshot, checkout=None), origin, diff)))
         descriptor, path = tempfile.mkstemp(prefix="rankzero-snapshots-", suffix=".json", dir=folder)
         with open(descriptor, "w", encoding="utf-8") as stream:
             json.dump(documents, stream)
@@ -103,7 +112,7 @@ def _read(document: Mapping[str, Any]) -> Snapshot:
     return Snapshot(
         **{
             **document,
-            "files": tuple(Entry(**entry) for entry in document["files"]),
+            "files": tuple(Entry(**entry) for entry in document.get("files", ())),
             **{name: tuple(document[name]) for name in ("changed", "left_out", "left_out_changed", "written")},
         }
     )

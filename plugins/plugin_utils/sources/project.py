@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import MOST_BYTES, named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import (
@@ -56,6 +56,17 @@ _INDEX = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-
 _NO_EFFECT = ("--require-hashes", "--prefer-binary")
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """What is asked of an environment, whatever its mode."""
+
+    mode: str
+    torch: str
+    extras: Sequence[str]
+    python: str | None = None
+    requirements: str | None = None
+
+
 def project_recipe(folder: str, wanted: JsonObject, roots: Roots = ANYWHERE) -> Recipe:
     """The recipe alone, see `project_source`."""
     return project_source(folder, wanted, roots)[0]
@@ -69,13 +80,14 @@ def project_source(folder: str, wanted: JsonObject, roots: Roots = ANYWHERE) -> 
     Raises RankzeroError if the folder has no pyproject.toml, and for invalid values.
     """
 
-    def made(pyproject: str, lock: str | None, own: Sequence[Tree] = ()) -> Recipe:
-        asked = (wanted["extras"], wanted["python"], wanted["torch"], wanted["mode"], wanted)
-        return recipe(pyproject, lock, *asked, own)
+    asked = record_of(_Wanted, wanted)
 
-    if wanted.get("requirements"):
-        read = requirements(folder, str(wanted.get("requirements")), roots)
-        if wanted.get("extras"):
+    def made(pyproject: str, lock: str | None, own: Sequence[Tree] = ()) -> Recipe:
+        return recipe(pyproject, lock, asked.extras, asked.python, asked.torch, asked.mode, wanted, own)
+
+    if asked.requirements:
+        read = requirements(folder, asked.requirements, roots)
+        if asked.extras:
             raise RankzeroError(
                 "environment.extras: has no effect with environment.requirements. Write the packages into the file."
             )

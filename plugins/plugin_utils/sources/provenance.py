@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.checkout import Checkout, checkout_of
@@ -58,21 +59,24 @@ def diff(snapshot: Snapshot) -> str:
     return text.decode("utf-8", "replace")
 
 
-def repository(folder: str) -> dict[str, object]:
-    """The git repository of a folder: {"repository": address of origin, "commit", "branch", "dirty", "folder"}.
+@dataclass(frozen=True)
+class Origin:
+    """Where a folder is from. `repository`: the address of origin, without user and token; `folder`: its path in it."""
 
-    User and token are removed from the address. Outside a repository, all values are null and `dirty` is false.
-    """
+    repository: str | None = None
+    commit: str | None = None
+    branch: str | None = None
+    dirty: bool = False
+    folder: str | None = None
+
+
+def repository(folder: str) -> Origin:
+    """The git repository of a folder. Outside of one, all values are None and `dirty` is false."""
     checkout = checkout_of(folder) if os.path.isdir(folder) else None
     if checkout is None:
-        return {"repository": None, "commit": None, "branch": None, "dirty": False, "folder": None}
-    return {
-        "repository": origin(checkout),
-        "commit": checkout.commit,
-        "branch": checkout.branch,
-        "dirty": bool(checkout.changed),
-        "folder": os.path.relpath(checkout.root, checkout.tree.top),
-    }
+        return Origin()
+    place = os.path.relpath(checkout.root, checkout.tree.top)
+    return Origin(origin(checkout), checkout.commit, checkout.branch, bool(checkout.changed), place)
 
 
 def origin(checkout: Checkout | None) -> str | None:

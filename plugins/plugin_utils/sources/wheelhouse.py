@@ -16,11 +16,12 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, text_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, record_of, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import last_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Needs
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetch import Chosen, download, fitting
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, only_data, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.request import Brought
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.trees import lay_out
@@ -87,8 +88,8 @@ def collect(wanted: Recipe, needs: Needs, *, builds: bool = False) -> Brought:
         )
     if not builds:
         only_data(wanted)
-    target = _target(needs)
-    markers = dict(needs.python["markers"])
+    host = record_of(Python, {"path": "", **needs.python})
+    target, markers = _target(host, needs.reason), host.markers
     with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
         work = lay_out(wanted, folder)
         lock = needs.lock or _resolve(tool, wanted, target, markers, work)
@@ -141,19 +142,14 @@ def _resolve(tool: uv.Uv, wanted: Recipe, target: Target, markers: Mapping[str, 
     return text_of(lock, MOST_LIST_BYTES)
 
 
-def _target(needs: Needs) -> Target:
-    facts = needs.python.get("target")
-    if not facts:
+def _target(host: Python, tried: str) -> Target:
+    target = host.target()
+    if target is None:
         raise RankzeroError(
             "environment: the cluster's host could not get the packages, and its C library is not glibc "
-            f"({needs.python.get('libc')!r}): wheels can be carried to hosts with glibc only. What it tried:\n"
-            + last_lines(needs.reason)
+            f"({host.libc!r}): wheels can be carried to hosts with glibc only. What it tried:\n" + last_lines(tried)
         )
-    return Target(
-        (int(facts["python"][0]), int(facts["python"][1])),
-        str(facts["machine"]),
-        (int(facts["glibc"][0]), int(facts["glibc"][1])),
-    )
+    return target
 
 
 def _applies(package: LockedPackage, markers: Mapping[str, str]) -> bool:

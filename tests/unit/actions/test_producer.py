@@ -83,6 +83,7 @@ def test_what_builds_nothing_is_one_call(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], check_mode: bool
 ) -> None:
     desk = Desk(monkeypatch, [{"changed": False}], check_mode=check_mode)
+    desk.action.state = str(options["state"])
     assert desk.action.make(options, {"uv": None}) == {"changed": False}
     assert desk.calls == [{"uv": None}]
 

@@ -39,14 +39,14 @@ def test_a_file_is_written_once_and_its_folder_made(tmp_path: Path) -> None:
     dest = tmp_path / "group_vars" / "slurm_login" / "fabric.yml"
     content = text(tmp_path)
     pretended = write_file(str(dest), content, overwrite=False, pretend=True)
-    assert pretended["changed"] and not dest.parent.exists()
+    assert pretended.changed and not dest.parent.exists()
     first = write_file(str(dest), content, overwrite=False, pretend=False)
     assert first == pretended and dest.read_text() == content
-    assert first["diff"]["before"] == "" and first["diff"]["after"] == content
-    assert not write_file(str(dest), content, overwrite=False, pretend=False)["changed"]
+    assert (first.before, first.after) == ("", content)
+    assert not write_file(str(dest), content, overwrite=False, pretend=False).changed
     # What was written here gives way to a newer measurement.
     newer = text(tmp_path, job_id="8")
-    assert write_file(str(dest), newer, overwrite=False, pretend=False)["changed"] and dest.read_text() == newer
+    assert write_file(str(dest), newer, overwrite=False, pretend=False).changed and dest.read_text() == newer
     # Beside it only the record of what the tool itself has written there, which is never code.
     assert {path.name for path in dest.parent.iterdir()} - {".rankzero"} == {"fabric.yml"}
 
@@ -58,9 +58,9 @@ def test_what_somebody_wrote_stays_unless_it_is_to_go_and_then_is_kept(tmp_path:
     with pytest.raises(RankzeroError, match="was written or changed by something else and is left unchanged"):
         write_file(str(dest), content, overwrite=False, pretend=False)
     assert dest.read_text() == own
-    assert write_file(str(dest), content, overwrite=True, pretend=True)["changed"] and dest.read_text() == own
+    assert write_file(str(dest), content, overwrite=True, pretend=True).changed and dest.read_text() == own
     done = write_file(str(dest), content, overwrite=True, pretend=False)
-    assert dest.read_text() == content and Path(done["backup"]).read_text() == own
+    assert dest.read_text() == content and Path(str(done.backup)).read_text() == own
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import predecessor as before
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.create import create
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import Change, compared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 
@@ -52,7 +52,7 @@ class Project:
         shutil.copytree(self.src, code.path, symlinks=True, dirs_exist_ok=True)
         return made
 
-    def compared(self, *command: str, **data: Any) -> tuple[dict[str, Any] | None, dict[str, str]]:
+    def compared(self, *command: str, **data: Any) -> tuple[Change | None, dict[str, str]]:
         made = self.prepared(*command, **data)
         sent = {name: value for name, value in made.sent().items() if name != "stores"}
         return compared(made, before.predecessor(Request.of(json.loads(json.dumps(sent)), "host:1")))
@@ -74,7 +74,7 @@ def test_a_new_default_of_the_cluster_is_named_as_the_cause(project: Project) ->
     sent = {name: value for name, value in made.sent().items() if name != "stores"}
     changed, _diff = compared(made, before.predecessor(Request.of(json.loads(json.dumps(sent)), "host:1")))
     assert changed is not None
-    assert changed["changes"] == [
+    assert changed.changes == [
         *("command --steps 1 -> 2", "resources.nodes 1 -> 2", "env.NCCL_DEBUG none -> WARN (launch_cluster)")
     ]
 
@@ -85,15 +85,15 @@ def test_values_and_files_that_changed_are_named(project: Project) -> None:
     (project.src / "new.py").write_text("\n", encoding="utf-8")
     changed, diff = project.compared("--steps", "200", env={"A": "2"}, resources={"nodes": 2, "time": "02:00:00"})
     assert changed is not None
-    assert changed["changes"] == [
+    assert changed.changes == [
         "command --steps 100 -> 200",
         "resources.nodes 1 -> 2",
         "env.A 1 -> 2",
         "train.py +3 -1",
         "new.py added",
     ]
-    assert changed["text"] == f"another launch than {first.plan.key[:8]}: " + ", ".join(changed["changes"])
-    assert changed["run_dir"] == f"{first.plan.runs_dir()}/1"
+    assert changed.text == f"another launch than {first.plan.key[:8]}: " + ", ".join(changed.changes)
+    assert changed.run_dir == f"{first.plan.runs_dir()}/1"
     # The diff also has what does not make another launch, and no file that is the same.
     assert 'resources.time: "02:00:00"' in diff["after"] and "resources.time" not in diff["before"]
     files = [[line.split()[1] for line in diff[side].splitlines() if line.startswith("code ")] for side in SIDES]
@@ -104,9 +104,9 @@ def test_the_newest_launch_is_compared_and_the_own_key_is_not(project: Project) 
     project.launch("--steps", "100")
     second = project.launch("--steps", "200")
     changed, _diff = project.compared("--steps", "300")
-    assert changed is not None and changed["key"] == second.plan.key[:16]
+    assert changed is not None and changed.key == second.plan.key[:16]
     again, _diff = project.compared("--steps", "200")
-    assert again is not None and again["changes"] == ["command --steps 100 -> 200"]
+    assert again is not None and again.changes == ["command --steps 100 -> 200"]
 
 
 def test_a_first_launch_shows_its_values_and_no_script(project: Project) -> None:
@@ -121,8 +121,8 @@ def test_code_that_a_prune_has_removed_is_known_by_its_digest(project: Project) 
     shutil.rmtree(project.root / "store")
     (project.src / "train.py").write_text("b\n", encoding="utf-8")
     changed, _diff = project.compared()
-    assert changed is not None and len(changed["changes"]) == 1
-    assert changed["changes"][0].startswith("code ") and " -> " in changed["changes"][0]
+    assert changed is not None and len(changed.changes) == 1
+    assert changed.changes[0].startswith("code ") and " -> " in changed.changes[0]
 
 
 def test_a_launch_is_compared_with_the_nearest_one_of_its_name(project: Project) -> None:
@@ -132,13 +132,13 @@ def test_a_launch_is_compared_with_the_nearest_one_of_its_name(project: Project)
     newest = project.launch("--steps", "30", "--lr", "0.4", resources={"nodes": 2})
     (project.src / "five.py").write_text("5\n", encoding="utf-8")
     changed, _diff = project.compared("--steps", "10")
-    assert changed is not None and changed["changes"] == ["five.py added"]
-    assert first.plan.key.startswith(changed["key"])
+    assert changed is not None and changed.changes == ["five.py added"]
+    assert first.plan.key.startswith(changed.key)
     changed, _diff = project.compared("--steps", "30", "--lr", "0.4", resources={"nodes": 2})
-    assert changed is not None and newest.plan.key.startswith(changed["key"])
+    assert changed is not None and newest.plan.key.startswith(changed.key)
     (project.src / "five.py").unlink()
     changed, _diff = project.compared("--steps", "20")
-    assert changed is not None and changed["changes"] == ["command --steps 10 -> 20"]
+    assert changed is not None and changed.changes == ["command --steps 10 -> 20"]
 
 
 def test_a_removed_file_a_link_and_a_binary_file_are_named(project: Project) -> None:
@@ -152,7 +152,7 @@ def test_a_removed_file_a_link_and_a_binary_file_are_named(project: Project) -> 
     os.symlink("data.bin", project.src / "link")
     changed, _diff = project.compared()
     assert changed is not None
-    assert changed["changes"] == ["data.bin changed", "link changed", "old.py removed"]
+    assert changed.changes == ["data.bin changed", "link changed", "old.py removed"]
 
 
 def test_what_another_version_recorded_is_read_as_far_as_it_is_valid(project: Project) -> None:
@@ -162,7 +162,7 @@ def test_what_another_version_recorded_is_read_as_far_as_it_is_valid(project: Pr
     record["spec"]["gone"] = {"of": "another version"}
     path.write_text(json.dumps(record), encoding="utf-8")
     changed, _diff = project.compared("--steps", "200")
-    assert changed is not None and changed["changes"] == ["command --steps 100 -> 200"]
+    assert changed is not None and changed.changes == ["command --steps 100 -> 200"]
     path.write_text("not JSON", encoding="utf-8")
     assert project.compared("--steps", "200")[0] is None
 

@@ -111,17 +111,17 @@ def test_the_set_is_the_same_in_every_checkout_and_holds_no_password(tmp_path: P
         git(work, "add", ".")
         git(work, "commit", "--quiet", "--message", "a")
         origin = provenance_of("jobs", str(work))
-        assert origin["repository"] == "https://git.example.org/ml/jobs.git"
-        assert (origin["commit"], origin["dirty"], origin["folder"]) == (git(work, "rev-parse", "HEAD"), False, "jobs")
+        assert origin.repository == "https://git.example.org/ml/jobs.git"
+        assert (origin.commit, origin.dirty, origin.folder) == (git(work, "rev-parse", "HEAD"), False, "jobs")
         names.append(set_name("jobs", str(work), origin))
     assert names == ["https://git.example.org/ml/jobs.git:jobs"] * 2
     write(work, "jobs/b.yml", "name: b\ncommand: [x]\n")
-    assert provenance_of("jobs", str(work))["dirty"] is True
+    assert provenance_of("jobs", str(work)).dirty is True
     git(work, "remote", "set-url", "origin", "git@git.example.org:ml/jobs.git")
-    assert provenance_of("jobs", str(work))["repository"] == "git@git.example.org:ml/jobs.git"
+    assert provenance_of("jobs", str(work)).repository == "git@git.example.org:ml/jobs.git"
 
 
 def test_without_a_remote_the_set_is_this_host_s_folder(tmp_path: Path) -> None:
     origin = provenance_of(".", str(tmp_path))
-    assert origin == {"repository": None, "commit": None, "branch": None, "dirty": False, "folder": None}
+    assert (origin.repository, origin.commit, origin.dirty, origin.folder) == (None, None, False, None)
     assert set_name(".", str(tmp_path), origin) == f"{platform.node()}:{tmp_path.resolve()}"

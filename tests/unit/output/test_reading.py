@@ -65,7 +65,7 @@ def tail() -> list[str]:
 def failed() -> list[str]:
     root = {"file": "logs/0/rank-0000.log", "line": 35, "text": "ValueError: ", "rank": 0}
     why = {"diagnosis": {"root": root, "what": "it failed"}}
-    end = {**RESULT, "success": False, "completed": True}
+    end = {**RESULT, "success": False, "completed": True, "standing": "failed"}
     rows = report({}, LAUNCHED, end, {"dest": os.path.abspath(LOGS)}, why)
     return [row.text for row in rows]
 

@@ -11,7 +11,12 @@ from dataclasses import replace
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step, changes, make_plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import (
+    ActiveElement,
+    Step,
+    changes,
+    make_plan,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import (
     ARGUMENTS,
     DeclaredLaunch,
@@ -117,7 +122,7 @@ def test_a_sweep_is_one_line_with_its_counts() -> None:
     assert (step.action, step.submits) == ("launch", ("e3",)), "what has failed stays so by default"
     assert step.counts == {"succeeded": 1, "running": 1, "waiting": 0, "failed": 1, "unsubmitted": 1}
     assert step.reason == "1 of 4 elements succeeded, 1 running, 1 failed, 1 unsubmitted"
-    assert step.elements == ({"key": "e1", "job_id": "5_1", "run_dir": "/runs/lr/e1/1"},) and step.job_id == "5"
+    assert step.elements == (ActiveElement("e1", "5_1", "/runs/lr/e1/1"),) and step.job_id == "5"
     (step,) = grid(*some, relaunch="on_failure")
     assert step.submits == ("e2", "e3")
     assert step.reason.endswith("; element 2: generation 1 of at most 3 has failed: so it ended")
@@ -147,7 +152,7 @@ def test_a_grid_that_has_grown_is_no_drift_and_one_that_has_shrunk_is() -> None:
     gone, own = grid(*there, spec=narrow, changed="replace")
     assert (gone.action, gone.key, gone.kind, gone.file) == ("cancel", "sweep-1", "sweep", "")
     assert gone.reason == "2 active elements: the spec has changed since (changed: replace)"
-    assert [one["job_id"] for one in gone.elements] == ["5_8", "5_9"] and own.action == "adopt"
+    assert [one.job_id for one in gone.elements] == ["5_8", "5_9"] and own.action == "adopt"
     # New elements beside old ones that are active are a change like any other.
     moved = replace(GRID, elements=("e0", "e4"))
     assert [step.action for step in grid(*there, spec=moved, changed="wait")] == ["wait"]
@@ -262,7 +267,7 @@ def touched(step: Step) -> list[str]:
         return [step.key]
     if step.action in ("launch", "wait"):
         return list(step.submits)
-    return [str(one["key"]) for one in step.elements]
+    return [one.key for one in step.elements]
 
 
 def carried_out(steps: list[Step], there: list[Found]) -> list[Found]:

@@ -101,7 +101,7 @@ def test_a_committed_bare_repository_is_a_folder_of_files(place: str, trap: Trap
     trap.look(outer)
     assert trap.sprung() == []
     # It belongs to the repository that holds it.
-    assert provenance.repository(str(outer / place))["folder"] == place
+    assert provenance.repository(str(outer / place)).folder == place
 
 
 def test_hooks_are_not_run(trap: Trap) -> None:
