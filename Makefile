@@ -9,7 +9,7 @@ NODES ?= 4
 ARGS ?=
 export NODES
 
-.PHONY: help train lab lab-stop test test-all test-core lint unit mutants runtime sanity cluster-test molecule reference new docs build clean
+.PHONY: help train lab lab-stop test test-all test-core lint unit mutants runtime sanity cluster-test molecule reference new docs build release clean
 
 help: ## Show this text
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | while IFS=$$'\t' read -r target text; \
@@ -71,9 +71,12 @@ docs: ## Build the documentation site in build/docs
 	@scripts/bootstrap test
 	@scripts/docs
 
-build: ## Build the collection's tarball in build/
+build: ## Build what is published in build/: the collection's tarball and the wheel
 	@scripts/bootstrap run
 	@scripts/build
+
+release: ## Make a release: VERSION=1.2.3, and REPOSITORY=https://HOST/OWNER/NAME until galaxy.yml has it
+	@scripts/release "$(VERSION)" "$(REPOSITORY)" $(ARGS)
 
 clean: ## Remove what make made here: environments, caches, builds (stop the lab cluster first)
 	rm -rf .venv .venv-* .cache build
