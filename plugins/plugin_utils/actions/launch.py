@@ -37,6 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
     options_of_command_line,
     tell_localhost,
 )
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.masking import masked
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import ShellAnswer, Spec, call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
@@ -291,7 +292,7 @@ class LaunchAction(Action):
         def variable(name: str) -> Any:
             return self._templar.template(task_vars[name]) if name in task_vars else None
 
-        return secret_lines(job.spec, os.environ, variable)
+        return masked(secret_lines(job.spec, os.environ, variable))
 
     def ship_secrets(self, lines: bytes, name: str = "secrets.env") -> str:
         """Write the values through the connection into the task's remote folder (0700). The module reads them there."""
