@@ -24,7 +24,9 @@ LONG_FILES = {
     "tests/unit/diagnosis/wordings.py": "a table: one row a wording",
     "tests/unit/diagnosis/unseen.py": "a table: one row a wording",
 }
-GENERATED_OR_DATA = re.compile(r"^(tests/golden/|tests/.*/recorded/|.*\.(txt|json)$)")
+GENERATED_OR_DATA = re.compile(
+    r"^(tests/golden/|tests/.*/recorded/|CHANGELOG\.rst|changelogs/changelog\.yaml|.*\.(txt|json)$)"
+)
 
 #: Spelled so that this file does not contain what it looks for.
 REGISTRY_HOSTS = re.compile(
