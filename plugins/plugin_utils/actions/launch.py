@@ -15,6 +15,11 @@ from typing import Any
 
 from ansible import constants as C
 
+try:
+    from ansible.module_utils.secrets import register_secrets
+except ImportError:  # before ansible-core 2.22
+    register_secrets = None
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB, MISSING_CHOICES
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
     JsonObject,
@@ -27,6 +32,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets.sums import SHORTEST, values_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS, short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import A_MONTH
@@ -37,7 +43,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
     options_of_command_line,
     tell_localhost,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.masking import masked
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import ShellAnswer, Spec, call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
@@ -60,6 +65,16 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapsh
 RELAUNCH = ("on_failure", "always", "never")
 #: Values of the option `missing`.
 BUILD, FAIL, REPORT = MISSING_CHOICES
+
+
+def masked(lines: bytes) -> bytes:
+    """The same lines NAME=base64. Their values are masked from now on in all that Ansible prints or gives to callbacks,
+    but for words that occur in any text.
+    """
+    if register_secrets is not None:
+        texts = [value.decode("utf-8", "replace") for value in values_of(lines.decode("ascii"))]
+        register_secrets([text for text in texts if len(text) >= SHORTEST])
+    return lines
 
 
 @dataclass(frozen=True)
