@@ -118,6 +118,9 @@ diagnosis:
     what:
       description: The kind of failure in words.
       type: str
+    verdict:
+      description: The end of the launch in a sentence; what it said of it itself, then C(what).
+      type: str
     confidence:
       description: V(high), V(medium) or V(low).
       type: str

@@ -108,7 +108,7 @@ launches:
       description: Slurm's reason code. Empty if Slurm no longer knows the job.
       type: str
     message:
-      description: Result of the launch, in a sentence.
+      description: Result of the launch, in a sentence; of a failure, with the cause that a diagnosis has found.
       type: str
     never_started:
       description:
@@ -222,6 +222,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.running import progress
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import diagnosed
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_list import job_info
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.listing import listing
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS
@@ -246,6 +249,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
         problems: list[str] = []
         with one_alone(problems.append):
             launch["progress"] = progress(launch, now) if running else None
+            launch["message"] = diagnosed(RunDirectory(launch["run_dir"]), LaunchReport.of(launch))
         launch["message"] = "; ".join([launch["message"], *problems])
     lines = listing(info["launches"], now) or [info.get("message", "")]
     if info.get("choice"):

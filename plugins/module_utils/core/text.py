@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 
@@ -115,3 +116,24 @@ def own_verdict(outcome: Parameters | None) -> str:
     for reason in sorted(reasons, key=len, reverse=True):
         message = message.replace(f"{reason}; ", "").replace(reason, "")
     return "" if message.strip() == "preflight:" else message.strip(" ;")
+
+
+class Verdict(NamedTuple):
+    """The end of a launch: what it said of it itself, and the cause that its logs show. Empty where there is none."""
+
+    own: str
+    cause: str
+
+    @property
+    def sentence(self) -> str:
+        """Both in one sentence, the launch's own words first."""
+        return "; ".join(filter(None, self))
+
+
+def verdict_of(outcome: Parameters | None, cause: str = "", message: str = "") -> Verdict:
+    """Return the end of a launch as every place shows it: screen, lists, pages, messages, documents.
+
+    `cause`: what a diagnosis found, or "". `message`: how the launch ended, where neither it nor its logs say more.
+    """
+    own = own_verdict(outcome) or ("" if cause else message)
+    return Verdict(own, "" if cause in own else cause)

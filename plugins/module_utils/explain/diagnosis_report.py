@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import own_verdict
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import Verdict, verdict_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import Answer, Stall
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
@@ -61,11 +61,18 @@ class DiagnosisReport:
     stall: Stall | None = None
     ledger: Ledger | None = None
 
+    @property
+    def verdict(self) -> Verdict:
+        """How the launch ended, or what its logs show so far."""
+        cause, launch = self.diagnosis.what if self.diagnosis.root else "", self.launch
+        return verdict_of(launch.outcome, cause, launch.message) if launch is not None else Verdict("", cause)
+
     def as_dict(self) -> ModuleResult:
         """The result of module job_diagnosis without the fields that do not apply (`launch`, `facts`, `stall`,
         `ledger`).
         """
         document = {**self.diagnosis.as_dict(), "checklist": [answer.as_dict() for answer in self.checklist]}
+        document["verdict"] = self.verdict.sentence
         if self.launch is not None:
             document["launch"] = {name: getattr(self.launch, name) for name in _OF_LAUNCH}
             document["facts"] = dict(self.facts or {})
@@ -117,7 +124,7 @@ def _without_cause(diagnosis: Diagnosis) -> str:
 def _own_verdict(report: DiagnosisReport) -> str:
     """What the job itself said of its end; a success needs no words."""
     launch = report.launch
-    return own_verdict(dict(launch.outcome or {})) if launch is not None and not launch.success else ""
+    return "" if launch is None or launch.success or not launch.outcome else report.verdict.own
 
 
 def _memory(report: DiagnosisReport) -> str:

@@ -38,6 +38,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.report.marks import
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.timeline import timeline
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import diagnosed
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.launch_ledger import ledger_of
 
@@ -69,7 +70,7 @@ def page_data(run: RunDirectory, launch: LaunchReport, slurm: Slurm | None = Non
     summary: dict[str, Any] = {
         "name": launch.name, "key": launch.key, "generation": launch.generation, "job_id": launch.job_id,
         "standing": launch.standing, "slurm_state": launch.slurm_state,
-        "success": launch.success, "completed": launch.completed, "message": launch.message,
+        "success": launch.success, "completed": launch.completed, "message": diagnosed(run, launch),
         "run_dir": launch.run_dir, "nodes": list(launch.nodes)[:MOST_RANKS], "started_at": launch.started_at,
         "finished_at": launch.finished_at, "wall_time": launch.wall_time,
         "world_size": (run.started() or {}).get("world_size"),

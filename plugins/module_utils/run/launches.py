@@ -27,7 +27,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
     is_launch,
     state_root_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED, UNKNOWN, UNTRUSTED, shown
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import (
+    FAILED,
+    SUCCEEDED,
+    UNKNOWN,
+    UNTRUSTED,
+    shown,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     SILENT,
     JobAnswer,
@@ -242,6 +248,14 @@ def _times(status: LaunchStatus) -> tuple[float | None, float | None]:
     if began is None and started is not None and not pending:
         began = started.get("time")
     return began, ended if status.over else None
+
+
+def diagnosed(run: RunDirectory, launch: LaunchReport) -> str:
+    """Return the end of a failed launch with the cause that a diagnosis of this attempt has found; else its message."""
+    known = (run.document("diagnosis.json") or {}) if launch.standing == FAILED else {}
+    ended = known.get("launch")
+    same = isinstance(ended, dict) and (ended.get("job_id"), ended.get("attempt")) == (launch.job_id, launch.attempt)
+    return str(known.get("verdict") or launch.message) if same else launch.message
 
 
 # Seconds until Slurm is asked again while it still closes a job whose outcome is known.

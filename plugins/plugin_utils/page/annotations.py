@@ -67,9 +67,9 @@ def code_quality(page: Page) -> str:
 
 
 def _message(launch: PageLaunch) -> str:
-    # Without the columns that the lines have on a screen.
-    cause = [" ".join(line.split()) for line in launch.cause]
-    return printable("; ".join([launch.message, *cause[:2]]), 500)
+    # The message names the cause. Without the columns that the lines have on a screen.
+    where = [" ".join(line.split()) for line in launch.cause if line.startswith("where")]
+    return printable("; ".join([launch.message, *where[:1]]), 500)
 
 
 def _data(text: str) -> str:

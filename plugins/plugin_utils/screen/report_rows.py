@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, TaskVariables, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, own_verdict
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, verdict_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, SUCCEEDED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import (
@@ -108,7 +108,7 @@ def _failed(host: str, launch: Parameters, result: Parameters, logs: FetchedLogs
         place = " ".join(part for part in (_rank(root.get("rank")), _on(root.get("node"))) if part)
         lines.append(("where", place or ", ".join(map(str, why.get("nodes") or []))))
         lines.append(("log", f"{_here(local)}:{root.get('line')}" if local else ""))
-        told = own_verdict(result.get("outcome"))
+        told = verdict_of(result.get("outcome"), cause).own
         lines += [("verdict", told)] if not any(told in line for _title, line in lines) else []
         lines.append(("advice", str(why.get("remedy") or "")))
     elif logs.dest:

@@ -274,7 +274,7 @@ def test_the_summary_and_the_annotations(root: Path, tmp_path: Path) -> None:
     with pytest.raises(RankzeroError, match="annotations: GITHUB_STEP_SUMMARY="):
         annotations.append_summary(text, {annotations.STEP_SUMMARY: str(tmp_path)})
     (line,) = annotations.annotation_lines(Page.of(seen))
-    said = "::error title=bad/ffffffff/1::the program ended with exit code 3; cause the GPU's memory is full "
+    said = "::error title=bad/ffffffff/1::the program ended with exit code 3; the GPU's memory is full"
     assert re.match(re.escape(said) + ".*; where rank 7", line)
     (row,) = json.loads(annotations.code_quality(Page.of(seen)))
     assert row["severity"] == "major" and row["location"]["lines"] == {"begin": 1} and len(row["fingerprint"]) == 64
