@@ -58,7 +58,7 @@ class ActionModule(Producer):
         self.roots.check("src", given.src)
         kept = self._variables.get(VARIABLE)
         snapshots = Snapshots(str(self._templar.template(kept)) if kept else None)
-        snapshot = snapshots.take(given.src, Chosen.everything(given.exclude))
+        snapshot = snapshots.snapshot_of(given.src, Chosen.everything(given.exclude))
         if given.dirty == "refuse" and given.state == "present":
             refuse_changes(snapshot)
         large = snapshot.size > _WHOLE

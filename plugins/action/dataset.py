@@ -46,7 +46,7 @@ class ActionModule(Producer):
         what = dataset.read(given, Meter())
         size = sum(file.size for file in what.files)
         if size > _LARGE:
-            self.shown.say(f"read {amount(size)} in {len(what.files)} files of {what.label}")
+            self.shown.show_line(f"read {amount(size)} in {len(what.files)} files of {what.label}")
         result = self.follow(options, what.request.arguments())
         lacking = result.get("lacking")
         if result.get("failed") or lacking is None:

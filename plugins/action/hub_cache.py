@@ -43,7 +43,7 @@ class ActionModule(Producer):
             needs = result.get("needs")
             if needs is None:
                 return result
-            download = hub.downloaded(record_of(hub.Wanted, options), needs.get("commit"))
+            download = hub.downloaded(record_of(hub.DownloadOptions, options), needs.get("commit"))
             result = self._bring(options, download)
             if not result.get("failed"):
                 hub.forget(download)

@@ -54,7 +54,7 @@ class ActionModule(Producer):
         return result
 
     def _send(self, context: Snapshot) -> str:
-        self.say(f"sending the context, {len(context.files)} files, {amount(context.size)}")
+        self.show_line(f"sending the context, {len(context.files)} files, {amount(context.size)}")
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             archive = os.path.join(folder, "context.tar.gz")
             try:

@@ -142,7 +142,7 @@ class ActionModule(Action):
         try:
             polls, asked, lately = self._poll(waits, screens, began + timeout if timeout else None, notices)
             settle = SETTLE if any(watch.ended for watch in waits.watches) else 0.0
-            last = self._retried(lambda: self._record(settle, lately), screens[0].say)
+            last = self._retried(lambda: self._record(settle, lately), screens[0].show_line)
         except ConnectionLost as error:
             message = _lost(self._host, waits, str(error), None if options.many else self._task_vars)
             told = {"failed": True, "completed": False, "msg": message}
@@ -159,7 +159,7 @@ class ActionModule(Action):
                 goes_on = not report.completed and watch.hopeless is None
                 screen.end(None if goes_on else report.success, _ending(report, watch))
             else:
-                screen.say(_ending(report, watch))
+                screen.show_line(_ending(report, watch))
         if notices:
             notices.end(time.monotonic())
         return {**self._result(last, ends), **counts}
@@ -216,12 +216,12 @@ class ActionModule(Action):
         """
         began = 0.0
 
-        def ask() -> ModuleResult:
+        def polled() -> ModuleResult:
             nonlocal began
             began = time.monotonic()
             return call_module(self, _MODULE, {"x_poll": request.as_dict()}, self._task_vars, WAIT_SPEC)
 
-        answer = self._retried(ask, say)
+        answer = self._retried(polled, say)
         took = time.monotonic() - began
         # An answer that was cut short on its way is asked for again.
         if answer.get("failed") and "module_stdout" not in answer:
@@ -252,7 +252,7 @@ class ActionModule(Action):
             return
         told = why(event, result.get("diagnosis"))
         if told:
-            screen.say(printable(told, WHY_WIDTH), "yellow")
+            screen.show_line(printable(told, WHY_WIDTH), "yellow")
             if event.kind == "quiet":
                 watch.pace.blame(time.monotonic())
 
@@ -282,7 +282,7 @@ class ActionModule(Action):
             text = "Ctrl-C leaves the jobs alone, and the same command attaches again"
             display.display(f"{self._host}: waiting for {len(screens)} launches; {text}")
         else:
-            screens[0].say(text)
+            screens[0].show_line(text)
 
     def _poll(self, waits: Waits, screens: Screens, deadline: float | None, notices: Notices | None) -> Counts:
         """Poll until every watch is done or the deadline has passed. Returns the number of polls, of squeue calls, and
@@ -304,7 +304,7 @@ class ActionModule(Action):
                 hold=0.0 if ask else pause,
                 checker=checker() if any(target.artifact for target in targets) else (),
             )
-            seen, round_trip = self._polled(request, screens[0].say)
+            seen, round_trip = self._polled(request, screens[0].show_line)
             polls += 1
             asked += seen.asked
             moments += [now] * bool(ask)
@@ -344,7 +344,7 @@ def _refresh(screens: Screens, watches: Sequence[Watch]) -> None:
     """Show what a single launch does now, with or without news."""
     for screen in screens if len(screens) == 1 else ():
         if isinstance(screen, Waiting):
-            screen.look(watches[0])
+            screen.update(watches[0])
         else:
             screen.events([])
 

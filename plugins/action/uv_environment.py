@@ -88,7 +88,7 @@ class ActionModule(Producer):
         if needs and not result.get("failed"):
             lacks = made_of(Needs, needs)
             tried = attempt(lacks.reason)
-            self.say(f"environment {wanted.key[:12]}: not on the host ({tried}); its packages are fetched here")
+            self.show_line(f"environment {wanted.key[:12]}: not on the host ({tried}); its packages are fetched here")
             with after_the_host(lacks.reason):
                 brought = collect(trees.here, lacks, builds=builds)
             result = self.make(options, asdict(replace(request, brought=brought)))
@@ -135,7 +135,7 @@ class ActionModule(Producer):
         result = self.make(sent_options, asdict(CondaRequest(made)))
         needs = result.pop("needs", None)
         if needs and not result.get("failed"):
-            self.say(f"sending {made.path}, {amount(made.size)}")
+            self.show_line(f"sending {made.path}, {amount(made.size)}")
             sent = os.path.join(self.send([made.path]), os.path.basename(made.path))
             result = self.make(sent_options, asdict(CondaRequest(made, sent)))
             if result.pop("needs", None):
@@ -147,5 +147,5 @@ class ActionModule(Producer):
         wheels = [*brought.wheels, *([brought.tool] if brought.tool else [])]
         wheels = [wheel for wheel in wheels if wheel["filename"] in lacking]
         size = sum(wheel["size"] for wheel in wheels)
-        self.say(f"sending {len(wheels)} wheels, {amount(size)}")
+        self.show_line(f"sending {len(wheels)} wheels, {amount(size)}")
         return self.send(wheel["path"] for wheel in wheels)

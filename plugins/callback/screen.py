@@ -66,7 +66,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
         if self._session is None:
             return
         for row in rows:
-            self._session.take(row)
+            self._session.add(row)
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         if self._session is None:

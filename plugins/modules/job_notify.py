@@ -128,7 +128,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
 from ansible_collections.rankzero.slurm.plugins.module_utils.monitoring.openmetrics import measure
-from ansible_collections.rankzero.slurm.plugins.module_utils.notify.due import Sender, listed, tell
+from ansible_collections.rankzero.slurm.plugins.module_utils.notify.due import Sender, listed, send_due
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import chosen_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import NOTIFY_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -144,7 +144,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
         runs = chosen_runs(params)
     else:
         runs = listed(params["state_root"])
-    result = tell(slurm, runs, sender)
+    result = send_due(slurm, runs, sender)
     warnings = dict.fromkeys(
         f"notify: {message['receiver']} was not told `{message['event']}`: {message['reason']}"
         for message in result["messages"]

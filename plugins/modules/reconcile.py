@@ -273,7 +273,7 @@ def _carried_out(
     cancelled = {step.name for step in steps if step.action == "cancel"}
     held: list[str] = []
     for launch in to_launch:
-        if (launch.name in cancelled or any(name in held for name in launch.follows)) and not batch.look(launch):
+        if (launch.name in cancelled or any(name in held for name in launch.follows)) and not batch.check(launch):
             held.append(launch.name)
     begun = [step for step in steps if step.name not in held]
     for sentence in prepare(slurm, replace(request, steps=[step for step in begun if _registers(step)])):

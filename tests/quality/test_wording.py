@@ -35,6 +35,10 @@ PLACES = ("README.md", "CONTRIBUTING.md", "docs/", "contributing/", "roles/", "p
 ENDINGS = (".md", ".rst", ".yml", ".py")
 #: Names of variables and parameters that say nothing about what they hold.
 GRAMMAR = ("found", "one", "said")
+#: Names of functions and methods that do not say what is done with what. A property is named as a field is.
+VAGUE = ("ask", "glance", "look", "place", "say", "take", "tell")
+#: A class that reads as a file does has its methods.
+AS_FILES = ("core/extraction.py", "logs/redact.py")
 
 
 def test_pages_and_roles_are_in_plain_english() -> None:
@@ -71,8 +75,27 @@ def test_variables_and_parameters_say_what_they_hold() -> None:
     assert not offenders, "Name what it holds, such as findings, launch, message:\n" + bullet_list(sorted(offenders))
 
 
+def test_functions_and_methods_say_what_they_do() -> None:
+    named = [
+        (f"{path}:{node.lineno}: {node.name}", node.name)
+        for path in files()
+        if path.startswith(("plugins/", "python/", "extensions/")) and path.endswith(".py")
+        for node in ast.walk(syntax_tree(path))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if "property" not in map(ast.unparse, node.decorator_list)
+        if not (node.name == "tell" and path.endswith(AS_FILES))
+    ]
+    assert len(named) > 4000, "the functions were not found: this test would pass on anything"
+    vague = [place for place, name in named if name in VAGUE]
+    assert not vague, "Name what it does with what, such as query_nvidia_smi, log_line:\n" + bullet_list(vague)
+
+
 #: The end of a sentence inside a message, whose values stand as {}.
 ANOTHER_SENTENCE = re.compile(r"(?<!\.\.)[.?!]\)? |\{\} [A-Z][a-z]|\n")
+
+
+#: What lists of problems are called.
+LISTS = ("problems", "mistakes")
 
 
 def message(node: ast.expr) -> str | None:
@@ -87,16 +110,31 @@ def message(node: ast.expr) -> str | None:
     return None
 
 
+def messages(path: str) -> Iterator[ast.expr]:
+    """The messages of a file: those that are raised, and those of lists of problems, which are raised together."""
+    for node in ast.walk(syntax_tree(path)):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+            yield node.exc.args[0]
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {f"{name}.append" for name in LISTS}:
+            yield node.args[0]
+        elif isinstance(node, ast.AugAssign) and ast.unparse(node.target) in LISTS and isinstance(node.value, ast.List):
+            yield from node.value.elts
+        elif (
+            isinstance(node, ast.AugAssign)
+            and ast.unparse(node.target) in LISTS
+            and isinstance(node.value, ast.ListComp)
+        ):
+            yield node.value.elt
+
+
 def test_messages_end_alike() -> None:
     """One sentence ends without a full stop, as Ansible's own: another part may go on with it. Several end with one."""
     offenders = []
     for path in files():
         if not (path.startswith(("plugins/", "python/")) and path.endswith(".py")):
             continue
-        for node in ast.walk(syntax_tree(path)):
-            if not (isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args):
-                continue
-            text = message(node.exc.args[0])
+        for node in messages(path):
+            text = message(node)
             if not text or text.endswith(("{}", "...", "...)")):
                 continue
             several = bool(ANOTHER_SENTENCE.search(text))

@@ -49,7 +49,7 @@ WRITES_ITSELF = {
     "python/rankzero/sbatch/jail.py root": "a root folder in memory",
     "python/rankzero/sbatch/jail.py run": "a root folder in memory",
     "python/rankzero/sbatch/jail.py stand_ins": "a root folder in memory",
-    "python/rankzero/sbatch/jail.py take": "a root folder in memory",
+    "python/rankzero/sbatch/jail.py copy": "a root folder in memory",
     "python/rankzero/sbatch/jail.py written": "a root folder in memory",
     "python/rankzero/playbook.py play": "a temporary folder of its own",
 }

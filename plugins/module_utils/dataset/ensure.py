@@ -102,7 +102,7 @@ def ensure_dataset(
         if options["state"] == "absent":
             return _absent(place, dest, check_mode=check_mode)
         if check_mode:
-            return _Run(place, options, request, meter, dest).look()
+            return _Run(place, options, request, meter, dest).inspect()
         os.makedirs(os.path.dirname(place.lock), exist_ok=True)
         with hold(place.lock, _WAIT):
             return _Run(place, options, request, meter, dest).go()
@@ -153,7 +153,7 @@ class _Run:
             return self.before if tree_digest(self.files) == self.before.digest else None
         return self.before if self.fits and not self.options["update"] else None
 
-    def look(self) -> ModuleResult:
+    def inspect(self) -> ModuleResult:
         """Predict the changes. Uses no network, so what only the source knows stays unknown."""
         settled = self._settled()
         if settled:

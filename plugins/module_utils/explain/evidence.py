@@ -112,7 +112,7 @@ class Testimony:
     logs: list[FileEvents] = field(default_factory=list)
     facts: dict[str, object] = field(default_factory=dict)
 
-    def say(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
         """Add an event that is in no log, as the last line of a file of its own."""
         self.logs.append(FileEvents(event.file, [replace(event, witness=True)], lines=event.line))
 
@@ -125,7 +125,7 @@ def of_pending(launch: LaunchReport, code: str) -> Testimony:
     known = (("meaning", never + reason.meaning), ("remedy", _sentence(reason.remedy or "Wait.")))
     testimony = Testimony(facts={"reason": {"code": reason.code, "stuck": reason.stuck, "hopeless": reason.hopeless}})
     text = f"job {launch.job_id} is {launch.slurm_state}, reason {code.strip('()') or 'None'}"
-    testimony.say(Event(PENDING, CAUSE, text, 1, file="squeue", captured=known))
+    testimony.add(Event(PENDING, CAUSE, text, 1, file="squeue", captured=known))
     _drained(testimony, launch)
     return testimony
 
@@ -138,12 +138,12 @@ def of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, signatures: Se
     if launch.never_started:
         node = launch.nodes[0] if launch.nodes else None
         known = (("state_root", state_root_of(launch.run_dir)), ("node", node or "the job's first node"))
-        testimony.say(Event(STATE_ROOT, DECISIVE, launch.message, 1, file="Slurm", node=node, captured=known))
+        testimony.add(Event(STATE_ROOT, DECISIVE, launch.message, 1, file="Slurm", node=node, captured=known))
         return testimony
     if traceless(run, launch.job_id, launch.slurm_state):
         known = (("state_root", state_root_of(launch.run_dir)), ("node", launch.nodes[0] if launch.nodes else "a node"))
         what = "the nodes do not share {state_root} with the login node: the job wrote its files elsewhere"
-        testimony.say(Event(STATE_ROOT, DECISIVE, launch.slurm_state or "", 1, file="Slurm", captured=known, what=what))
+        testimony.add(Event(STATE_ROOT, DECISIVE, launch.slurm_state or "", 1, file="Slurm", captured=known, what=what))
         return testimony
     refusal = _refusal(run, launch)
     _slurm_and_job(testimony, launch, run.rejected(), refusal)
@@ -163,7 +163,7 @@ def _drained(testimony: Testimony, launch: LaunchReport) -> None:
     for lost in launch.drained:
         text = f"{lost.node} is drained: {lost.reason}"
         known = (("reason", lost.reason), ("meaning", lost.meaning), ("command", lost.command))
-        testimony.say(Event(DRAINED, LIMIT + 1, text, 1, file="sinfo", node=lost.node, captured=known))
+        testimony.add(Event(DRAINED, LIMIT + 1, text, 1, file="sinfo", node=lost.node, captured=known))
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _slurm_and_job(testimony: Testimony, launch: LaunchReport, rejected: str | N
             family, strength = LAUNCHER, ECHO
     if family:
         told = refusal if family == SETUP else _Refusal(*_ENDED.get(launch.slurm_state or "", ("", "")))
-        testimony.say(Event(family, strength, _end_of(launch), 1, file="Slurm", **vars(told)))
+        testimony.add(Event(family, strength, _end_of(launch), 1, file="Slurm", **vars(told)))
 
 
 def _end_of(launch: LaunchReport) -> str:
@@ -230,7 +230,7 @@ def _preflight(testimony: Testimony, run: RunDirectory, launch: LaunchReport, re
         for node, why in sorted(unfit.items()):
             number, line = rows.get(node, (1, ""))
             text = line or f"{node}: {why}"
-            testimony.say(Event(SETUP, DECISIVE, text, number, file=path, node=node, **vars(refusal)))
+            testimony.add(Event(SETUP, DECISIVE, text, number, file=path, node=node, **vars(refusal)))
 
 
 def _accounting(testimony: Testimony, ends: Sequence[step_usage.StepEnd], launch: LaunchReport) -> None:
@@ -247,7 +247,7 @@ def _accounting(testimony: Testimony, ends: Sequence[step_usage.StepEnd], launch
         family, strength = _CODES.get(end.code or 0, (LAUNCHER, ECHO))
     node = end.max_rss_node if family == "host_oom_killed" else ""
     what = SIGNAL_9 if family == "host_oom_killed" and end.state != "OUT_OF_MEMORY" else ""
-    testimony.say(Event(family, strength, end.sentence, 1, file="sacct", node=node or None, what=what))
+    testimony.add(Event(family, strength, end.sentence, 1, file="sacct", node=node or None, what=what))
 
 
 def _exit_code(testimony: Testimony, launch: LaunchReport) -> None:
@@ -257,7 +257,7 @@ def _exit_code(testimony: Testimony, launch: LaunchReport) -> None:
     family, strength = _CODES.get(code or 0, ("", 0))
     if family and not (code == 137 and _killed_by_slurm(launch)):
         text, what = f"the ranks' step ended with exit code {code}", SIGNAL_9 if code == 137 else ""
-        testimony.say(Event(family, strength - 1, text, 1, file="outcome.json", what=what))
+        testimony.add(Event(family, strength - 1, text, 1, file="outcome.json", what=what))
 
 
 def _killed_by_slurm(launch: LaunchReport) -> bool:
@@ -275,7 +275,7 @@ def _monitors(testimony: Testimony, folder: Beneath, signatures: Sequence[Signat
             text = f"{percent:.0f} % of the memory of {node} was in use ({usage.peak_memory_mb:.0f} MiB)"
             file = next((path for path in usage.files if path.endswith(".host.csv")), folder.path)
             what = "the memory of the node was nearly full"
-            testimony.say(Event("host_oom_killed", WEAK + 5, text, 1, file=file, node=node, what=what))
+            testimony.add(Event("host_oom_killed", WEAK + 5, text, 1, file=file, node=node, what=what))
         for path, number, text in usage.complaints:
             read = Reader(signatures).read(path, [lines.Line(max(1, number), text, None, node)])
             seen = [replace(advice.with_rank(event, None, node), witness=True) for event in read.events]

@@ -211,7 +211,7 @@ class _Staging:
 
     def _newest_commit(self, hub: Hub) -> str:
         """The commit of the revision on the hub, if it has the required files. Raises RankzeroError."""
-        commit, names = hub.look(self.where)
+        commit, names = hub.list_files(self.where)
         self._require(selected(names, *self.wanted))
         return commit
 

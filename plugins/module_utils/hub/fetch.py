@@ -57,7 +57,7 @@ class Hub:
     token_file: str | None = None
     otherwise: str = "use download: controller where this host reaches no hub, or give src"
 
-    def look(self, repository: Repository) -> tuple[str, list[str]]:
+    def list_files(self, repository: Repository) -> tuple[str, list[str]]:
         """(commit, names of all its files) of the revision. Raises RankzeroError."""
         answer = self._ask(repository, None, (), ())
         return str(answer["commit"]), [str(name) for name in answer["names"]]

@@ -35,7 +35,7 @@ class Agent:
         self.name = name
         self._path = path
 
-    def ask(self, timeout: float = 30.0, **request: object) -> JsonObject:
+    def request(self, timeout: float = 30.0, **request: object) -> JsonObject:
         """Send a request and return the answer. Raises AgentGone if there is no agent, RankzeroError if it refuses."""
         with self._connect(timeout) as connection, connection.makefile("rw", encoding="utf-8") as stream:
             try:
@@ -72,16 +72,16 @@ class Agent:
 
     def services(self) -> dict[str, dict[str, int | None]]:
         """Service name -> {"pid", "exit"}. The pids are those of the agent's pid namespace."""
-        services: dict[str, dict[str, int | None]] = self.ask(op="status")["services"]
+        services: dict[str, dict[str, int | None]] = self.request(op="status")["services"]
         return services
 
     def start(self, service: str) -> None:
         """Start a service of the agent's configuration. Raises RankzeroError with the agent's error."""
-        self.ask(op="start", service=service)
+        self.request(op="start", service=service)
 
     def signal(self, service: str, number: int) -> None:
         """Send a signal to a service's process."""
-        self.ask(op="signal", service=service, signal=number)
+        self.request(op="signal", service=service, signal=number)
 
     def running(self, service: str) -> bool:
         """Whether the service has a process."""

@@ -79,7 +79,7 @@ def listed(state_root: str) -> list[RunDirectory]:
     return runs
 
 
-def tell(slurm: Slurm, runs: Sequence[RunDirectory], sender: Sender) -> ModuleResult:
+def send_due(slurm: Slurm, runs: Sequence[RunDirectory], sender: Sender) -> ModuleResult:
     """Send what is due about some launches, with one query to Slurm. Returns the result of module job_notify."""
     facts, bad = trusted_runs(runs)
     good = [run for run in runs if run.path in facts]

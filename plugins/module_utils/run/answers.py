@@ -164,7 +164,7 @@ def ask_slurm(
     for launch in wanted:
         launch.asked = True
     try:
-        lookup.ask(wanted)
+        lookup.query(wanted)
     except SlurmUnavailable as error:
         answer.silence = error
     answer.queue_only = slurm.accounting == "silent"
@@ -195,7 +195,7 @@ class _Lookup:
             return _Generation(facts, who.job_name, run)
         return _Generation(facts, place.job_name(who.name), RunDirectory(run.beside(place.array)), place.task)
 
-    def ask(self, wanted: Sequence[_Generation]) -> None:
+    def query(self, wanted: Sequence[_Generation]) -> None:
         """Find the record of each generation. A generation that another job has claimed in the meantime is looked up
         again.
         """

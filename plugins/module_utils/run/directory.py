@@ -123,7 +123,7 @@ class RunDirectory:
         except OSError:
             return 0.0
 
-    def look(self) -> None:
+    def check_readable(self) -> None:
         """Raise OSError if the run directory cannot be read on this host."""
         root, place = self._place
         with root.folder(place):

@@ -181,7 +181,7 @@ def open_run(run_dir: str) -> RunDirectory:
     run = RunDirectory(os.path.normpath(run_dir))
     try:
         # Listing refreshes a network file system's cache before a name counts as missing.
-        run.look()
+        run.check_readable()
     except OSError as error:
         raise RankzeroError(
             f"run_dir: {run_dir} cannot be read on this host: {error.strerror}. Module rankzero.slurm.job makes it; "

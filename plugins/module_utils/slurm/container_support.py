@@ -80,7 +80,7 @@ def check(slurm: Slurm, needs: ContainerNeeds) -> list[str]:
         if path and not os.path.lexists(path) and _beside(path, needs.runs_dir):
             problems.append(
                 f"container.{what}: {path} does not exist (it should be on the file system of {needs.runs_dir}, which "
-                "the nodes share)."
+                "the nodes share)"
             )
     if needs.image and os.path.exists(needs.image):
         trouble = image_trouble(needs.image, kind)
@@ -134,12 +134,12 @@ def _plugin(slurm: Slurm, kind: Runtime, needs: ContainerNeeds) -> list[str]:
     if lacking:
         problems.append(
             f"container: the {kind.name} of this cluster ({_release(kind, known)}) has no --{', no --'.join(lacking)}; "
-            "leave out what asks for it, or use another container.runtime."
+            "leave out what asks for it, or use another container.runtime"
         )
     if needs.level == "job" and "container-image" not in _options(slurm, "sbatch"):
         problems.append(
             f"container.level: job needs options that sbatch does not know here ({kind.name} is set up for srun "
-            "only); set it to step."
+            "only); set it to step"
         )
     return problems
 

@@ -48,7 +48,7 @@ class Store:
     own: bool
     owners: tuple[str, ...] = ()
 
-    def place(self, kind: InputKind, key: str) -> str:
+    def path_of(self, kind: InputKind, key: str) -> str:
         """The path of an entry in this store, whether or not it exists."""
         return os.path.join(self.path, kind.folder, key)
 
@@ -184,7 +184,7 @@ def borrowed(
     match = locate(stores[:-1], kind, key, complete, note=warnings.append)
     if match:
         return match[1]
-    path = stores[-1].place(kind, key)
+    path = stores[-1].path_of(kind, key)
     if os.path.lexists(path):
         try:
             check(stores[-1], path, Memory(None), deep=False)
@@ -253,7 +253,7 @@ def locate(
     error. `whole`: whether the entry at a path is complete.
     """
     for store in stores:
-        path = store.place(kind, key)
+        path = store.path_of(kind, key)
         try:
             if not os.path.lexists(path):
                 continue

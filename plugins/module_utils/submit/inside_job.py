@@ -34,7 +34,7 @@ class Inside:
         self.allocation: allocation.Allocation | None = None
         self.nodes: list[str] = []
 
-    def place(self) -> list[str]:
+    def choose_nodes(self) -> list[str]:
         """Look up the job and choose the nodes. Returns sentences on why the launch does not fit into the job."""
         if self.request.inside_job is None:
             raise RuntimeError("only a launch inside a running job looks at one")
@@ -43,7 +43,7 @@ class Inside:
 
     def check(self, building: bool) -> checks.Checked:
         """Check the launch before it starts, against the job instead of partitions and limits."""
-        problems = self.place()
+        problems = self.choose_nodes()
         storage_problems, notes, facts = storage.check_folders(
             self.slurm, self.request.places, thorough=True, building=building
         )

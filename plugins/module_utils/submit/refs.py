@@ -94,10 +94,10 @@ def resolve(
         if not kind.in_store:
             continue
         content = _content(ref)
-        if ref.path != own.place(kind, ref.key):
+        if ref.path != own.path_of(kind, ref.key):
             # The job file names a dataset: in one of the stores, or elsewhere, as the user chose.
             for store in stores[:-1]:
-                if ref.path == store.place(kind, ref.key) and os.path.lexists(ref.path):
+                if ref.path == store.path_of(kind, ref.key) and os.path.lexists(ref.path):
                     check(store, ref.path, memory, content=content, tree=kind.tree)
             texts[digest_token(ref.key)] = recorded_digest(ref.kind, ref.path)
             continue

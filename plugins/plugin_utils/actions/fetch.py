@@ -232,10 +232,10 @@ class FetchAction(Action):
     def _retried(self, command: Callable[[], ModuleResult]) -> ModuleResult:
         """Run `command`, and repeat it while the connection is lost. Raises ConnectionLost."""
 
-        def say(line: str, color: str | None) -> None:
+        def show(line: str, color: str | None) -> None:
             display.display(f"{self._host}: {line}", color=color)
 
-        return retried(command, say, self._reconnect_timeout, self._connection)
+        return retried(command, show, self._reconnect_timeout, self._connection)
 
     def _carry(self, archive: str, parts: Sequence[Part], place: Place) -> int:
         """Fetch one archive and unpack it here. Returns the bytes of files in it."""

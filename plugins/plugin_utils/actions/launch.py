@@ -210,12 +210,12 @@ class LaunchAction(Action):
         """
         lines = self.secrets(job, task_vars) if arguments.get("state") == "present" else b""
 
-        def ask(**more: Any) -> ModuleResult:
+        def called(**more: Any) -> ModuleResult:
             ships = bool(lines) and not self._task.check_mode
             launch = prepared.changed(secrets_file=self.ship_secrets(lines)) if ships else prepared
             return self.call("rankzero.slurm.job", {**arguments, "x_request": launch.sent(), **more}, task_vars, JOB)
 
-        result = self.with_runtime(ask, prepared.runtime)
+        result = self.with_runtime(called, prepared.runtime)
         if "predecessor" in result:
             before = result.pop("predecessor")
             changed, diff = compared(prepared, record_of(Predecessor, before) if before else None)

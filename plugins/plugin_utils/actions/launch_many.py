@@ -45,12 +45,12 @@ class LaunchManyAction(LaunchAction):
         """Call module `job_sweep`, with the secrets. arguments: its `job`, `state` and `elements`."""
         lines = self.secrets(job, task_vars) if arguments.get("state") == "present" else b""
 
-        def ask(**more: Any) -> ModuleResult:
+        def called(**more: Any) -> ModuleResult:
             shipped = {"x_secrets_file": self.ship_secrets(lines)} if lines and not self._task.check_mode else {}
             given = {**arguments, "x_request": sweep.sent(), **shipped, **more}
             return self.call("rankzero.slurm.job_sweep", given, task_vars, JOB_SWEEP)
 
-        return self.with_runtime(ask, sweep.first.runtime)
+        return self.with_runtime(called, sweep.first.runtime)
 
     def rendered(
         self, stage: Stage, before: Sequence[Rendered], relaunch: str, facts: Mapping[str, object] | None = None

@@ -58,7 +58,7 @@ def _supplied(producer: Producer, given: Parameters, trees: Trees, *, builds: bo
             + last_lines(needs.reason)
         )
     wanted = replace(wanted_of(given, request), recipe=trees.here)
-    producer.say(f"{wanted.kind} {wanted.key[:12]}: not on the host ({attempt(needs.reason)}); fetched here")
+    producer.show_line(f"{wanted.kind} {wanted.key[:12]}: not on the host ({attempt(needs.reason)}); fetched here")
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if needs.aim is None:
         raise RankzeroError(f"uv_cache: the host did not name the Python and platform of the set ({needs.reason})")
@@ -70,7 +70,7 @@ def _supplied(producer: Producer, given: Parameters, trees: Trees, *, builds: bo
             archive = os.path.join(folder, f"{wanted.key}.tar")
             with tarfile.open(archive, "w") as packed:
                 packed.add(offer.folder, arcname=wanted.key)
-            producer.say(f"sending {amount(os.path.getsize(archive))}")
+            producer.show_line(f"sending {amount(os.path.getsize(archive))}")
             sent = os.path.join(producer.send([archive]), os.path.basename(archive))
         result = producer.make(given, replace(request, sent=sent).arguments())
         if result.pop("needs", None):

@@ -94,12 +94,12 @@ class Producer(Action):
             if going is None or result.get("failed"):
                 self.shown.flush()
                 for note in result.get("notes", [])[notes_shown:]:
-                    self.shown.say(note)
+                    self.shown.show_line(note)
                 return result
             if going:
                 known = record_of(Reading, going)
                 for note in known.notes[notes_shown:]:
-                    self.shown.say(note)
+                    self.shown.show_line(note)
                 notes_shown = len(known.notes)
                 self.shown.events([event(known)])
             seconds, again = min(seconds * 2, LONGEST_WAIT), True
@@ -117,7 +117,7 @@ class Producer(Action):
             return self.call(**options, x_request=request)
         return result
 
-    def say(self, text: str) -> None:
+    def show_line(self, text: str) -> None:
         """Show what the step is doing: in its row, or as a line."""
         name = STEPS.get(own_action(self.MODULE), "")
         if name and display.draws:

@@ -41,7 +41,7 @@ class Trees:
         """Send them: the trees with their archives on the host."""
         archives = [str(tree.archive) for tree in self.here.trees]
         names = ", ".join(tree.path for tree in self.here.trees)
-        self._producer.say(f"sending {names}, {amount(sum(map(os.path.getsize, archives)))}")
+        self._producer.show_line(f"sending {names}, {amount(sum(map(os.path.getsize, archives)))}")
         folder = self._producer.send(archives)
         return tuple(
             replace(tree, archive=os.path.join(folder, os.path.basename(archive)))

@@ -151,7 +151,7 @@ def prepare(
     _check_kind(spec, after)
     snapshots = snapshots or Snapshots()
     snapshot = Snapshot.nothing(spec.code.in_place) if spec.code.in_place else None
-    snapshot = snapshot or snapshots.take(job.code_src, _chosen(elements or [spec], job))
+    snapshot = snapshot or snapshots.snapshot_of(job.code_src, _chosen(elements or [spec], job))
     if spec.code.dirty == "refuse":
         provenance.refuse_changes(snapshot)
     _check_program(spec, snapshot)

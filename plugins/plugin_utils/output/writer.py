@@ -315,7 +315,7 @@ def _tracked(path: str) -> bool:
         return False
     name = os.path.relpath(os.path.join(above, os.path.basename(path)), tree.top)
     with git.opened(tree) as repository:
-        return bool(repository.ask(tree.top, "ls-files", "-z", "--", name))
+        return bool(repository.run(tree.top, "ls-files", "-z", "--", name))
 
 
 def _check(name: str, path: str) -> None:

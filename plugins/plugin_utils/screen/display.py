@@ -117,9 +117,9 @@ def _end_with_playbook() -> None:
 def end_with(parent: int, end: Callable[[], object]) -> None:
     """Call `end`, in a thread, once the process `parent` is no longer the parent of this one. Nothing else tells it."""
 
-    def look() -> None:
+    def check_parent() -> None:
         while os.getppid() == parent:
             time.sleep(_LOOK_SECONDS)
         end()
 
-    start_thread(threading.Thread(target=look, daemon=True))
+    start_thread(threading.Thread(target=check_parent, daemon=True))

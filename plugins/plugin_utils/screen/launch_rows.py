@@ -137,7 +137,7 @@ class Waiting:
         self._attached = attached
         self._limit: tuple[float, float] | None = None
 
-    def say(self, text: str, color: str | None = None) -> None:
+    def show_line(self, text: str, color: str | None = None) -> None:
         """Show a separate line."""
         self._show(Row(self._host, WARNING if color else NOTE, text=text, news=True))
 
@@ -164,12 +164,12 @@ class Waiting:
             name = "preflight" if self._setup and self._step is None else "step"
             self._step, self._setup, self._began = None, False, self._clock()
             self._show(Row(self._host, FAILED, name, "the attempt ended"))
-            self.say(event.text, "yellow")
+            self.show_line(event.text, "yellow")
             self.begin()
         elif event.kind == "stalled":
-            self.say(event.text, "yellow")
+            self.show_line(event.text, "yellow")
         elif event.kind != "metrics":
-            self.say(event.text, "yellow" if event.kind in ("silent", "followed") else None)
+            self.show_line(event.text, "yellow" if event.kind in ("silent", "followed") else None)
 
     def _granted(self, text: str) -> None:
         """Slurm has allocated nodes to the job: its set-up follows, including the preflight."""
@@ -197,7 +197,7 @@ class Waiting:
         self._step = Row(self._host, RUNNING, "step", "waiting for the first step")
         self._show(self._step)
 
-    def look(self, watch: Watch) -> None:
+    def update(self, watch: Watch) -> None:
         """Update the row of the preflight or of the steps from the watch."""
         if self._step is None and self._setup and watch.launched:
             self._passed(watch.launched)

@@ -46,7 +46,7 @@ class Progress:
         #: What the lines are about, if not about a job.
         self.subject = ""
 
-    def say(self, text: str, color: str | None = None) -> None:
+    def show_line(self, text: str, color: str | None = None) -> None:
         """Show one line: "host: job 7: text", or with the given subject instead of the job."""
         if self._bar and self._drawn:
             self._bar(" " * self._drawn)
@@ -61,14 +61,14 @@ class Progress:
                 self._held = event
             else:
                 self.flush()
-                self.say(event.text, COLORS.get(event.kind))
+                self.show_line(event.text, COLORS.get(event.kind))
         if self._held and (self._shown_at is None or self._clock() - self._shown_at >= self._pace):
             self._step()
 
     def flush(self) -> None:
         """Show the step line that was kept, so that the last one is always shown."""
         if self._held:
-            self.say(self._held.text)
+            self.show_line(self._held.text)
             self._held, self._shown_at = None, self._clock()
 
     def _subject(self) -> str:

@@ -33,7 +33,7 @@ class Moving:
         self._host = host
         self._name, _blank, self._what = subject.partition(" ")
 
-    def say(self, text: str) -> None:
+    def show_line(self, text: str) -> None:
         """Show a separate line."""
         display.row(Row(self._host, NOTE, text=f"{self._name} {self._what}: {text}", news=True))
 

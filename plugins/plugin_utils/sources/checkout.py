@@ -130,7 +130,7 @@ class _State:
         self.modified: set[str] = set()
         self.untracked: list[str] = []
         above = _above(root, git.tree)
-        for row in _rows(git.ask(root, *git.user_ignores(), *_STATUS, "--no-renames", "--no-ahead-behind", "--", ".")):
+        for row in _rows(git.run(root, *git.user_ignores(), *_STATUS, "--no-renames", "--no-ahead-behind", "--", ".")):
             if row.startswith("#"):
                 self._head(*row.split(" ", 2)[1:])
                 continue
@@ -196,7 +196,7 @@ def _index(git: Git, root: str) -> tuple[dict[str, str], dict[str, str]]:
     What the index claims to be unchanged is compared all the same.
     """
     files, submodules, claimed, skipped = {}, {}, [], []
-    for row in _rows(git.ask(root, "ls-files", "-v", "--stage", "-z")):
+    for row in _rows(git.run(root, "ls-files", "-v", "--stage", "-z")):
         facts, _tab, path = row.partition("\t")
         tag, mode, blob, _stage = facts.split(" ")
         if mode == _SUBMODULE:
@@ -218,7 +218,7 @@ def _large_files(git: Git, root: str, paths: Collection[str], files: Mapping[str
     asked = "".join(f"{path}\0" for path in sorted(paths) if Beneath(root)(path))
     if not asked:
         return set()
-    fields = list(_rows(git.ask(root, "check-attr", "-z", "--stdin", "filter", stdin=os.fsencode(asked))))
+    fields = list(_rows(git.run(root, "check-attr", "-z", "--stdin", "filter", stdin=os.fsencode(asked))))
     return {
         path for path, value in zip(fields[0::3], fields[2::3]) if value == "lfs" and _pointer(root, path, files[path])
     }

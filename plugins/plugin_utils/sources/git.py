@@ -116,7 +116,7 @@ class Git:
         self.settings = self._settings() if settings is None else settings
         self._configure(self.settings.items())
 
-    def ask(self, folder: str, *arguments: str, allowed: Sequence[int] = (0,), stdin: bytes = b"") -> bytes:
+    def run(self, folder: str, *arguments: str, allowed: Sequence[int] = (0,), stdin: bytes = b"") -> bytes:
         """The output of a query run in `folder`. `allowed`: exit codes that mean success. Raises RankzeroError."""
         return self._run(
             ["-C", folder, *arguments], allowed, stdin, {"HOME": self._view, "XDG_CONFIG_HOME": self._view}
@@ -150,7 +150,7 @@ class Git:
             os.unlink(path)
             # Git compares a file that is as new as the index, so the time counts.
             shutil.copy2(target, path)
-        self.ask(folder, "update-index", *arguments, stdin=os.fsencode(rows))
+        self.run(folder, "update-index", *arguments, stdin=os.fsencode(rows))
 
     def user_ignores(self) -> list[str]:
         """Options for a query that must respect the user's file of ignored names."""
@@ -209,7 +209,7 @@ class Git:
         own = os.path.join(self._view, "theirs")
         with open(own, "wb") as stream:
             stream.write(text)
-        listed = self.ask(self._view, "config", "--file", own, "--no-includes", "--null", "--list", allowed=(0, 128))
+        listed = self.run(self._view, "config", "--file", own, "--no-includes", "--null", "--list", allowed=(0, 128))
         for record in listed.split(b"\0"):
             name, _line, value = os.fsdecode(record).partition("\n")
             settings.setdefault(name, value)

@@ -44,7 +44,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DownloadOptions:
     """The options of hub_cache that say what is downloaded, and how."""
 
     repo: str
@@ -97,7 +97,7 @@ def _single(folder: str) -> str:
     return inner if os.path.isdir(inner) else folder
 
 
-def downloaded(wanted: Wanted, commit: str | None) -> Found:
+def downloaded(wanted: DownloadOptions, commit: str | None) -> Found:
     """Download from the hub into a folder that a later run can continue with. Raises RankzeroError.
 
     `commit`: the one that the host wants; None means that of the revision.
@@ -105,7 +105,7 @@ def downloaded(wanted: Wanted, commit: str | None) -> Found:
     where = repository("", wanted.repo, wanted.repo_type, commit or wanted.revision)
     hub = Hub(wanted.python or sys.executable, wanted.token_file)
     if commit is None:
-        commit, names = hub.look(where)
+        commit, names = hub.list_files(where)
         require_files(selected(names, wanted.include, wanted.exclude), wanted.require, where.name)
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     folder = os.path.join(cache, "rankzero", "hub", where.folder, commit)

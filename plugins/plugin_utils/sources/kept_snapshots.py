@@ -65,7 +65,7 @@ class Snapshots:
                 self.kept[tuple(row.of)] = row.snapshot
                 self._known[_state(row.snapshot)] = (row.origin, row.diff)
 
-    def take(self, src: str, chosen: Chosen = PROGRAM) -> Snapshot:
+    def snapshot_of(self, src: str, chosen: Chosen = PROGRAM) -> Snapshot:
         """The snapshot of a folder when this command first read it. Raises RankzeroError as code.take_snapshot does."""
         root = os.path.abspath(os.path.expanduser(src))
         name = _name(root, chosen)

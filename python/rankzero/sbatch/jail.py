@@ -70,7 +70,7 @@ class Copy:
     def __init__(self, most_files: int, most_bytes: int) -> None:
         self.files, self.bytes = most_files, most_bytes
 
-    def take(self, source: str, target: str) -> None:
+    def copy(self, source: str, target: str) -> None:
         """Copy a file, a link or a folder."""
         try:
             status = os.lstat(source)
@@ -80,7 +80,7 @@ class Copy:
                 os.makedirs(target, exist_ok=True)
                 for name in sorted(os.listdir(source)):
                     if name != ".git" and self.files > 0:
-                        self.take(os.path.join(source, name), os.path.join(target, name))
+                        self.copy(os.path.join(source, name), os.path.join(target, name))
             elif stat.S_ISREG(status.st_mode):
                 self._file(source, target, status)
         except OSError:
@@ -108,7 +108,7 @@ def root(new: str, request: Any) -> None:
             os.mkdir(f"{new}/{name}")
             seen(f"/{name}", f"{new}/{name}")
     for name in SETTINGS:
-        Copy(500, 4 << 20).take(f"/etc/{name}", f"{new}/etc/{name}")
+        Copy(500, 4 << 20).copy(f"/etc/{name}", f"{new}/etc/{name}")
     for name in DEVICES:
         with open(f"{new}/dev/{name}", "xb"):
             mount(f"/dev/{name}", f"{new}/dev/{name}", "", MS_BIND)
@@ -118,7 +118,7 @@ def root(new: str, request: Any) -> None:
     folder = new + request["folder"]
     os.makedirs(folder, exist_ok=True)
     if request["copied"]:
-        Copy(request["files"], request["bytes"] // 2).take(request["folder"], folder)
+        Copy(request["files"], request["bytes"] // 2).copy(request["folder"], folder)
     os.chdir(new)
     if LIBC.syscall(PIVOT_ROOT[os.uname().machine], b".", b"."):
         raise OSError(ctypes.get_errno(), "pivot_root")

@@ -131,13 +131,13 @@ def test_a_source_that_was_stopped_goes_on_where_it_was(source: ModuleType, tmp_
 def test_a_command_that_is_missing_or_hangs_ends_nothing_and_is_told_once(
     source: ModuleType, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks, look = [], source.look
+    looks, look = [], source.launches_now
 
     async def counted(args: Any) -> Any:
         looks.append(args)
         return await look(args)
 
-    monkeypatch.setattr(source, "look", counted)
+    monkeypatch.setattr(source, "launches_now", counted)
     for words, message in (
         (["/nowhere/rankzero"], "No such file or directory"),
         (["/bin/sh", "-c", "exec sleep 60"], "no answer within 0.05 s"),
@@ -154,7 +154,7 @@ def test_a_look_that_is_cancelled_leaves_no_process(source: ModuleType, tmp_path
 
     async def look() -> None:
         begun = lambda: child.exists() and child.read_text(encoding="utf-8").endswith("\n")  # noqa: E731
-        task = asyncio.create_task(source.look({"command": words}))
+        task = asyncio.create_task(source.launches_now({"command": words}))
         while not begun():
             await asyncio.sleep(0)
             assert not task.done()

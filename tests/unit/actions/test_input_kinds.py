@@ -66,7 +66,7 @@ def described(kind: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", [kind.name for kind in STORED])
 def test_a_prune_knows_where_it_is(kind: str) -> None:
-    path = Store("/store", Trust.own(), own=True).place(BY_NAME[kind], "k")
+    path = Store("/store", Trust.own(), own=True).path_of(BY_NAME[kind], "k")
     assert path == f"/store/{BY_NAME[kind].folder}/k" and BY_NAME[kind].folder in PLACES
     assert kind in inventory.SLOTS and kind in plan.KINDS
 

@@ -48,7 +48,7 @@ def diagnosed(tmp_path: Path, looked_at: float, text: str = STEPS) -> Any:
     log = checklist.RankLog("", text, 1000.0)
     testimony = evidence.Testimony()
     cancelled = Event("preempted_or_cancelled", LIMIT, "CANCELLED: cancelled by its user", 1, file="Slurm")
-    testimony.say(cancelled)
+    testimony.add(cancelled)
     launch = cast(Any, SimpleNamespace(attempt=0))
     scanned = scan.Scan(logs=testimony.logs)
     logs = diagnose._Logs(scanned, {0: checklist.facts_of(log)})

@@ -126,7 +126,7 @@ def test_orphans_become_its_children_and_leave_with_it(running: Running, place: 
 def test_a_bad_request_is_refused(running: Running, request_: dict[str, str]) -> None:
     client, _ = running
     with pytest.raises(RankzeroError, match="refused"):
-        client.ask(**request_)
+        client.request(**request_)
     assert client.running("sleeper")
 
 

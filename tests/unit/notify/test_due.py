@@ -53,7 +53,7 @@ def launch(root: Path, log: str = "", age: float = 1.0, **files: Any) -> Path:
 
 def tell(run: Path, fake: FakeSlurm, url: str = "", **more: Any) -> dict[str, Any]:
     sender = due.Sender({"RANKZERO_NOTIFY_X": url} if url else {}, now=NOW, **more)
-    return due.tell(fake.slurm(), [RunDirectory(str(run))], sender)
+    return due.send_due(fake.slurm(), [RunDirectory(str(run))], sender)
 
 
 def entries(root: Path) -> list[str]:
@@ -185,9 +185,9 @@ def test_the_list_of_a_timer(tmp_path: Path) -> None:
     assert names == [str(run), str(run.with_name("2"))]
     # A launch that is being made has no run directory yet; one that was removed has none any more.
     gone = RunDirectory(str(run.with_name("2")))
-    due.tell(queue("PENDING").slurm(), [gone], due.Sender({}, now=NOW))
+    due.send_due(queue("PENDING").slurm(), [gone], due.Sender({}, now=NOW))
     assert f"gpt.{KEY}.2" in entries(tmp_path)
-    due.tell(queue("PENDING").slurm(), [gone], due.Sender({}, now=NOW + due.UNMADE + 86400))
+    due.send_due(queue("PENDING").slurm(), [gone], due.Sender({}, now=NOW + due.UNMADE + 86400))
     assert f"gpt.{KEY}.2" not in entries(tmp_path)
 
 

@@ -79,7 +79,7 @@ class Screen:
         self.size = width, height
         self.terminal = Terminal(width if live else 10_000)
         self.painter = Painter(self.terminal.write, lambda: self.now, lambda: self.size, live=live, colour=colour)
-        self.waiting = Waiting(self.painter.take, "login.ux", "2", lambda: self.now, wall=lambda: self.now + 1e9)
+        self.waiting = Waiting(self.painter.add, "login.ux", "2", lambda: self.now, wall=lambda: self.now + 1e9)
         self.watch = Watch("/s/runs/myproj/72ee2a7000000000/1", "2")
 
     def passes(self, seconds: float) -> None:
@@ -89,20 +89,20 @@ class Screen:
 
     def submitted(self) -> None:
         head = "myproj  72ee2a70  2 nodes x 2 ranks, batch, 10 min"
-        self.painter.take(Row("login.ux", HEAD, text=head, right="login.ux"))
+        self.painter.add(Row("login.ux", HEAD, text=head, right="login.ux"))
         missing = {"submission": "missing", "job_id": None, "missing": [{"kind": "code"}]}
         done = {"submission": "submitted", "job_id": "2", "missing": []}
         facts = {"code": "4 files", "environment": "6b3d016ae24e"}
         for row in launched("login.ux", missing, facts):
-            self.painter.take(row)
+            self.painter.add(row)
         action = "rankzero.slurm.code_snapshot"
         self.painter.begin_task(results.running("login.ux", action, "Publish the code"))
         self.passes(1)
         seconds = self.painter.end_task("login.ux")
         for row in results.done("login.ux", action, "", {"ref": {"key": "1e1c97e98cb9"}, "sent": 4200}, seconds):
-            self.painter.take(row)
+            self.painter.add(row)
         for row in launched("login.ux", done, facts):
-            self.painter.take(row)
+            self.painter.add(row)
 
     def started(self) -> None:
         self.waiting.begin()
@@ -115,7 +115,7 @@ class Screen:
     def launched(self, nodes: int) -> None:
         """The preflight has ended, and the ranks start."""
         self.watch.launched = nodes
-        self.waiting.look(self.watch)
+        self.waiting.update(self.watch)
 
     def steps(self, count: int, seconds: float = 1.0) -> None:
         begin = self.watch.metrics.step or 0 if self.watch.metrics else 0
@@ -125,7 +125,7 @@ class Screen:
             self.watch.fraction = step / 200
             self.watch.pace.heard = self.now
             self.watch.pace.step(step, 200, self.now)
-            self.waiting.look(self.watch)
+            self.waiting.update(self.watch)
 
     def limited(self, seconds: float) -> None:
         """Slurm knows when the time limit will end the job."""
@@ -135,7 +135,7 @@ class Screen:
         for _second in range(round(seconds)):
             self.passes(1)
             self.watch.stands = self.watch.pace.stands(self.now)
-            self.waiting.look(self.watch)
+            self.waiting.update(self.watch)
 
 
 HEAD_LINES = """\
@@ -266,7 +266,7 @@ def test_a_hanging_job_says_so_and_tells_the_times() -> None:
     screen.submitted()
     screen.started()
     screen.limited(600)
-    screen.waiting.look(screen.watch)
+    screen.waiting.update(screen.watch)
     assert shown(screen)[-1] == " >  step      waiting for the first step  limit in 10 min 00 s"
     screen.steps(12)
     screen.stands(75)
@@ -289,9 +289,9 @@ def test_several_hosts_have_their_names_before_their_rows() -> None:
     screen = Screen(80)
     screen.painter.hosts = len("login.ux")
     for host in ("login.ux", "lab"):
-        screen.painter.take(Row(host, HEAD, text="gpt  72ee2a70", right=host))
-        screen.painter.take(Row(host, RUNNING, "job 2", "queued"))
-    screen.painter.take(Row("lab", OK, "job 2", "queued 2 s -> node01", timed=False))
+        screen.painter.add(Row(host, HEAD, text="gpt  72ee2a70", right=host))
+        screen.painter.add(Row(host, RUNNING, "job 2", "queued"))
+    screen.painter.add(Row("lab", OK, "job 2", "queued 2 s -> node01", timed=False))
     assert shown(screen) == [
         "login.ux  gpt  72ee2a70                                                login.ux",
         "lab       gpt  72ee2a70                                                     lab",
@@ -302,21 +302,21 @@ def test_several_hosts_have_their_names_before_their_rows() -> None:
 
 def test_a_terminal_that_became_narrower_is_wiped_whole() -> None:
     screen = Screen(100)
-    screen.painter.take(Row("h", NOTE, text="above"))
-    screen.painter.take(Row("h", RUNNING, "step", "x" * 70))
+    screen.painter.add(Row("h", NOTE, text="above"))
+    screen.painter.add(Row("h", RUNNING, "step", "x" * 70))
     # The terminal breaks what stands there.
     screen.size = (50, 24)
     line = screen.terminal.lines.pop()
     screen.terminal.lines += [line[:50], line[50:]]
     screen.terminal.width, screen.terminal.row = 50, 2
-    screen.painter.take(Row("h", OK, "step", "done"))
+    screen.painter.add(Row("h", OK, "step", "done"))
     assert screen.terminal.text == "above\n ok step      done                          0.0 s"
 
 
 def test_a_long_line_goes_on_below_its_text() -> None:
     screen = Screen(40)
-    screen.painter.take(Row("h", NOTE, text="    ValueError: shape [56, 64, 3] is invalid for input of size 688128"))
-    screen.painter.take(Row("h", NOTE, text="a remark that is longer than the terminal is wide"))
+    screen.painter.add(Row("h", NOTE, text="    ValueError: shape [56, 64, 3] is invalid for input of size 688128"))
+    screen.painter.add(Row("h", NOTE, text="a remark that is longer than the terminal is wide"))
     assert shown(screen) == [
         "    ValueError: shape [56, 64, 3] is",
         "        invalid for input of size",
@@ -338,13 +338,13 @@ def test_each_item_of_a_loop_has_its_own_time() -> None:
 def test_more_rows_than_the_terminal_has_lines() -> None:
     screen = Screen(80, height=6)
     for number in range(9):
-        screen.painter.take(Row(f"host{number}", RUNNING, "job 1", "queued"))
+        screen.painter.add(Row(f"host{number}", RUNNING, "job 1", "queued"))
     assert shown(screen) == [*[" >  job 1     queued"] * 3, "    and 6 more"]
 
 
 def test_others_write_above_the_rows() -> None:
     screen = Screen(80)
-    screen.painter.take(Row("h", RUNNING, "step", "1/2"))
+    screen.painter.add(Row("h", RUNNING, "step", "1/2"))
     screen.painter.above("[WARNING]: something\n", screen.terminal.write)
     screen.painter.tick()
     assert shown(screen) == ["[WARNING]: something", " >  step      1/2"]
@@ -366,15 +366,15 @@ def test_an_interrupted_screen_leaves_plain_lines_and_the_cursor() -> None:
 def test_colours_are_only_where_they_are_wanted() -> None:
     for colour in (True, False):
         screen = Screen(80, colour=colour)
-        screen.painter.take(Row("h", OK, "code", "4 files"))
-        screen.painter.take(Row("h", FAILED, "env", "no"))
+        screen.painter.add(Row("h", OK, "code", "4 files"))
+        screen.painter.add(Row("h", FAILED, "env", "no"))
         assert ("\x1b[3" in screen.terminal.written) is colour
         assert shown(screen) == [" ok code      4 files", " !! env       no"]
 
 
 def test_what_others_wrote_into_a_row_does_nothing_to_the_terminal() -> None:
     screen = Screen(80, live=False)
-    screen.painter.take(Row("h", WARNING, "a\x1b[2J", "loss \x1b]52;c;x\x07\r\x1b[31mred", right="\x9b1A", detail="\n"))
+    screen.painter.add(Row("h", WARNING, "a\x1b[2J", "loss \x1b]52;c;x\x07\r\x1b[31mred", right="\x9b1A", detail="\n"))
     assert screen.terminal.text == " !  a         loss \\x1b]52;c;x\\x07 red                                   \\x9b1A"
 
 

@@ -64,7 +64,7 @@ def shown_progress(text: str) -> list[str]:
     progress = Progress(lambda line, color: lines.append(line), "host", lambda: 0.0, bar=lines.append)
     progress.events([Event("stuck", text), Event("metrics", text, 0.5), Event("proven", text)])
     progress.subject = text
-    progress.say(text)
+    progress.show_line(text)
     progress.flush()
     return lines
 

@@ -24,7 +24,7 @@ class Screen:
 
 def test_every_line_names_its_host_and_job() -> None:
     screen = Screen()
-    screen.progress.say("hello")
+    screen.progress.show_line("hello")
     screen.progress.job_id = "7"
     screen.progress.events([Event("stuck", "held")])
     assert screen.lines == [("login: hello", None), ("login: job 7: held", "yellow")]

@@ -55,7 +55,7 @@ def waited(attached: bool, queue: str) -> list[Row]:
     waiting.begin()
     waiting.events([Event("queued", "", nodes=(queue,)), Event("started", "", nodes=("n1", "n2"))])
     watch = Watch("/s/runs/gpt/72ee2a7000000000/1", "1", launched=2)
-    waiting.look(watch)
+    waiting.update(watch)
     waiting.end(True, "the artifact is proven")
     return rows
 

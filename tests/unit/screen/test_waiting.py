@@ -17,7 +17,7 @@ def test_a_preflight_that_refuses_its_nodes_is_not_ok() -> None:
     screen.waiting.events([Event("queued", "", nodes=("node[01-02]",))])
     screen.waiting.events([Event("started", "started on 2 nodes", nodes=("node01", "node02"))])
     screen.watch.record, screen.watch.preflight = JobRecord("2", "gpt", "RUNNING", nodes=2), 2
-    screen.waiting.look(screen.watch)
+    screen.waiting.update(screen.watch)
     assert shown(screen)[-1].startswith(" >  preflight 2 of 2 nodes")
     refused = "FAILED after 3 s: preflight: node01: environment: No module named 'einops'; node02: the same"
     screen.waiting.end(False, refused)
@@ -46,7 +46,7 @@ def test_copies_to_nodes_have_rows_of_their_own() -> None:
         (Staging("environment", 1, 2, 1_200_000_000), 5),
     ):
         screen.watch.staging, screen.watch.preflight = staging, 3
-        screen.waiting.look(screen.watch)
+        screen.waiting.update(screen.watch)
         screen.passes(seconds)
     assert shown(screen)[-1] == " >  copy env  1 of 2 nodes #####.....  1.2 GB each  0:15"
     screen.waiting.events([Event("started", "", nodes=("node01", "node02", "node03"))])

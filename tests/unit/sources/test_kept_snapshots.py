@@ -20,16 +20,16 @@ def test_what_changes_after_the_plan_is_not_looked_at(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "train.py").write_text("print(1)\n")
     first = Snapshots()
-    planned = first.take(str(code), Chosen(("*.log",)))
+    planned = first.snapshot_of(str(code), Chosen(("*.log",)))
     path = first.save(str(tmp_path))
     (code / "train.py").write_text("print(2)\n")
     (code / "nohup.out").write_text("a log that was redirected into the project\n")
     second = Snapshots(path)
-    assert second.take(str(code), Chosen(("*.log",))) == planned
+    assert second.snapshot_of(str(code), Chosen(("*.log",))) == planned
     assert take_snapshot(str(code), Chosen(("*.log",))).digest != planned.digest
     # Another folder, and other patterns, are another snapshot.
-    assert second.take(str(other)).digest == take_snapshot(str(other)).digest
-    assert second.take(str(code)).digest == take_snapshot(str(code)).digest
+    assert second.snapshot_of(str(other)).digest == take_snapshot(str(other)).digest
+    assert second.snapshot_of(str(code)).digest == take_snapshot(str(code)).digest
 
 
 def test_the_task_that_sends_the_code_gets_what_was_planned(tmp_path: Path) -> None:
@@ -39,12 +39,12 @@ def test_the_task_that_sends_the_code_gets_what_was_planned(tmp_path: Path) -> N
     (code / "train.py").write_text("print(1)\n")
     (code / "job.yml").write_text("name: a\ncommand: [train.py]\n")
     first = Snapshots()
-    planned = first.take(str(code), Chosen(("*.log",), words=("train.py",)))
+    planned = first.snapshot_of(str(code), Chosen(("*.log",), words=("train.py",)))
     assert planned.left_out == ("job.yml",)
     path = first.save(str(tmp_path))
     (code / "train.py").write_text("print(2)\n")
     second = Snapshots(path)
-    assert second.take(str(code), Chosen.everything(patterns_of(planned, ["*.log"]))) == planned
+    assert second.snapshot_of(str(code), Chosen.everything(patterns_of(planned, ["*.log"]))) == planned
 
 
 def test_a_lost_file_says_what_to_do(tmp_path: Path) -> None:

@@ -145,9 +145,9 @@ def test_a_launch_opens_the_repository_once(repository: Path, tmp_path: Path, mo
                 (repository / "new.py").write_text("new\n")
             log.write_text("")
             first = Snapshots()
-            known = first.known(first.take(str(repository)))
+            known = first.known(first.snapshot_of(str(repository)))
             kept = Snapshots(first.save(str(tmp_path)))
-            assert kept.known(kept.take(str(repository))) == known
+            assert kept.known(kept.snapshot_of(str(repository))) == known
             asked = log.read_text().splitlines()
             assert 0 < len(asked) <= most, asked
             assert known[0] == "https://host/x" and ("+a = 2" in known[1]) == changed

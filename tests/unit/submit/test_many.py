@@ -119,7 +119,7 @@ def test_a_look_tells_which_generation_is_there_or_none(folder: Folder) -> None:
     folder.made([there])
     batch = folder.batch()
     batch.look_up([there, new])
-    assert batch.look(there) and batch.look(new)
+    assert batch.check(there) and batch.check(new)
     assert (batch.known["there"].generation, batch.known["new"].generation) == ("1", "1")
 
 

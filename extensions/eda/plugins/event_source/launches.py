@@ -122,7 +122,7 @@ def started(words: list[str], output: IO[bytes], errors: IO[bytes]) -> subproces
         raise Trouble(f"{words[0]}: {error.strerror}") from error
 
 
-async def look(args: Mapping[str, Any]) -> list[dict[str, Any]]:
+async def launches_now(args: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The launches now. Raises Trouble."""
     words = [*args.get("command", ["rankzero"]), "ls", "--json"]
     words += [word for inventory in args.get("inventory", []) for word in ("-i", inventory)]
@@ -184,7 +184,7 @@ async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
     first = earlier is None
     while True:
         try:
-            launches = await look(args)
+            launches = await launches_now(args)
         except Trouble as error:
             # Said once for each cause; the next look may succeed.
             if str(error) != trouble:

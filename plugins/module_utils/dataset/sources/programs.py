@@ -123,7 +123,7 @@ class HubFiles(Folders):
 
     def listing(self, wanted: Callable[[str], bool]) -> list[Item]:
         """The files of the revision, which is resolved to its commit here."""
-        self.commit, names = self.hub.look(self.where)
+        self.commit, names = self.hub.list_files(self.where)
         return [Item(plain(name), None, None, self.commit) for name in names if wanted(name)]
 
     def landing(self, parts: Parts) -> str:

@@ -85,7 +85,7 @@ class History:
                 self.lines[words[2].decode("ascii", "replace")] = line
                 self.total += 1
 
-    def look(self, run: RunDirectory, folder: int | None = None) -> None:
+    def compare(self, run: RunDirectory, folder: int | None = None) -> None:
         """Compare the line of a launch with its run directory. `folder`: the open folder of its key, if there is one.
 
         It must precede the reading of the run directory, because the stamp says what was read.
@@ -102,7 +102,7 @@ class History:
         """Return whether the index knows the end of a launch. If not, its run directory has to be read."""
         place = _place(run)
         if self.worthwhile and place not in self.stamps:
-            self.look(run)
+            self.compare(run)
         return place in self.known
 
     def mentions(self, run: RunDirectory, job_id: str) -> bool:

@@ -85,6 +85,6 @@ def _runs_of_key(root: Beneath, folder: int, place: str, wanted: RunFilter, hist
         for number in wanted.numbers(os.listdir(descriptor)):
             run = RunDirectory.below(f"{history.state_root}/{place}/{number}", root, f"{place}/{number}")
             if history.worthwhile and wanted.look:
-                history.look(run, descriptor)
+                history.compare(run, descriptor)
             runs.append(run)
     return runs

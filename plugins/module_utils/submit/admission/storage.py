@@ -135,13 +135,13 @@ class Places:
             if left is not None and left < least_kib:
                 problems.append(
                     f"{name}: {size(left)} {what} at {there}, at least {size(least_kib)} are wanted "
-                    f"(launch_cluster.min_free): make room there, or name another folder (launch_cluster.{name})."
+                    f"(launch_cluster.min_free): make room there, or name another folder (launch_cluster.{name})"
                 )
         for what, count in (("free", files), ("left of your quota", quota_files)):
             if count is not None and count < LEAST_INODES:
                 problems.append(
                     f"{name}: {count} files {what} at {there}, at least {LEAST_INODES} are wanted: remove some "
-                    f"there, or name another folder (launch_cluster.{name})."
+                    f"there, or name another folder (launch_cluster.{name})"
                 )
         notes = []
         why_alone = alone(os.path.realpath(there), self.mounts, self.exports)

@@ -95,7 +95,7 @@ class Batch:
             if status.over:
                 self._ended[status.run.path] = status
 
-    def look(self, launch: BatchLaunch) -> bool:
+    def check(self, launch: BatchLaunch) -> bool:
         """Return whether a launch could be made now. What it lacks is to be built with the rest, even if the launch
         must wait for those that it follows.
         """
@@ -116,7 +116,7 @@ class Batch:
     def launch(self, launch: BatchLaunch) -> None:
         """Make a launch, unless one that it follows could not be made. In check mode, only see what would happen."""
         if not self.check_mode and self._hinders(launch):
-            self.look(launch)
+            self.check(launch)
             return
         answer, made = self._carry_out(launch, check_mode=self.check_mode)
         self.answers[launch.name] = answer

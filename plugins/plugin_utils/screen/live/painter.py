@@ -44,10 +44,10 @@ class Painter:
         self._lock = threading.RLock()
         self.live, self._drawn, self._picture = False, [], ""
 
-    def take(self, row: Row) -> None:
+    def add(self, row: Row) -> None:
         """Show a row."""
         with self._lock:
-            ended = self.board.take(row, self.clock())
+            ended = self.board.add(row, self.clock())
             if ended is not None:
                 self._print([ended])
             self._draw()

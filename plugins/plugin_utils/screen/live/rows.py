@@ -122,7 +122,7 @@ class Board:
         self._tasks[host] = Task(task.row, now)
         return now - task.began
 
-    def take(self, row: Row, now: float) -> Row | None:
+    def add(self, row: Row, now: float) -> Row | None:
         """Add a row. Returns the row if it is finished and must be printed."""
         place = row.host, row.name
         before = self._running.get(place)

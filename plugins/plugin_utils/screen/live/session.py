@@ -87,16 +87,16 @@ class Session:
         self._hosts = names
         self.painter.hosts = max(map(len, names)) if len(names) > 1 else 0
 
-    def take(self, row: Row) -> None:
+    def add(self, row: Row) -> None:
         """Show a row of this process, after all rows that tasks have sent."""
         self.drain()
-        self.painter.take(row)
+        self.painter.add(row)
 
     def drain(self) -> None:
         """Show the rows that tasks have sent."""
         with self._reading:
             for row in self._channel.receive():
-                self.painter.take(self._with_host(row))
+                self.painter.add(self._with_host(row))
 
     def _with_host(self, row: Row) -> Row:
         """Take the host from the beginning of a line of text."""
