@@ -43,6 +43,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import FORMATS  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Resources  # noqa: E402
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import (  # noqa: E402
+    OF_A_ROLE,
+    ROLES,
+    RoleKeys,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.registry import KINDS  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN  # noqa: E402
 
@@ -125,6 +130,8 @@ def schema_of(table: type) -> dict[str, Any]:
             entry["description"] = meta["doc"]
         else:
             entry = {"description": meta["doc"], **meta["type"].schema}
+            if meta["type"] is ROLES:
+                entry["additionalProperties"] = schema_of_role()
             if meta["example"] is not None:
                 entry.setdefault("examples", [meta["example"]])
         if meta.get("required"):
@@ -136,6 +143,24 @@ def schema_of(table: type) -> dict[str, Any]:
     if required:
         result["required"] = required
     return result
+
+
+def schema_of_role() -> dict[str, Any]:
+    """What may stand in a role: its own keys, and those of a program, with `nodes` as its short name."""
+    program = {**schema_of(RoleKeys)["properties"]}
+    for attribute in dataclasses.fields(LaunchSpec):
+        paths = [path for path in OF_A_ROLE if path.split(".")[0] == attribute.name]
+        nested = attribute.metadata.get("section")
+        if paths and nested:
+            entry = schema_of(nested)
+            keys = {path.partition(".")[2] for path in paths} - {""}
+            kept = {name: value for name, value in entry["properties"].items() if not keys or name in keys}
+            program[attribute.name] = {**entry, "properties": kept, "description": attribute.metadata["doc"]}
+            if attribute.name == "resources":
+                program["nodes"] = kept["nodes"]
+        elif paths:
+            program[attribute.name] = {"description": attribute.metadata["doc"], **attribute.metadata["type"].schema}
+    return {"type": "object", "properties": program, "additionalProperties": False}
 
 
 def or_null(entry: dict[str, Any]) -> dict[str, Any]:
@@ -210,6 +235,13 @@ def reference() -> str:
                     name = f"{attribute.name}.{inner.name}"
                     lines += ["", f"### {name}", "", inner.metadata["doc"], "", *rows(LaunchSpec, name)]
     lines += [
+        "",
+        "## A role",
+        "",
+        f"Of the program's keys a role may have {', '.join(f'`{key}`' for key in OF_A_ROLE)}, and `nodes` for",
+        "`resources.nodes`. Its own keys are:",
+        "",
+        *rows(RoleKeys),
         "",
         "## launch_cluster",
         "",

@@ -16,10 +16,10 @@ options:
       - >-
         A job file on the controller (relative to the current directory), or the spec itself as a map.
       - >-
-        Its keys are V(name), V(command), V(shell), V(script), V(script_args), V(resources), V(launcher), V(setup),
-        V(code), V(environment), V(container), V(fabric), V(parallelism), V(data), V(env), V(secrets), V(offline),
-        V(seed), V(debug), V(preflight), V(checkpoint), V(monitor), V(logs), V(artifact), V(trackers), V(notify),
-        V(after), V(sweep); the job spec's reference page describes each.
+        Its keys are V(name), V(command), V(shell), V(script), V(script_args), V(roles), V(resources), V(launcher),
+        V(setup), V(code), V(environment), V(container), V(fabric), V(parallelism), V(data), V(env), V(secrets),
+        V(offline), V(seed), V(debug), V(preflight), V(checkpoint), V(monitor), V(logs), V(artifact), V(trackers),
+        V(notify), V(after), V(sweep); the job spec's reference page describes each.
       - >-
         A launch manifest (launch.json) of an earlier run is a job file too.
     type: raw

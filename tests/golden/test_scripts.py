@@ -42,6 +42,27 @@ SPECS: dict[str, dict[str, Any]] = {
         "artifact": {"require": {"loss": {"lt": 3.5}}, "then": "end", "grace": 5},
         "seed": 1,
     },
+    "roles": {
+        "name": "grpo",
+        "resources": {"time": "04:00:00"},
+        "roles": {
+            "rollout": {
+                "nodes": 2,
+                "command": ["serve.py", "--port", "{port}"],
+                "ready": {"http": "/health", "within": "00:15:00"},
+                "on_exit": "restart",
+                "env": {"MODE": "serve"},
+            },
+            "trainer": {
+                "nodes": 4,
+                "launcher": {"kind": "torchrun", "ranks_per_node": 2},
+                "env": {"LR": "1e-5"},
+                "after_ready": ["rollout"],
+                "command": ["train.py", "--rollout", "{rollout.urls}"],
+            },
+        },
+        "artifact": {"require": {"reward": {"gt": 0.6}}, "then": "end"},
+    },
     "code-writable": {"name": "writable", "command": ["train.py"], "code": {"writable": True}},
     **{
         f"launcher-{kind}": {

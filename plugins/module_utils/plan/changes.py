@@ -14,7 +14,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import BY_NAME
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import role_values, short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
@@ -118,6 +118,8 @@ def _fields(before: LaunchSpec, after: LaunchSpec) -> Iterator[tuple[str, bool, 
 
 
 def _value(spec: LaunchSpec, path: str, default: object) -> Any:
+    if path == "roles":
+        return role_values(spec)
     holder: Any = spec
     for part in path.split("."):
         if holder is None:  # a section that is not given; that an artifact is required at all is a change, too

@@ -9,6 +9,7 @@ relaunches. Golden keys in the tests check this. Pure.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -34,7 +35,7 @@ def key_inputs(spec: LaunchSpec, inputs: Mapping[str, str]) -> JsonObject:
         if spec.artifact is None and path.startswith("artifact."):
             continue
         if holder != default:
-            values[path] = holder
+            values[path] = role_values(spec) if path == "roles" else holder
     # Whether an artifact is required at all matters, even if all its values are defaults.
     if spec.artifact is not None:
         values.setdefault("artifact.path", spec.artifact.path)
@@ -42,6 +43,16 @@ def key_inputs(spec: LaunchSpec, inputs: Mapping[str, str]) -> JsonObject:
     if spec.secrets:
         values["secrets"] = sorted(spec.secrets)
     return {"version": 1, "spec": values, "inputs": dict(inputs)}
+
+
+def role_values(spec: LaunchSpec) -> JsonObject:
+    """Return the hashed values of all roles, as `trainer.command`. The order of the roles gives them their nodes."""
+    values: dict[str, Any] = {}
+    for role in spec.roles.values():
+        own = key_inputs(dataclasses.replace(role.spec, artifact=None), {})["spec"]
+        values[role.name] = [len(values), dataclasses.astuple(role.keys)]
+        values.update({f"{role.name}.{path}": value for path, value in own.items() if path != "name"})
+    return values
 
 
 @functools.cache

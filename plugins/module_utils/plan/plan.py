@@ -27,7 +27,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.regist
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry, built_file, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, mounted
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key, short_key
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, topology
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import RoleStep, role_lines, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, job_gpus, topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import (
     Variable,
     tracker_variables,
@@ -35,6 +36,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables impo
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_formats import OwnFormat
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPUS_OF_NODE
@@ -52,6 +54,8 @@ class Plan:
     token: str
     spec: LaunchSpec
     topology: Topology
+    # What the job asks of Slurm: of a launch with roles the nodes of all.
+    job: Topology
     header: Options
     step: Options
     probe: Options
@@ -73,6 +77,18 @@ class Plan:
     trackers: tuple[Kind, ...] = ()
     # The cluster's own format of the artifact.
     judge: OwnFormat | None = None
+    # The steps of the roles, the deciding one first; none of a launch with one program.
+    roles: tuple[RoleStep, ...] = ()
+
+    @property
+    def launcher(self) -> str:
+        """Whose variables tell a process its rank, as the job's scripts read it; of roles, each says so itself."""
+        return STARTERS[0].names if self.roles else self.topology.launcher
+
+    @property
+    def gpus_per_node(self) -> int:
+        """The GPUs that the job asks of each node."""
+        return job_gpus(self.spec)
 
     @property
     def name(self) -> str:
@@ -110,7 +126,11 @@ def plan(
     runtime_dir = f"{site.state_root}/runtime/{inputs.runtime}"
     environment_path = _path(refs, ENVIRONMENT) or spec.environment.path
     python = f"{environment_path}/bin/python" if environment_path else "python3"
-    exported = variables(spec, merged, environment_path, site.settings.fabrics, site.caches, inputs.conda)
+
+    def environment_of(program: LaunchSpec) -> list[Variable]:
+        return variables(program, merged, environment_path, site.settings.fabrics, site.caches, inputs.conda)
+
+    exported = environment_of(spec)
     trackers = chosen(spec.trackers, site.settings.trackers)
     exported += _named(refs)
     exported += tracker_variables(spec, merged, trackers, _tracked(spec, key, token, runs_dir, inputs.commit))
@@ -141,8 +161,9 @@ def plan(
         token=token,
         spec=spec,
         topology=context.topology,
+        job=context.job,
         header=tuple(option for aspect in ASPECTS for option in aspect.header(context)),
-        step=tuple(option for aspect in ASPECTS for option in aspect.step(context)),
+        step=_step(context),
         probe=tuple(option for aspect in ASPECTS for option in aspect.probe(context)),
         exports=_exports(context),
         argv=_argv(spec, python),
@@ -158,7 +179,13 @@ def plan(
         environments_inside=inside,
         trackers=trackers,
         judge=site.judge(spec),
+        roles=steps(context, _step, lambda program: _argv(program, python), environment_of),
     )
+
+
+def _step(context: Context) -> Options:
+    """Return the options of the step of a program."""
+    return tuple(option for aspect in ASPECTS for option in aspect.step(context))
 
 
 def _built(spec: LaunchSpec, site: Site, refs: Sequence[Ref]) -> str | None:
@@ -250,6 +277,7 @@ def manifest(plan: Plan, merged: Merged, facts: Mapping[str, object]) -> JsonObj
         "spec": merged.data,
         "origins": merged.origins,
         "world_size": plan.topology.world_size,
+        **({"roles": [step.record() for step in plan.roles]} if plan.roles else {}),
         **({"launcher": plan.topology.starter.record()} if plan.topology.starter.own else {}),
         **({"container": plan.container.kind.record} if plan.container and plan.container.kind.record else {}),
         **({"artifact_format": plan.judge.record()} if plan.judge else {}),
@@ -275,9 +303,9 @@ def _program(spec: LaunchSpec) -> str:
 def summary(plan: Plan) -> list[str]:
     """Return the plan in a few lines, for people."""
     shape, ask = plan.topology, plan.spec.resources
-    place = [_count(shape.cpus_per_node, "CPU")]
-    if ask.gpus_per_node:
-        place.append(_count(ask.gpus_per_node, ask.gpu_type or "GPU"))
+    place = [_count(plan.job.cpus_per_node, "CPU")]
+    if plan.gpus_per_node:
+        place.append(_count(plan.gpus_per_node, ask.gpu_type or "GPU"))
     place += ask.gres
     spares = f" (and {_count(ask.spares, 'spare node')})" if ask.spares else ""
     limit = dict(plan.header).get("time", "(of the partition)")
@@ -290,11 +318,14 @@ def summary(plan: Plan) -> list[str]:
         by += ", each with all GPUs of its node"
     if plan.spec.script is not None:
         by = "with the script on the first"
+    if plan.roles:
+        by = f"for {_count(len(plan.roles), 'role')}"
     lines = [
         f"{plan.name} · key {short_key(plan.key)}",
-        f"{_count(shape.nodes, 'node')}{spares} {by}; a node: {', '.join(place)}; {where}",
+        f"{_count(plan.job.nodes, 'node')}{spares} {by}; a node: {', '.join(place)}; {where}",
         f"runs {_program(plan.spec)[:100]}"
         + (f" in {plan.container.image} by {plan.container.runtime}" if plan.container else ""),
+        *role_lines(plan.roles, plan.spec.roles),
     ]
     if shape.starter.own:
         words = shlex.join(shape.words)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import (
@@ -105,3 +105,24 @@ def topology(spec: LaunchSpec, own: Launchers) -> Topology:
         return Topology(row, spec.resources.nodes, ranks, ranks, cpus, meets)
     # Exactly one task per node: with one task per GPU, the square of the ranks would start.
     return Topology(row, spec.resources.nodes, ranks, 1, cpus * ranks, meets)
+
+
+def job_topology(spec: LaunchSpec, own: Launchers) -> Topology:
+    """Return what the job asks of Slurm. With roles these are the nodes of all, and of each node one task with the CPUs
+    of the role that needs most.
+    """
+    shapes = [topology(role.spec, own) for role in spec.roles.values()]
+    if not shapes:
+        return topology(spec, own)
+    return replace(
+        shapes[0],
+        nodes=sum(shape.nodes for shape in shapes),
+        tasks_per_node=1,
+        cpus_per_task=max(shape.cpus_per_node for shape in shapes),
+    )
+
+
+def job_gpus(spec: LaunchSpec) -> int:
+    """Return the GPUs that the job asks of each node: those of the role that needs most."""
+    own = spec.resources.gpus_per_node
+    return max((role.spec.resources.gpus_per_node for role in spec.roles.values()), default=own)

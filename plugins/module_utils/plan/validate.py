@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.registry import ASPECTS
@@ -13,6 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding
 
 
 def validated(
@@ -25,13 +26,25 @@ def validated(
     """
     parsed, declared = parse(merged), settings or ClusterSettings()
     problems = [*known_problems, *parsed.problems]
-    for paths, sentence in (finding for aspect in ASPECTS for finding in aspect.findings(parsed.spec, declared)):
+    for paths, sentence in _findings(parsed.spec, declared):
         if not any(_touches(path, parsed.bad_paths) for path in paths):
             origins = list(dict.fromkeys(origin for path in paths if (origin := merged.origin(path))))
             problems.append(sentence + (f" (set in {', '.join(origins)})" if origins else ""))
     if problems:
         raise SpecError(problems)
     return parsed.spec
+
+
+def _findings(spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
+    """Yield the findings of all aspects; those of a role that does not decide name it, where they are its own."""
+    of_launch = [finding for aspect in ASPECTS for finding in aspect.findings(spec, settings)]
+    yield from of_launch
+    sentences = {sentence for _paths, sentence in of_launch}
+    for role in [*spec.roles.values()][1:]:
+        for aspect in ASPECTS:
+            for paths, sentence in aspect.findings(role.spec, settings):
+                if sentence not in sentences:
+                    yield [*(f"roles.{role.name}.{path}" for path in paths), *paths], f"roles.{role.name}.{sentence}"
 
 
 def _touches(path: str, bad_paths: set[str]) -> bool:

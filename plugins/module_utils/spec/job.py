@@ -31,6 +31,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.envir
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.parallelism import Parallelism
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.preflight import Preflight
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Launcher, Resources
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import ROLES, RoleKeys
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import (
     SECRETS,
     VARIABLE,
@@ -99,6 +100,20 @@ class Artifact:
         key=False,
         example=30,
     )
+    role: str | None = option(
+        t.text(),
+        "With `roles`: the one that decides about the launch, by its end and its artifact. Default: `trainer`.",
+        example="client",
+    )
+
+
+@dataclass(frozen=True)
+class Role:
+    """A program of a launch: its name, its own spec (what it says over what the launch says), and its other keys."""
+
+    name: str
+    spec: LaunchSpec
+    keys: RoleKeys
 
 
 @dataclass(frozen=True)
@@ -135,6 +150,17 @@ class LaunchSpec:
         example="train.sbatch",
     )
     script_args: tuple[str, ...] = option(t.listed(t.text()), "Arguments of `script`.", (), example=["configs/8b.yaml"])
+    roles: dict[str, Role] = option(
+        ROLES,
+        "Several programs in one job instead of one: name -> its `command` or `shell`, `nodes`, `launcher`, `env`, "
+        "`resources.cpus_per_rank`, `resources.gpus_per_node`, and `ready`, `after_ready`, `on_exit`. What a role does "
+        "not say is as at the top of the job. See docs/roles.md.",
+        {},
+        example={
+            "server": {"command": ["serve.py", "--port", "{port}"], "ready": {"http": "/health"}},
+            "trainer": {"command": ["train.py", "{server.urls}"], "after_ready": ["server"]},
+        },
+    )
     resources: Resources = section(Resources, "Resources that the job requests from Slurm.")
     launcher: Launcher = section(Launcher, "How the ranks are started.")
     setup: Setup = section(Setup, "Set-up that the site needs before the launch.")

@@ -15,8 +15,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import J
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import (
+    INHERITED,
+    OF_A_ROLE,
+    ROLES,
+    RoleKeys,
+    deciding,
+    given_nodes,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.own import DECLARES
 
 # The override that adds to `command`, or to `script_args`, instead of replacing it. Its short name is also a keyword of
@@ -72,6 +80,11 @@ def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
         name = str(given)
         if name in (ARGUMENTS, SHORT_ARGUMENTS):
             continue
+        of_roles = given_nodes(value) if name == "nodes" else None
+        if of_roles is not None:
+            for role, nodes in of_roles.items():
+                data.setdefault("roles", {}).setdefault(role, {})["nodes"] = nodes
+            continue
         if name in sections and isinstance(value, Mapping):
             # Also where the name is a short one, as launcher is for launcher.kind.
             data.setdefault(name, {}).update(value)
@@ -122,9 +135,43 @@ class Parsed:
 
 def parse(merged: Merged) -> Parsed:
     """Parse every value of the merged layers. Mistakes are collected, each with its path and its origin."""
+    if merged.data.get("roles"):
+        return _with_roles(merged)
     reader = _Reader(merged)
     spec = reader.table(LaunchSpec, merged.data, "")
     return Parsed(spec, merged.problems + reader.problems, reader.bad_paths)
+
+
+def _with_roles(merged: Merged) -> Parsed:
+    """Parse a job with roles. Each is read as a job of its own: what it says, over what the job says at the top. The
+    spec of the launch is that of the role that decides.
+    """
+    top = {name: value for name, value in merged.data.items() if name != "roles"}
+    problems, bad_paths, roles = [*merged.problems], set[str](), []
+    given = ROLES.parse({"none": {}})
+    first, path = "", "roles"
+    try:
+        given = ROLES.parse(merged.data["roles"])
+        path, artifact = "artifact.role", top.get("artifact")
+        chosen = artifact.get("role") if isinstance(artifact, Mapping) else None
+        first = deciding([*given], None if chosen is None else str(chosen))
+    except t.Invalid as error:
+        problems.append(f"{path}: {error} (set in {merged.origin(path) or merged.origin('roles')})")
+        bad_paths.add(path)
+    for key in ("command", "shell", "script"):
+        if key in top:
+            problems.append(f"{key}: each role has its own, so none is at the top (set in {merged.origin(key)})")
+            bad_paths.add(key)
+    for name in sorted(given, key=lambda name: name != first) if first else ():
+        inherited = top if name == first else {key: top[key] for key in INHERITED if key in top}
+        reader = _Reader(merged, name)
+        roles.append(reader.role(inherited, given[name]))
+        problems += [problem for problem in reader.problems if problem not in problems]
+        bad_paths |= reader.bad_paths
+    spec = LaunchSpec()
+    if roles:
+        spec = dataclasses.replace(roles[0].spec, roles={role.name: role for role in roles})
+    return Parsed(spec, problems, bad_paths)
 
 
 def split_cluster(cluster: Parameters) -> tuple[JsonObject, JsonObject]:
@@ -165,13 +212,44 @@ def _as_map(table: type[Any], value: Any) -> str:
     return ""
 
 
+def _leaf_paths(data: Parameters, prefix: str = "") -> list[str]:
+    """The dotted paths of the values in a layer; a map that is a value itself counts with its keys."""
+    paths = []
+    for name, value in data.items():
+        paths += _leaf_paths(value, f"{prefix}{name}.") if isinstance(value, Mapping) and value else [f"{prefix}{name}"]
+    return paths
+
+
 class _Reader:
-    def __init__(self, merged: Merged) -> None:
+    """`role`: the role whose values are read; what stands in it is named there."""
+
+    def __init__(self, merged: Merged, role: str = "") -> None:
         self.merged = merged
         self.problems: list[str] = []
         self.bad_paths: set[str] = set()
+        self.name = role
+        self.own: dict[str, str] = {}
+
+    def role(self, inherited: Parameters, own: Mapping[str, Any]) -> Role:
+        """The role of this reader. `inherited`: what it has from the top of the job; `own`: what stands in it."""
+        keys = {attribute.name for attribute in dataclasses.fields(RoleKeys)}
+        program, problems = override_layer({name: value for name, value in own.items() if name not in keys})
+        here = f"roles.{self.name}"
+        self.problems += [problem.replace("override ", f"{here}.", 1) for problem in problems]
+        self.own = {short_names().get(path, path): f"{here}.{path}" for path in _leaf_paths(own)}
+        for path in _leaf_paths(program):
+            if not any(path == known or path.startswith(f"{known}.") for known in OF_A_ROLE):
+                self.complain(path, f"is of the whole launch; a role may have {', '.join([*OF_A_ROLE, *sorted(keys)])}")
+        spec = self.table(LaunchSpec, merge([Layer("", inherited), Layer("", program)]).data, "")
+        started = self.table(RoleKeys, {name: value for name, value in own.items() if name in keys}, "")
+        return Role(self.name, spec, started)
 
     def complain(self, path: str, sentence: str) -> None:
+        known = next((name for name in self.own if path == name or path.startswith(f"{name}.")), None)
+        if known is not None:
+            path = self.own[known] + path[len(known) :]
+        elif any(name.startswith(f"{path}.") for name in self.own):
+            path = f"roles.{self.name}.{path}"
         origin = self.merged.origin(path)
         self.bad_paths.add(path)
         self.problems.append(f"{path}: {sentence}" + (f" (set in {origin})" if origin else ""))

@@ -90,14 +90,14 @@ def container_needs(plan: Plan) -> ContainerNeeds | None:
 def _limits(plan: Plan, site: Site) -> ResourceNeeds:
     ask, checkpoint = plan.spec.resources, plan.spec.checkpoint
     return ResourceNeeds(
-        nodes=plan.topology.nodes + ask.spares,
+        nodes=plan.job.nodes + ask.spares,
         partition=ask.partition,
         # The time of a script that asks for none is the partition's.
         time_minutes=time_minutes(ask.time) if "time" in dict(plan.header) else None,
-        gpus_per_node=ask.gpus_per_node,
+        gpus_per_node=plan.gpus_per_node,
         gpu_type=ask.gpu_type,
         gres=list(ask.gres),
-        cpus_per_node=plan.topology.cpus_per_node,
+        cpus_per_node=plan.job.cpus_per_node,
         memory=memory_mib(ask.memory),
         account=ask.account,
         qos=ask.qos,

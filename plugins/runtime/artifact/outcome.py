@@ -322,11 +322,13 @@ def finish(arguments: argparse.Namespace | SimpleNamespace) -> int:
         return MISSING_ARTIFACT_EXIT
     report = settled(arguments.run_dir, artifact) if artifact else None
     program_code, first = arguments.exit_code, ""
-    if arguments.ended_by == "program" and program_code != 0:
+    # Where one of several programs has ended the launch, the conductor knows which, and the ends of the others are its.
+    role = getattr(arguments, "role", "")
+    if arguments.ended_by == "program" and program_code != 0 and not role:
         first_code, first = first_to_end(arguments.run_dir, arguments.job_id, arguments.attempt)
         program_code = first_code or program_code
     success, exit_code, message = verdict(arguments.ended_by, program_code, report, arguments.message)
-    message += first
+    message = role if role and not success else message + first
     outcome = {
         "job_id": arguments.job_id,
         "attempt": arguments.attempt,

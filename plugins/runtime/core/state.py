@@ -49,6 +49,33 @@ class Step:
 
 
 @dataclass(eq=False)
+class Role:
+    """A program of a launch with several (rank/roles.py). `words`: its srun, as the script has it; `env`: what of its
+    environment is its own; `per_node`, `ranks`: its processes; `first_rank`: the number of the first one among those of
+    all roles; `hosts`: HOST:PORT of each; `ended_at`: when its end is judged.
+    """
+
+    name: str
+    words: list[str]
+    env: dict[str, str]
+    node_count: int
+    per_node: int
+    ranks: int
+    first_rank: int
+    dropped: list[str] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
+    hosts: list[str] = field(default_factory=list)
+    step: Step = field(default_factory=Step)
+    log_from: int = 0
+    watcher: int = 0
+    ready: bool = False
+    ready_by: float | None = None
+    ended_at: float | None = None
+    over: bool = False
+    restarts: int = 0
+
+
+@dataclass(eq=False)
 class Ends:
     """Which tasks of the ranks' step have not ended (rank/task_ends.py). `log_from`, `asked_at`: bytes of the job's log
     before the step and before a question to srun; `pause`: seconds until the next question.
@@ -112,6 +139,10 @@ class Job:
     changed: dict[str, str | None] = field(default_factory=dict)
     signals: Signals = field(default_factory=Signals)
     step: Step = field(default_factory=Step)
+    # The programs of a launch with several, the deciding one first; and why one of the others has ended the launch.
+    roles: list[Role] = field(default_factory=list)
+    failed_role: str = ""
+    failed_with: int = 0
     ends: Ends = field(default_factory=Ends)
     preflight: Preflight = field(default_factory=Preflight)
     copies: Copies = field(default_factory=Copies)

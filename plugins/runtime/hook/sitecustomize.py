@@ -63,7 +63,8 @@ def record() -> None:
 
 def together() -> None:
     """See whether the ranks meet (rankzero_together.py in this folder)."""
-    if os.environ.get("RANK", "").isdigit() and os.environ.get("RANKZERO_RUN_DIR"):
+    decides = os.environ.get("RANKZERO_FIRST_RANK", "0") == "0"
+    if os.environ.get("RANK", "").isdigit() and os.environ.get("RANKZERO_RUN_DIR") and decides:
         __import__("rankzero_together").watch()
 
 

@@ -33,6 +33,10 @@ def do(job: Job, words: list[str]) -> None:
         from job import launch
 
         launch.launch(job, given)
+    elif name == "role":
+        from rank import roles
+
+        roles.register(job, given)
     elif name == "end":
         from end import finish
 

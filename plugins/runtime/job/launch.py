@@ -20,6 +20,12 @@ def launch(job: Job, words: Sequence[str]) -> None:
     newer = claim.superseded(job)
     if newer:
         verdict.refuse(job, 75, newer)
+    if job.roles:
+        from rank import roles
+
+        roles.settle(job)
+        roles.lay_out(job)
+        words = job.roles[0].words
     attempt.draw_seed(job)
     if job.get("RANKZERO_TRACKER_RUN"):
         from start import tracker
@@ -48,6 +54,12 @@ def launch(job: Job, words: Sequence[str]) -> None:
         if not spare.heal(job):
             break
         words = spare.next_words(job, words, logs, nodelist)
+        if job.roles:
+            for role in job.roles:
+                role.words = spare.next_words(job, role.words, logs, nodelist)
+            roles.lay_out(job)
+            words = job.roles[0].words
+            attempt.record_launch(job)
     if job.is_script:
         from rank import script, step_outputs
 

@@ -41,8 +41,20 @@ unset rankzero_names rankzero_told rankzero_from rankzero_before
 # As Slurm sets it for --gpus-per-node. Set here: the sruns of the job would take it for an option.
 [ "${RANKZERO_GPUS_PER_NODE:-0}" = 0 ] || export SLURM_GPUS_PER_NODE="${SLURM_GPUS_PER_NODE:-$RANKZERO_GPUS_PER_NODE}"
 
-rankzero_log=$(printf 'rank-%04d.log' "$RANK")
-[ "${RANKZERO_LOG_STYLE:-rank}" != slurm ] || rankzero_log="$RANKZERO_NAME.$SLURM_JOB_ID.${SLURMD_NODENAME:-$(uname -n)}.$RANK.out"
+# A role of several numbers its processes after those of the roles before it, each with a port of its own, and its program
+# may be given that. Only the role that decides saves itself before the time limit.
+rankzero_number=$((RANK + ${RANKZERO_FIRST_RANK:-0}))
+if [ -n "${RANKZERO_ROLE:-}" ]; then
+    export RANKZERO_PORT=$((RANKZERO_PORT_FIRST + rankzero_number % 1000))
+    rankzero_words=()
+    for rankzero_word in "$@"; do rankzero_words+=("${rankzero_word//"{port}"/"$RANKZERO_PORT"}"); done
+    set -- "${rankzero_words[@]}"
+    [ "$RANKZERO_FIRST_RANK" = 0 ] || [ -z "${RANKZERO_EARLY_SIGNAL:-}" ] || trap '' "$RANKZERO_EARLY_SIGNAL"
+    unset rankzero_words rankzero_word
+fi
+
+rankzero_log=$(printf 'rank-%04d.log' "$rankzero_number")
+[ "${RANKZERO_LOG_STYLE:-rank}" != slurm ] || rankzero_log="$RANKZERO_NAME.$SLURM_JOB_ID.${SLURMD_NODENAME:-$(uname -n)}.$rankzero_number.out"
 # A folder on this node's own disk, which its collector has made, and nobody else.
 rankzero_spool=${RANKZERO_SPOOL:+$RANKZERO_SPOOL/${SLURMD_NODENAME:-$(uname -n)}}
 [[ -n $rankzero_spool && -O ${RANKZERO_SPOOL%/*} && -O $RANKZERO_SPOOL && -O $rankzero_spool && -d $rankzero_spool ]] \
@@ -50,14 +62,14 @@ rankzero_spool=${RANKZERO_SPOOL:+$RANKZERO_SPOOL/${SLURMD_NODENAME:-$(uname -n)}
 rankzero_shown=$((WORLD_SIZE - 1))
 [ "${RANKZERO_LOG_FOLLOW:-first}" != first ] || rankzero_shown=0
 rankzero_place=$RANKZERO_LOGS
-if [ "$RANK" = "$rankzero_shown" ]; then
+if [ "$rankzero_number" = "$rankzero_shown" ]; then
     # A link to the log of the one rank that is followed by whoever waits for the job.
     ln -sfn "$rankzero_log" "$RANKZERO_LOGS/.live" 2> /dev/null
 elif [[ -n $rankzero_spool && ${RANKZERO_LOG_PER:-rank} != rank ]]; then
-    rankzero_place=$rankzero_spool rankzero_log=rank-$RANK.log
-elif [ "$WORLD_SIZE" -gt 1000 ]; then
+    rankzero_place=$rankzero_spool rankzero_log=rank-$rankzero_number.log
+elif [ "$WORLD_SIZE" -gt 1000 ] || [ "$rankzero_number" -ge 1000 ]; then
     # No folder has more than a thousand of them.
-    rankzero_place=$RANKZERO_LOGS/$(printf '%03d' $((RANK / 1000)))
+    rankzero_place=$RANKZERO_LOGS/$(printf '%03d' $((rankzero_number / 1000)))
     [ -d "$rankzero_place" ] || mkdir -p "$rankzero_place" || exit 73
 fi
 exec >> "$rankzero_place/$rankzero_log" 2>&1 || exit 73

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # As in hook/sitecustomize.py.
 NUMBER = 43
+# The number of the first process of a role, among those of all.
+FIRST = "RANKZERO_FIRST_RANK="
 PREFIX = "/memfd:rankzero-stacks-"
 # At most so many processes of a rank, and so many bytes of the stacks of one.
 PROCESSES, STACK_BYTES = 8, 48 * 1024
@@ -140,8 +142,9 @@ def ranks(mine: set[str]) -> dict[int, int]:
         variables = text_of(name, "environ", 1 << 20).split("\0")
         if mine <= set(variables):
             rank = next((line[5:] for line in variables if line.startswith("RANK=")), "")
-            if rank.isdigit():
-                by_process[int(name)] = int(rank)
+            first = next((line[len(FIRST) :] for line in variables if line.startswith(FIRST)), "0")
+            if rank.isdigit() and first.isdigit():
+                by_process[int(name)] = int(rank) + int(first)
     return by_process
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
+from types import ModuleType
 
 from artifact import verdict
 from core import processes, slurm, traps
@@ -80,6 +81,8 @@ def wait_for_end(job: Job, every: float = 0.0) -> int:
     step, tick_at = job.step, processes.after(every) if every else None
     while processes.runs(step.process):
         act_on_signals(job)
+        if job.roles:
+            _roles().check_roles(job)
         task_ends.check_tasks(job)
         if processes.due(tick_at):
             os.write(1, f"[rankzero] {time_of_day()}\n".encode())
@@ -120,27 +123,13 @@ def run(job: Job, words: Sequence[str]) -> None:
     signals = job.signals
     signals.landed = signals.early_due = False
     traps.during_the_step(job)
-    task_ends.expect(job, words)
-    step = job.step
-    env = job.env
-    if job.is_script:
-        from rank import script
-
-        env = script.environment(job)
-    step.process = processes.start(words, env, session=job.is_script)
-    # An early signal that came before there was a step to tell.
-    if signals.early and job.is_script:
-        signals.early_due = True
-    elif signals.early:
-        processes.send_signal(step.process)
-    watcher = 0
-    if job.get("RANKZERO_ARTIFACT_THEN") == "end":
-        program = os.path.join(job.runtime, "artifact", "outcome.py")
-        watcher = processes.start(
-            [job.python, "-I", program, "watch", job.run_dir, "--signal-to", str(os.getpid())], job.env
-        )
-    step.exit_code = wait_for_end(job, job.number("RANKZERO_TIMESTAMPS"))
-    if step.ended_by == PROGRAM and step.exit_code != 0:
+    step, watcher = job.step, 0
+    if not job.roles or _roles().begin(job, act_on_signals):
+        watcher = _begin(job, words)
+        step.exit_code = wait_for_end(job, job.number("RANKZERO_TIMESTAMPS"))
+    if job.roles:
+        _roles().end(job)
+    if step.ended_by == PROGRAM and step.exit_code != 0 and not job.failed_role:
         task_ends.explain(job)
     traps.no_artifact()
     signals.landed = False
@@ -152,3 +141,34 @@ def run(job: Job, words: Sequence[str]) -> None:
     if not job.get("RANKZERO_SPARES") or step.ended_by != PROGRAM or step.exit_code == 0:
         traps.no_more()
     processes.send_signal(watcher)
+
+
+def _begin(job: Job, words: Sequence[str]) -> int:
+    """Start the ranks' step; the process that watches for the artifact, 0 where none does."""
+    task_ends.expect(job, words)
+    env = job.env
+    if job.is_script:
+        from rank import script
+
+        env = script.environment(job)
+    if job.roles:
+        words, env = _roles().words(job, job.roles[0]), _roles().environment(job, job.roles[0])
+    job.step.process = processes.start(words, env, session=job.is_script)
+    if job.roles:
+        _roles().watch(job, job.roles[0])
+    # An early signal that came before there was a step to tell.
+    if job.signals.early and job.is_script:
+        job.signals.early_due = True
+    elif job.signals.early:
+        processes.send_signal(job.step.process)
+    if job.get("RANKZERO_ARTIFACT_THEN") != "end":
+        return 0
+    program = os.path.join(job.runtime, "artifact", "outcome.py")
+    return processes.start([job.python, "-I", program, "watch", job.run_dir, "--signal-to", str(os.getpid())], job.env)
+
+
+def _roles() -> ModuleType:
+    """Only a launch with several programs needs it."""
+    from rank import roles
+
+    return roles

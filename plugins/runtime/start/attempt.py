@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from artifact import verdict
 from core import processes, slurm, workdir
 from core.log import log_line, publish, publish_json
-from core.state import Ended, Job
+from core.state import Ended, Job, Role
 from start import claim, ports, rendezvous
 
 
@@ -259,11 +259,17 @@ def record(job: Job) -> None:
         # Both are known once the ranks start.
         "launched": job.launched or None,
         "seed": job.number("RANKZERO_SEED") if job.get("RANKZERO_SEED") else None,
+        **({"roles": [_role(role) for role in job.roles]} if job.roles else {}),
     }
     try:
         publish_json(job.path("started.json"), document)
     except OSError:
         verdict.refuse(job, 73, f"cannot write to {job.run_dir}")
+
+
+def _role(role: Role) -> dict[str, object]:
+    """Where the processes of a role run. Their numbers among all begin with `first_rank`."""
+    return {"name": role.name, "first_rank": role.first_rank, "nodes": role.nodes, "hosts": role.hosts}
 
 
 def count_uncounted(job: Job, attempt: int) -> None:

@@ -57,3 +57,22 @@ def free(job: str) -> list[int]:
         # No port lies outside, or nearly none: then one of those has to do.
         given = given if first == FIRST else range(0)
     return most
+
+
+def row(job: str, count: int) -> int:
+    """The first of so many ports in a row that nobody uses on this node, above those that `free` names; 0 if there are
+    none.
+    """
+    digits = [int(part) for part in re.findall(r"\d+", job)]
+    taken, given = used() | set(free(job)), of_connections()
+    for banned in (given, range(0)):
+        begun, length = 0, 0
+        for step in range(COUNT + count):
+            port = FIRST + (digits[0] * 37 + OWN + step) % COUNT
+            if port in taken or port in banned or port == FIRST:
+                length = 0
+                continue
+            begun, length = (port, 1) if not length else (begun, length + 1)
+            if length == count:
+                return begun
+    return 0

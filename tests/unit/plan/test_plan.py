@@ -316,6 +316,7 @@ def test_contract() -> None:
             "then": "end",
             "grace": 0,
             "together": "reported",
+            "role": None,
         }
     }
 

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, job_topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
@@ -30,6 +30,11 @@ class Context:
     container: Entry | None = None
     # The dotted paths of the values that a layer has set.
     given: frozenset[str] = frozenset()
+
+    @property
+    def job(self) -> Topology:
+        """What the job asks of Slurm: the nodes of all roles."""
+        return job_topology(self.spec, self.site.settings.launchers)
 
 
 class Aspect(Protocol):

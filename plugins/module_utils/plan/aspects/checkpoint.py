@@ -83,7 +83,7 @@ class Checkpoint(Aspect):
         if (logs.style, logs.follow) != (Logs().style, Logs().follow):
             yield "RANKZERO_LOG_STYLE", logs.style
             yield "RANKZERO_LOG_FOLLOW", logs.follow
-        many = context.topology.nodes + spares > MANY_NODES
+        many = context.job.nodes + spares > MANY_NODES
         per = logs.per or (PER_NODE if many else PER_RANK)
         if many or per != PER_RANK:
             yield "RANKZERO_LOG_PER", per

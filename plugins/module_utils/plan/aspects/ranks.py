@@ -125,7 +125,7 @@ class Ranks(Aspect):
         A node that fails or cannot be reached must not end the preflight on other nodes, regardless of the site's
         KillOnBadExit and WaitTime.
         """
-        srun, shape = context.spec.launcher.srun, context.topology
+        srun, shape = context.spec.launcher.srun, context.job
         given = {name: value for name, value in srun.items() if name in _BINDING and value is not False}
         nodes = shape.nodes + context.spec.resources.spares
         yield from size(shape, nodes, nodes * shape.tasks_per_node)

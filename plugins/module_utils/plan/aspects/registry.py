@@ -17,6 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.prefli
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.program import Artifact, Program, Sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.ranks import Ranks
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.resources import Resources
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.roles import Roles
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.script import Script
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.sealed_environment import SealedEnvironment
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.slurm_options import FurtherOptions
@@ -25,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.slurm_
 ASPECTS: tuple[Aspect, ...] = (
     Program(),
     Script(),
+    Roles(),
     Ranks(),
     Resources(),
     Environment(),

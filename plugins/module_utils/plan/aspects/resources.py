@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import script
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.ranks import size
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import job_gpus
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import PLAIN
@@ -44,13 +46,16 @@ class Resources(Aspect):
 
     def header(self, context: Context) -> Iterator[Option]:
         """Yield name, size, limits, log file and environment of the job, in the order of the batch script."""
-        spec, shape = context.spec, context.topology
+        spec, shape = context.spec, context.job
         yield "job-name", context.job_name
         if spec.script is not None:
             yield from script.header(context)
         else:
             yield from size(shape, shape.nodes + spec.resources.spares)
-            yield from ((row.sbatch.name, value) for row in PLAIN if (value := row.line(spec)))
+            most = dataclasses.replace(
+                spec, resources=dataclasses.replace(spec.resources, gpus_per_node=job_gpus(spec))
+            )
+            yield from ((row.sbatch.name, value) for row in PLAIN if (value := row.line(most)))
         if "comment" not in spec.resources.sbatch:
             yield "comment", f"rankzero.slurm {context.job_name}"
         yield "output", f"{context.run_dir}/logs/job.%j.log"

@@ -1,0 +1,89 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules between the roles of a launch: who waits for whom, and what a launch with roles cannot have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import PORT, named_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import starters
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, suggestion
+
+
+class Roles(Aspect):
+    """Several programs in one launch."""
+
+    def findings(self, spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
+        """Yield gates that never open, names that are no role, and what does not go with roles."""
+        if not spec.roles:
+            if spec.artifact and spec.artifact.role:
+                yield ["artifact.role", "roles"], "artifact.role: this job has no roles; leave it out"
+            return
+        roles = spec.roles
+        for role in roles.values():
+            here = f"roles.{role.name}"
+            for name in role.keys.after_ready:
+                yield from _gate(here, role, name, roles)
+            for name in named_in([*role.spec.command, role.spec.shell or ""]):
+                if name not in roles:
+                    known = f"{suggestion(name, list(roles))}; roles: {', '.join(roles)}"
+                    yield [here], f"{here}.command: {{{name}. ...}} names no role{known}"
+            listens = any(PORT in word for word in [*role.spec.command, role.spec.shell or ""])
+            if role.keys.ready and role.keys.ready.way == "http" and not listens:
+                sentence = f"{here}.ready: asks the port of each process, which the command does not get; write {PORT}"
+                yield [f"{here}.ready", here], f"{sentence} where the program takes its port"
+            kinds = {row.kind: row for row in starters(settings.launchers)}
+            row = kinds.get(role.spec.launcher.kind)
+            if row and any("{hostfile}" in word for word in row.command):
+                listed = ", ".join(kind for kind, other in kinds.items() if "{hostfile}" not in " ".join(other.command))
+                yield (
+                    [f"{here}.launcher", here],
+                    f"{here}.launcher: {row.kind} needs a file of hosts, which no role has; use one of {listed}",
+                )
+        yield from _cycles(roles)
+        yield from _not_with_roles(spec)
+
+
+def _gate(here: str, role: Role, name: str, roles: Mapping[str, Role]) -> Iterator[Finding]:
+    path = f"{here}.after_ready"
+    if name == role.name:
+        yield [path], f"{path}: {name} would wait for itself"
+    elif name not in roles:
+        yield [path], f"{path}: {name} is no role{suggestion(name, list(roles))}; roles: {', '.join(roles)}"
+    elif roles[name].keys.ready is None:
+        yield [path, f"roles.{name}"], f"{path}: {name} has no `ready`, which says when it is"
+
+
+def _cycles(roles: Mapping[str, Role]) -> Iterator[Finding]:
+    """Yield each circle of roles that wait for each other, once."""
+    seen: set[frozenset[str]] = set()
+    for start in roles:
+        paths = [[start]]
+        while paths:
+            path = paths.pop()
+            for name in roles[path[-1]].keys.after_ready if path[-1] in roles else ():
+                if name == start and len(path) > 1:
+                    if frozenset(path) not in seen:
+                        seen.add(frozenset(path))
+                        circle = " -> ".join([*path, start])
+                        yield [f"roles.{each}.after_ready" for each in path], f"roles: wait for each other: {circle}"
+                elif name not in path and name in roles:
+                    paths.append([*path, name])
+
+
+def _not_with_roles(spec: LaunchSpec) -> Iterator[Finding]:
+    given = {
+        "launcher.inside_job": any(role.spec.launcher.inside_job for role in spec.roles.values()),
+        "sweep": spec.sweep is not None,
+        "container.runtime": spec.container.runtime != "none",
+        "logs.per": spec.logs.per == "node",
+        "launcher.port": any(role.spec.launcher.port for role in spec.roles.values()),
+    }
+    for path, there in given.items():
+        if there:
+            yield [path, "roles"], f"{path}: does not go with roles; leave it out, or give this job a single program"

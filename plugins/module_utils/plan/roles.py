@@ -1,0 +1,120 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The steps of a launch with roles: each role is planned as a launch of its own would be. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, topology
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import Variable
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options
+
+#: What another role's program may be told of one, in words of its command: {NAME.urls}, and RANKZERO_NAME_URLS.
+TOLD = ("urls", "hosts", "nodes")
+#: The port of a process of its own, in words of its command.
+PORT = "{port}"
+_PLACE = re.compile(r"\{([A-Za-z][A-Za-z0-9_-]*)\.(" + "|".join(TOLD) + r")\}")
+
+
+@dataclass(frozen=True)
+class RoleStep:
+    """The step of one role: `exports` tell the job runtime of it, `variables` are those that differ from the launch's,
+    and `unset` the names of the deciding role's that this one does not have.
+    """
+
+    name: str
+    topology: Topology
+    step: Options
+    argv: tuple[str, ...]
+    exports: tuple[tuple[str, str], ...]
+    variables: tuple[Variable, ...]
+    unset: tuple[str, ...]
+
+    def record(self) -> JsonObject:
+        """The role as launch.json has it. Its ranks are numbered after those of the roles before it."""
+        first = int(dict(self.exports)["RANKZERO_FIRST_RANK"])
+        return {"name": self.name, "nodes": self.topology.nodes, "ranks": self.topology.world_size, "first_rank": first}
+
+
+def named_in(words: Sequence[str]) -> list[str]:
+    """Return the names of the roles of which the words of a command are told."""
+    return list(dict.fromkeys(match[1] for word in words for match in _PLACE.finditer(word)))
+
+
+def steps(
+    context: Context,
+    options: Callable[[Context], Options],
+    argv: Callable[[LaunchSpec], tuple[str, ...]],
+    variables: Callable[[LaunchSpec], Sequence[Variable]],
+) -> tuple[RoleStep, ...]:
+    """Return the steps of all roles, the deciding one first; none of a job without roles.
+
+    `options`: those of a program's srun; `argv`: its words; `variables`: the environment that it is to have.
+    """
+    made: list[RoleStep] = []
+    first_rank, launch = 0, list(variables(context.spec)) if context.spec.roles else []
+    for role in context.spec.roles.values():
+        shape = topology(role.spec, context.site.settings.launchers)
+        own = {variable.name: variable for variable in variables(role.spec)}
+        known = {variable.name: variable.value for variable in launch}
+        made.append(
+            RoleStep(
+                role.name,
+                shape,
+                options(dataclasses.replace(context, spec=role.spec, topology=shape)),
+                argv(role.spec),
+                tuple(_exports(role, shape, first_rank)),
+                tuple(variable for name, variable in own.items() if known.get(name) != variable.value),
+                tuple(item.name for item in launch if item.source == "env" and item.name not in own),
+            )
+        )
+        first_rank += shape.world_size
+    return tuple(made)
+
+
+def _exports(role: Role, shape: Topology, first_rank: int) -> Iterator[tuple[str, str]]:
+    keys = role.keys
+    yield "RANKZERO_ROLE", role.name
+    yield "RANKZERO_FIRST_RANK", str(first_rank)
+    yield "RANKZERO_ON_EXIT", keys.on_exit
+    if keys.after_ready:
+        yield "RANKZERO_AFTER_READY", " ".join(keys.after_ready)
+    if keys.ready:
+        yield "RANKZERO_READY", f"{keys.ready.way} {keys.ready.value}".strip()
+        yield "RANKZERO_READY_WITHIN", str(keys.ready.seconds)
+    yield "RANKZERO_LAUNCHER", shape.launcher
+    if shape.rendezvous:
+        yield "RANKZERO_RENDEZVOUS", shape.rendezvous
+    yield "RANKZERO_NODES", str(shape.nodes)
+    yield "RANKZERO_RANKS_PER_NODE", str(shape.ranks_per_node)
+    yield "RANKZERO_CPUS_PER_NODE", str(shape.cpus_per_node)
+    yield "RANKZERO_GPUS_PER_NODE", str(role.spec.resources.gpus_per_node)
+    yield "RANKZERO_WORLD_SIZE", str(shape.world_size)
+    yield "RANKZERO_WAIT", str(role.spec.launcher.wait)
+    if shape.starter.ranks:
+        yield "RANKZERO_RANK_NAMES", " ".join(f"{name}={source}" for name, source in shape.starter.ranks.items())
+
+
+def role_lines(steps_of_roles: Sequence[RoleStep], roles: Mapping[str, Role]) -> list[str]:
+    """Return a line for each role, for people."""
+    lines = []
+    for step in steps_of_roles:
+        shape, keys = step.topology, roles[step.name].keys
+        first = int(dict(step.exports)["RANKZERO_FIRST_RANK"])
+        logs = f"rank-{first:04d}.log"
+        if shape.world_size > 1:
+            logs += f" to rank-{first + shape.world_size - 1:04d}.log"
+        words = [f"role {step.name}: {shape.nodes} x {shape.ranks_per_node} by {shape.starter.shown}", logs]
+        words.append("decides" if not lines else f"on exit {keys.on_exit}")
+        words += [f"after {' and '.join(keys.after_ready)} ready"] if keys.after_ready else []
+        words += [f"ready by {keys.ready.way} {keys.ready.value}".strip()] if keys.ready else []
+        lines.append("; ".join(words))
+    return lines

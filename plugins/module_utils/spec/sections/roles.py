@@ -1,0 +1,160 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Section `roles` of the job spec: what a role says besides its program, and which keys of a program may stand in it.
+Pure.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
+
+NAME = r"[a-z][a-z0-9_]{0,31}"
+#: The role that decides about the launch where artifact.role names none.
+DECIDING = "trainer"
+#: The keys that may stand in a role. All else is of the launch.
+OF_A_ROLE = (
+    *("command", "shell", "env", "launcher"),
+    *("resources.nodes", "resources.cpus_per_rank", "resources.gpus_per_node"),
+)
+#: The sections that a role has from the top of the job, where it says nothing else.
+INHERITED = ("name", "env", "launcher", "resources", "setup", "code", "environment", "container", "fabric", "offline")
+#: What happens once a role ends before the deciding one.
+FAIL, DONE, RESTART, IGNORE = ON_EXIT = ("fail", "done", "restart", "ignore")
+#: What readiness is seen by.
+WAYS = ("http", "port", "file", "line")
+WITHIN = "00:10:00"
+
+
+@dataclass(frozen=True)
+class Ready:
+    """When a role is ready: `way` is one of WAYS, `value` what it needs, `seconds` how long that may take."""
+
+    way: str
+    value: str
+    seconds: int
+
+
+def _regex(value: object) -> str:
+    text = t.to_text(value)
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise t.Invalid(f"is no regular expression: {error}") from None
+    return text
+
+
+def _file(value: object) -> str:
+    path = posixpath.normpath(t.text(r"[^\0\n]+", "a path").parse(value))
+    if posixpath.isabs(path) or path in (".", "..") or path.startswith("../"):
+        raise t.Invalid(f"must be a path below the ranks' working directory, not {t.shown(value)}")
+    return path
+
+
+def _port(value: object) -> str:
+    if not t.BOOLEAN.parse(value):
+        raise t.Invalid("must be true; leave ready out where nothing is to be waited for")
+    return ""
+
+
+_TEXT = {"type": "string"}
+_KEYS: Mapping[str, t.Type] = {
+    "http": t.text(r"/[^\s\0]*", "the path of a page, such as /health"),
+    "port": t.Type("true", _port, {"enum": [True]}),
+    "file": t.Type("path", _file, _TEXT),
+    "line": t.Type("regular expression", _regex, _TEXT),
+    "within": t.TIME,
+}
+
+
+def _contradictions(fields: Mapping[str, Any]) -> list[str]:
+    given = [way for way in WAYS if way in fields]
+    return (
+        [] if len(given) == 1 else [f"must have exactly one of {', '.join(WAYS)}, not {' and '.join(given) or 'none'}"]
+    )
+
+
+_RECORD = t.record("readiness", _KEYS, (), _contradictions)
+
+
+def _ready(value: object) -> Ready:
+    fields = _RECORD.parse(value)
+    way = next(name for name in WAYS if name in fields)
+    return Ready(way, fields[way], int(60 * t.time_minutes(fields.get("within", WITHIN))))
+
+
+@dataclass(frozen=True)
+class RoleKeys:
+    """What a role says besides its program."""
+
+    ready: Ready | None = option(
+        t.Type("readiness", _ready, _RECORD.schema),
+        "When its processes are ready, all of them: `http` (a page of each answers with 200 to 299), `port` (the port "
+        "of each is open), `file` (a file in the working directory exists) or `line` (a line of each log matches). "
+        f"`within`: a time such as 00:15:00, after which the launch has failed (default {WITHIN}).",
+        example={"http": "/health", "within": "00:15:00"},
+    )
+    after_ready: tuple[str, ...] = option(
+        t.listed(t.text(NAME, "the name of a role")),
+        "Roles that must be ready before this one starts.",
+        (),
+        example=["rollout"],
+    )
+    on_exit: str = option(
+        t.choice(*ON_EXIT),
+        "What happens if it ends before the deciding role: `fail` ends the launch, `done` does so unless its exit code "
+        "is 0, `restart` starts it again (three times, then the launch has failed), `ignore` lets the others go on.",
+        FAIL,
+        example=RESTART,
+    )
+
+
+def _schema() -> Mapping[str, Any]:
+    return {"type": "object", "propertyNames": {"pattern": f"^(?:{NAME})$"}, "additionalProperties": {"type": "object"}}
+
+
+def _parse(value: object) -> dict[str, Mapping[str, Any]]:
+    if not isinstance(value, Mapping):
+        raise t.Invalid(f"must be a map of roles, not {t.shown(value)}; write {{trainer: {{command: [...]}}}}")
+    for name, own in value.items():
+        if not isinstance(name, str) or not re.fullmatch(NAME, name):
+            raise t.Invalid(
+                f"key {t.shown(name)} must be the name of a role: small letters, digits and '_', at most 32, beginning "
+                "with a letter"
+            )
+        if not isinstance(own, Mapping):
+            raise t.Invalid(f"{name} must be a map of keys such as command, nodes and ready, not {t.shown(own)}")
+    return dict(value)
+
+
+ROLES = t.Type("map of roles", _parse, _schema())
+
+
+def deciding(roles: Sequence[str], chosen: str | None) -> str:
+    """Return the name of the role whose end and artifact decide about the launch. Raises Invalid."""
+    if chosen is not None:
+        if chosen not in roles:
+            raise t.Invalid(f"{t.shown(chosen)} is no role{t.suggestion(chosen, roles)}; roles: {', '.join(roles)}")
+        return chosen
+    if len(roles) == 1:
+        return roles[0]
+    if DECIDING not in roles:
+        raise t.Invalid(f"is required: no role is named {DECIDING}; name the one that decides, of {', '.join(roles)}")
+    return DECIDING
+
+
+def given_nodes(value: object) -> dict[str, Any] | None:
+    """Return role -> nodes of an override such as `trainer=4,rollout=2`, or a map; None where it is a number."""
+    if isinstance(value, Mapping):
+        return {str(name): nodes for name, nodes in value.items()}
+    if not isinstance(value, str) or "=" not in value:
+        return None
+    pairs = [part.partition("=") for part in value.split(",")]
+    return {name.strip(): nodes.strip() for name, _equals, nodes in pairs}

@@ -1,0 +1,270 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Several programs in one job. The first role decides about the launch: its step is the ranks' step. The others start
+as soon as those that they wait for are ready, are watched beside it, and end with it. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Callable
+
+from artifact import verdict
+from core import processes
+from core.log import log_line
+from core.state import ARTIFACT, NAMED_BY_SLURM, PROGRAM, Job, Role, Step
+from start import ports, rendezvous
+
+RESTARTS = 3
+# Between the end of a role and what follows from it: where the job ends, or the deciding role with it, nothing does.
+JUDGE_SECONDS = 1.0
+# The others have so long to end once the deciding role has ended.
+END_SECONDS = 5.0
+POLL_SECONDS = 0.1
+# A process has a port of its own, counted from the first one.
+MOST_PORTS = 1000
+LONGEST = 64 << 10
+_PLACE = re.compile(r"\{([a-z][a-z0-9_]*)\.(urls|hosts|nodes)\}")
+_TASK = re.compile(rb"^srun: error: (\S+): tasks? (\d+)[\d,-]*: (.+)$", re.MULTILINE)
+
+
+def register(job: Job, words: list[str]) -> None:
+    """Take up a role from the script: the words of its srun, with the environment that it has there."""
+    counts = [job.number(f"RANKZERO_{name}") for name in ("NODES", "RANKS_PER_NODE", "WORLD_SIZE", "FIRST_RANK")]
+    job.roles.append(Role(job.get("RANKZERO_ROLE"), words, dict(job.env), *counts))
+
+
+def settle(job: Job) -> None:
+    """Keep of each role's environment what differs from the script's: the script's changes until the ranks start."""
+    for role in job.roles:
+        role.dropped = [name for name in job.env if name not in role.env]
+        role.env = {name: value for name, value in role.env.items() if job.env.get(name) != value}
+
+
+def lay_out(job: Job) -> None:
+    """Give each role its nodes, and each process a port, and let every role know of all."""
+    left, ranks = list(job.nodes), sum(role.ranks for role in job.roles)
+    first = ports.row(job.id, min(ranks, MOST_PORTS))
+    if not first:
+        verdict.refuse(job, 71, f"no {ranks} free ports in a row on {job.node}, one for each process of the roles")
+    for role in job.roles:
+        role.nodes, left = left[: role.node_count], left[role.node_count :]
+        if len(role.nodes) < role.node_count:
+            verdict.refuse(job, 71, f"role {role.name} needs {role.node_count} nodes, and {len(role.nodes)} are left")
+        address = {}
+        for node in role.nodes:
+            address[node] = rendezvous.master_address(job, [node, *(other for other in job.nodes if other != node)])
+            if not address[node]:
+                verdict.refuse(job, 71, f"the node {node} of role {role.name} has no address")
+        places = [role.nodes[rank // role.per_node] for rank in range(role.ranks)]
+        role.hosts = [
+            f"{address[node]}:{first + (role.first_rank + rank) % MOST_PORTS}" for rank, node in enumerate(places)
+        ]
+        job.export("RANKZERO_PORT_FIRST", first)
+        role.env.update(
+            RANKZERO_NODELIST=",".join(role.nodes),
+            RANKZERO_MASTER_ADDR=address[role.nodes[0]],
+        )
+        for kind, words in told(role).items():
+            job.export(f"RANKZERO_{role.name.upper()}_{kind.upper()}", ",".join(words))
+
+
+def told(role: Role) -> dict[str, list[str]]:
+    """What the others are told of a role."""
+    return {"urls": [f"http://{host}" for host in role.hosts], "hosts": role.hosts, "nodes": role.nodes}
+
+
+def environment(job: Job, role: Role) -> dict[str, str]:
+    """The environment of a role's step."""
+    env = {**job.env, **role.env}
+    for name in role.dropped:
+        env.pop(name, None)
+    return env
+
+
+def words(job: Job, role: Role) -> list[str]:
+    """The words of a role's srun, on its nodes, with what they are told of other roles."""
+    by_name = {role.name: told(role) for role in job.roles}
+
+    def value(match: re.Match[str]) -> str:
+        return ",".join(by_name[match[1]][match[2]]) if match[1] in by_name else match[0]
+
+    count = next((int(word[len("--nodes=") :]) for word in role.words if word.startswith("--nodes=")), role.node_count)
+    places = f"--nodelist={','.join(role.nodes[:count])}"
+    return [role.words[0], places, *(_PLACE.sub(value, word) for word in role.words[1:])]
+
+
+def log(job: Job, role: Role) -> str:
+    """Where srun says how the processes of a role that does not decide have ended."""
+    return os.path.join(job.get("RANKZERO_LOGS"), f"role-{role.name}.log")
+
+
+def watch(job: Job, role: Role) -> None:
+    """Begin to look whether a role is ready."""
+    way, _blank, value = role.env.get("RANKZERO_READY", "").partition(" ")
+    if not way or role.ready:
+        return
+    targets = role.hosts
+    if way == "file":
+        targets = [job.path("work", value)]
+    elif way == "line":
+        logs = job.get("RANKZERO_LOGS")
+        targets = [os.path.join(logs, f"rank-{role.first_rank + rank:04d}.log") for rank in range(role.ranks)]
+    line = [job.python, "-I", "-S", os.path.join(job.runtime, "rank", "ready.py"), _waits(job, role), way, value]
+    role.watcher = processes.start([*line, *targets], job.env)
+    role.ready_by = processes.after(int(role.env["RANKZERO_READY_WITHIN"]))
+
+
+def _waits(job: Job, role: Role) -> str:
+    return job.path(f".ready-{role.name}")
+
+
+def _start(job: Job, role: Role) -> None:
+    output = os.open(log(job, role), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    role.log_from = os.fstat(output).st_size
+    role.step, role.ended_at = Step(ended_by=PROGRAM), None
+    role.step.process = processes.start(words(job, role), environment(job, role), stderr=output)
+    os.close(output)
+    log_line(f"role {role.name} starts on {' '.join(role.nodes)}")
+    watch(job, role)
+
+
+def may_start(job: Job, role: Role) -> bool:
+    """Whether all that a role waits for are ready."""
+    waited = role.env.get("RANKZERO_AFTER_READY", "").split()
+    return all(other.ready for other in job.roles if other.name in waited)
+
+
+def begin(job: Job, heed: Callable[[Job], None]) -> bool:
+    """Start the roles until the deciding one may start; whether it may. `heed`: acts on signals."""
+    for role in job.roles:
+        role.ready, role.over, role.restarts, role.watcher = False, False, 0, 0
+        role.step, role.ended_at = Step(), None
+    job.failed_role = ""
+    while True:
+        check_roles(job)
+        heed(job)
+        if job.step.ended_by != PROGRAM or job.failed_role:
+            return False
+        if may_start(job, job.roles[0]):
+            return True
+        processes.pause(POLL_SECONDS)
+
+
+def check_roles(job: Job) -> None:
+    """Start what may start, see who is ready and who has ended, and do what follows from it."""
+    if job.step.ended_by != PROGRAM or job.failed_role:
+        return
+    for role in job.roles:
+        _check_readiness(job, role)
+        if role is job.roles[0] or role.over or job.failed_role:
+            continue
+        if role.ended_at is not None:
+            if processes.due(role.ended_at):
+                _judge(job, role)
+        elif not role.step.process:
+            if may_start(job, role):
+                _start(job, role)
+        elif not processes.runs(role.step.process):
+            role.step.exit_code = processes.code_of(role.step.process)
+            role.step.process = 0
+            role.ended_at = processes.after(JUDGE_SECONDS)
+
+
+def _check_readiness(job: Job, role: Role) -> None:
+    if not role.watcher:
+        return
+    if not processes.runs(role.watcher):
+        role.ready, role.watcher = processes.code_of(role.watcher) == 0, 0
+        if role.ready:
+            log_line(f"role {role.name} is ready")
+            return
+    elif not processes.due(role.ready_by):
+        return
+    waits = ""
+    with contextlib.suppress(OSError), open(_waits(job, role), encoding="utf-8", errors="replace") as stream:
+        waits = " ".join(stream.read(300).split())
+    _fail(job, role, 70, f"was not ready within {role.env['RANKZERO_READY_WITHIN']} s ({waits or 'nothing is known'})")
+
+
+def _judge(job: Job, role: Role) -> None:
+    """A role has ended before the deciding one."""
+    policy = role.env.get("RANKZERO_ON_EXIT")
+    code, where = _first(job, role)
+    what = f"ended with exit code {code}{where}"
+    waited = not role.ready and role.env.get("RANKZERO_READY")
+    if policy == "restart" and role.restarts < RESTARTS:
+        role.restarts += 1
+        log_line(f"role {role.name} {what}: it starts again ({role.restarts} of {RESTARTS})")
+        _stop_watching(role)
+        _start(job, role)
+    elif waited and policy != "restart":
+        _fail(job, role, code or 70, f"{what} before it was ready")
+    elif policy == "ignore" or (policy == "done" and code == 0):
+        log_line(f"role {role.name} {what}: the others go on (on_exit: {policy})")
+        role.over = True
+    else:
+        often = f" after {RESTARTS} restarts" if policy == "restart" else ""
+        _fail(job, role, code or 70, f"{what}{often} (on_exit: {policy})")
+
+
+def _first(job: Job, role: Role) -> tuple[int, str]:
+    """(exit code, words about the process) of the process that ended badly first. srun has the largest code, which is
+    that of the others where it ends them.
+    """
+    with contextlib.suppress(OSError), open(log(job, role), "rb") as stream:
+        stream.seek(role.log_from)
+        match = _TASK.search(stream.read(LONGEST))
+        if match:
+            node, task, how = (os.fsdecode(part) for part in match.groups())
+            own = re.search(r"exit code (\d+)", how)
+            words = f" (process {task} on {node}: {how}; {_log_of(role, int(task))})"
+            return int(own[1]) if own else role.step.exit_code, words
+    return role.step.exit_code, ""
+
+
+def _log_of(role: Role, task: int) -> str:
+    # A task that is no rank starts those of its node.
+    is_rank = role.env.get("RANKZERO_LAUNCHER", NAMED_BY_SLURM) == NAMED_BY_SLURM
+    rank = role.first_rank + (task if is_rank else task * role.per_node)
+    return f"rank-{rank:04d}.log"
+
+
+def _fail(job: Job, role: Role, code: int, what: str) -> None:
+    """A role ends the launch."""
+    job.failed_role, job.failed_with = f"role {role.name} {what}", code
+    log_line(job.failed_role)
+    processes.send_signal(job.step.process)
+    job.step.kill_at = processes.after(END_SECONDS)
+
+
+def _stop_watching(role: Role) -> None:
+    processes.kill(role.watcher)
+    if role.watcher:
+        processes.wait(role.watcher, 2)
+    role.watcher = 0
+
+
+def end(job: Job) -> None:
+    """The deciding role has ended: the others end, too."""
+    for role in job.roles:
+        _stop_watching(role)
+    running = [role.step.process for role in job.roles[1:] if role.step.process]
+    for process in running:
+        processes.send_signal(process)
+    until = processes.after(END_SECONDS)
+    while any(processes.runs(process) for process in running) and not processes.due(until):
+        processes.pause(POLL_SECONDS)
+    for process in running:
+        # Once srun is gone and the script ends, Slurm itself clears the nodes.
+        if processes.runs(process):
+            processes.kill(process)
+            processes.wait(process, 2)
+    if not job.failed_role or job.step.ended_by != PROGRAM:
+        return
+    job.step.exit_code, job.step.message = job.failed_with, job.failed_role
+    if verdict.proven(job):
+        job.step.ended_by = ARTIFACT

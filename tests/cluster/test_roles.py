@@ -1,0 +1,100 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Launches with several programs on real Slurm: servers, and a client that decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.cluster.launching import Site, log_of, nothing_left, rank_logs, read_json
+from tests.cluster.roles_programs import CLIENT, SERVER
+
+SERVERS = {"command": ["server.py", "{port}", "1"], "ready": {"http": "/health"}}
+
+
+@pytest.fixture
+def programs(site: Site) -> Site:
+    for name, text in (("server.py", SERVER), ("client.py", CLIENT)):
+        (site.folder / "code" / name).write_text(text, encoding="utf-8")
+    return site
+
+
+def job(site: Site, mode: str = "ask", server: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """Two servers that are ready after a second, and two ranks that decide."""
+    roles = {
+        "server": {
+            "nodes": 2,
+            "env": {"OWN": "server"},
+            **(server or SERVERS),
+        },
+        "client": {"command": ["client.py", mode, "{server.urls}"], "nodes": 2, "after_ready": ["server"]},
+    }
+    artifact = {"path": "result.json", "role": "client", "require": {"answers": {}}}
+    made = site.job([], artifact=artifact, roles=roles, **spec)
+    del made["command"]
+    return made
+
+
+def test_roles_start_in_order_know_each_other_and_end_with_the_one_that_decides(programs: Site) -> None:
+    launch = programs.launch(job(programs), wait=True)
+    run = programs.run_dir(launch)
+    outcome, started = programs.outcome(launch), read_json(run / "started.json")
+    assert outcome["success"], log_of(run, launch["job_id"])
+    result = read_json(run / "work" / "result.json")
+    client, server = started["roles"]
+    assert [role["name"] for role in (client, server)] == ["client", "server"]
+    assert client["nodes"] + server["nodes"] == started["nodes"] and len(started["nodes"]) == 4
+    assert [(answer["rank"], answer["node"], answer["own"]) for answer in result["answers"]] == [
+        (str(rank), node, "server") for rank, node in enumerate(server["nodes"])
+    ]
+    assert result["told"] == {
+        "RANKZERO_SERVER_URLS": ",".join(f"http://{host}" for host in server["hosts"]),
+        "RANKZERO_SERVER_NODES": ",".join(server["nodes"]),
+        "WORLD_SIZE": "2",
+        "MASTER_ADDR": client["nodes"][0],
+    }
+    # What one role says is not the other's.
+    assert result["own"] is None
+    logs = rank_logs(run)
+    assert [*logs] == [f"rank-{rank:04d}.log" for rank in range(4)]
+    assert "listens on" in logs["rank-0002.log"] and "listens on" in logs["rank-0003.log"]
+    nothing_left(programs, launch)
+
+
+def test_a_role_that_ends_early_ends_the_launch_and_is_named(programs: Site) -> None:
+    launch = programs.launch(job(programs, "end"))
+    outcome = programs.outcome(launch)
+    assert not outcome["success"] and outcome["exit_code"] == 7
+    node = read_json(programs.run_dir(launch) / "started.json")["roles"][1]["nodes"][1]
+    assert "role server" in outcome["message"] and f"process 1 on {node}" in outcome["message"]
+    assert "rank-0003.log" in outcome["message"]
+    programs.ended(launch["job_id"])
+    nothing_left(programs, launch)
+
+
+def test_a_server_that_dies_starts_again_at_the_same_place(programs: Site) -> None:
+    launch = programs.launch(job(programs, "kill", {**SERVERS, "on_exit": "restart"}), wait=True)
+    run = programs.run_dir(launch)
+    assert programs.outcome(launch)["success"], log_of(run, launch["job_id"])
+    result = read_json(run / "work" / "result.json")
+    (again,) = result["again"]
+    assert again["node"] == result["answers"][1]["node"] and again["pid"] != result["answers"][1]["pid"]
+    assert "starts again (1 of 3)" in log_of(run, launch["job_id"])
+
+
+def test_a_gate_that_never_opens_fails_and_says_what_it_waited_for(programs: Site) -> None:
+    late = {"command": ["server.py", "{port}", "3600"], "ready": {"http": "/health", "within": "00:00:05"}}
+    launch = programs.launch(job(programs, server=late))
+    outcome = programs.outcome(launch)
+    assert not outcome["success"] and not (programs.run_dir(launch) / "work" / "result.json").exists()
+    assert "role server was not ready within 5 s" in outcome["message"] and "503" in outcome["message"]
+
+
+@pytest.mark.parametrize("ready", [{"port": True}, {"line": "listens on [0-9]+"}, {"file": "there"}], ids=str)
+def test_other_ways_to_be_ready(programs: Site, ready: dict[str, Any]) -> None:
+    shell = "sleep 1; touch there; exec python3 server.py {port} 0"
+    launch = programs.launch(job(programs, server={"shell": shell, "ready": ready}), wait=True)
+    assert programs.outcome(launch)["success"], log_of(programs.run_dir(launch), launch["job_id"])

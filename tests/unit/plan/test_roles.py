@@ -1,0 +1,198 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Several programs in one launch: how roles are read, which are refused, and what is planned of them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import plan as real
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.changes import spec_changes
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import RoleStep
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import override_layer
+from tests.plans import plan
+
+JOB: dict[str, Any] = {
+    "name": "grpo",
+    "env": {"ALL": "1"},
+    "resources": {"time": "04:00:00"},
+    "roles": {
+        "rollout": {
+            "nodes": 2,
+            "launcher": {"kind": "srun", "ranks_per_node": 3},
+            "resources": {"cpus_per_rank": 2},
+            "command": ["serve", "--port", "{port}"],
+            "ready": {"http": "/health", "within": "00:15:00"},
+            "on_exit": "restart",
+            "env": {"OF_ROLLOUT": "2"},
+        },
+        "trainer": {
+            "nodes": 4,
+            "launcher": {"kind": "torchrun", "ranks_per_node": 4},
+            "env": {"OF_TRAINER": "3"},
+            "after_ready": ["rollout"],
+            "command": ["train.py", "{rollout.urls}"],
+        },
+    },
+    "artifact": {"path": "result.json"},
+}
+
+
+def changed(*changes: tuple[str, Any]) -> dict[str, Any]:
+    """The job with other values at dotted paths; None removes one."""
+    job = copy.deepcopy(JOB)
+    for path, value in changes:
+        *parents, leaf = path.split(".")
+        target = job
+        for parent in parents:
+            target = target.setdefault(parent, {})
+        if value is None:
+            del target[leaf]
+        else:
+            target[leaf] = value
+    return job
+
+
+def read(job: dict[str, Any], **overrides: Any) -> LaunchSpec:
+    layer, problems = override_layer(overrides)
+    return validated(merge([Layer("job.yml", job), Layer("overrides", layer)]), problems)
+
+
+def planned(job: dict[str, Any]) -> real.Plan:
+    merged = merge([Layer("job.yml", job)])
+    return plan(validated(merged), merged, code_key="c", runtime_key="r", state_root="/s", store_root="/t")
+
+
+def steps(job: dict[str, Any]) -> dict[str, RoleStep]:
+    return {step.name: step for step in planned(job).roles}
+
+
+def test_a_role_is_a_job_of_its_own_over_what_the_job_says_for_all() -> None:
+    spec = read(JOB)
+    # The one that decides comes first, whatever the order in the file.
+    assert [*spec.roles] == ["trainer", "rollout"]
+    trainer, rollout = (role.spec for role in spec.roles.values())
+    assert (spec.command, spec.resources.nodes) == (trainer.command, 4)
+    assert trainer.env == {"ALL": "1", "OF_TRAINER": "3"} and rollout.env == {"ALL": "1", "OF_ROLLOUT": "2"}
+    assert rollout.resources.time == "04:00:00" and rollout.artifact is None
+    keys = spec.roles["rollout"].keys
+    assert keys.ready is not None
+    assert (keys.ready.way, keys.ready.value, keys.ready.seconds, keys.on_exit) == ("http", "/health", 900, "restart")
+
+
+@pytest.mark.parametrize("nodes", ["trainer=8,rollout=1", {"trainer": 8, "rollout": "1"}])
+def test_the_nodes_of_each_role_can_be_overridden(nodes: Any) -> None:
+    assert [role.spec.resources.nodes for role in read(JOB, nodes=nodes).roles.values()] == [8, 1]
+
+
+def test_the_job_asks_for_the_nodes_of_all_and_for_what_the_largest_role_needs_of_one() -> None:
+    made = planned(
+        changed(("roles.rollout.resources.gpus_per_node", 3), ("roles.rollout.launcher.ranks_per_node", None))
+    )
+    header = dict(made.header)
+    assert (header["nodes"], header["ntasks-per-node"], header["cpus-per-task"]) == ("6", "1", "6")
+    assert header["gpus-per-node"] == "3"
+    assert dict(made.probe)["nodes"] == "6"
+
+
+def test_each_role_has_its_own_step_environment_and_numbers() -> None:
+    made = steps(JOB)
+    trainer, rollout = made["trainer"], made["rollout"]
+    assert dict(rollout.step)["ntasks"] == "6" and dict(trainer.step)["ntasks"] == "4"
+    told = [dict(step.exports) for step in (trainer, rollout)]
+    assert [(row["RANKZERO_FIRST_RANK"], row["RANKZERO_WORLD_SIZE"]) for row in told] == [("0", "16"), ("16", "6")]
+    assert [row["RANKZERO_LAUNCHER"] for row in told] == ["torchrun", "srun"]
+    assert told[0]["RANKZERO_AFTER_READY"] == "rollout" and told[1]["RANKZERO_READY"] == "http /health"
+    assert {item.name: item.value for item in rollout.variables} == {"OF_ROLLOUT": "2", "OMP_NUM_THREADS": "2"}
+    assert rollout.unset == ("OF_TRAINER",) and trainer.unset == ()
+    assert rollout.argv == ("serve", "--port", "{port}")
+
+
+def test_a_job_without_roles_has_no_step_of_a_role() -> None:
+    assert planned({"name": "job", "command": ["train.py"]}).roles == ()
+    assert planned({"name": "job", "command": ["train.py"], "roles": {}}).roles == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ([("roles.trainer.after_ready", ["rolout"])], "trainer.after_ready: rolout is no role; did you mean"),
+        ([("roles.trainer.after_ready", ["trainer"])], "trainer would wait for itself"),
+        ([("roles.rollout.ready", None)], "rollout has no `ready`"),
+        (
+            [("roles.rollout.after_ready", ["trainer"]), ("roles.trainer.ready", {"port": True})],
+            "roles: wait for each other: trainer -> rollout -> trainer",
+        ),
+        ([("roles.trainer.command", ["train.py", "{rolout.urls}"])], "{rolout. ...} names no role; did you mean"),
+        ([("roles.rollout.command", ["serve"])], "roles.rollout.ready: asks the port of each process"),
+        ([("roles.rollout.ready", {"http": "/", "port": True})], "exactly one of http, port, file, line, not http and"),
+        ([("roles.rollout.ready", {"within": "00:10:00"})], "exactly one of http, port, file, line, not none"),
+        ([("roles.rollout.ready", {"line": "("})], "roles.rollout.ready: line is no regular expression"),
+        ([("roles.rollout.ready", {"file": "../x"})], "file must be a path below the ranks' working directory"),
+        ([("roles.rollout.on_exit", "stop")], "roles.rollout.on_exit: must be one of fail, done, restart, ignore"),
+        ([("roles.rollout.nodes", 0)], "roles.rollout.nodes: must be a whole number of at least 1"),
+        ([("roles.rollout.nodez", 2)], "roles.rollout.nodez: unknown; did you mean nodes"),
+        ([("roles.rollout.partition", "x")], "roles.rollout.partition: is of the whole launch"),
+        ([("roles.rollout.command", None)], "roles.rollout.command: is required"),
+        ([("roles.rollout.launcher.kind", "srum")], "roles.rollout.launcher.kind: must be one of srun"),
+        ([("roles.rollout.launcher.kind", "mpirun")], "roles.rollout.launcher: mpirun needs a file of hosts"),
+        ([("roles.Rollout", {"command": ["x"]})], "must be the name of a role: small letters"),
+        ([("roles.rollout", ["x"])], "rollout must be a map of keys"),
+        ([("artifact.role", "judge")], "artifact.role: 'judge' is no role; roles: rollout, trainer"),
+        (
+            [("roles.learner", JOB["roles"]["trainer"]), ("roles.trainer", None)],
+            "artifact.role: is required: no role is named trainer",
+        ),
+        ([("command", ["x"])], "command: each role has its own"),
+        ([("sweep", {"parameters": {"a": [1]}})], "sweep: does not go with roles"),
+        ([("launcher", {"inside_job": "7"})], "launcher.inside_job: does not go with roles"),
+        ([("container", {"runtime": "apptainer", "image": "/x.sif"})], "container.runtime: does not go with roles"),
+    ],
+)  # fmt: skip
+def test_mistakes_name_the_role_and_what_is_allowed(changes: list[tuple[str, Any]], said: str) -> None:
+    with pytest.raises(SpecError) as error:
+        read(changed(*changes))
+    assert said in str(error.value)
+
+
+def test_a_mistake_for_all_roles_is_said_once() -> None:
+    with pytest.raises(SpecError) as error:
+        read(changed(("resources.time", "soon")))
+    assert str(error.value).count("resources.time") == 1
+
+
+def test_a_job_without_roles_names_none() -> None:
+    with pytest.raises(SpecError, match=r"artifact\.role: this job has no roles"):
+        read({"name": "job", "command": ["x"], "artifact": {"role": "trainer"}})
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("roles.rollout.command", ["serve", "--port", "{port}", "--fast"]),
+        ("roles.rollout.nodes", 3),
+        ("roles.rollout.env.OF_ROLLOUT", "3"),
+        ("roles.rollout.on_exit", "ignore"),
+        ("roles.rollout.ready", {"port": True}),
+        ("roles.trainer.after_ready", None),
+    ],
+)
+def test_what_any_role_does_is_in_the_key_and_among_the_changes(path: str, value: Any) -> None:
+    before, after = read(JOB), read(changed((path, value)))
+    assert launch_key(before, {}) != launch_key(after, {}) and launch_key(before, {}) == launch_key(read(JOB), {})
+    changes = spec_changes(before, after)
+    assert changes and all(change.startswith("roles.") for change in changes)
+
+
+def test_slurms_limits_are_those_of_all_roles() -> None:
+    made = planned(JOB)
+    assert made.job.nodes == 6 and made.job.cpus_per_node == 6
