@@ -29,6 +29,7 @@ from typing import Any
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 import addresses  # noqa: E402  # beside this file
+import job_schema  # noqa: E402
 import json_documents  # noqa: E402
 import reference_pages  # noqa: E402
 import role_options  # noqa: E402
@@ -43,11 +44,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import FORMATS  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Resources  # noqa: E402
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import (  # noqa: E402
-    OF_A_ROLE,
-    ROLES,
-    RoleKeys,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import OF_A_ROLE, RoleKeys  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.registry import KINDS  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN  # noqa: E402
 
@@ -119,69 +116,13 @@ def shown_default(value: Any) -> str:
     return "" if value is None or value in ((), {}, "") else f"`{yaml_value(value)}`"
 
 
-def schema_of(table: type) -> dict[str, Any]:
-    properties: dict[str, Any] = {}
-    required = []
-    for attribute in dataclasses.fields(table):
-        meta = attribute.metadata
-        nested = meta.get("section")
-        if nested:
-            entry = schema_of(nested)
-            entry["description"] = meta["doc"]
-        else:
-            entry = {"description": meta["doc"], **meta["type"].schema}
-            if meta["type"] is ROLES:
-                entry["additionalProperties"] = schema_of_role()
-            if meta["example"] is not None:
-                entry.setdefault("examples", [meta["example"]])
-        if meta.get("required"):
-            required.append(attribute.name)
-        else:
-            entry = or_null(entry)
-        properties[attribute.name] = entry
-    result: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
-    if required:
-        result["required"] = required
-    return result
-
-
-def schema_of_role() -> dict[str, Any]:
-    """What may stand in a role: its own keys, and those of a program, with `nodes` as its short name."""
-    program = {**schema_of(RoleKeys)["properties"]}
-    for attribute in dataclasses.fields(LaunchSpec):
-        paths = [path for path in OF_A_ROLE if path.split(".")[0] == attribute.name]
-        nested = attribute.metadata.get("section")
-        if paths and nested:
-            entry = schema_of(nested)
-            keys = {path.partition(".")[2] for path in paths} - {""}
-            kept = {name: value for name, value in entry["properties"].items() if not keys or name in keys}
-            program[attribute.name] = {**entry, "properties": kept, "description": attribute.metadata["doc"]}
-            if attribute.name == "resources":
-                program["nodes"] = kept["nodes"]
-        elif paths:
-            program[attribute.name] = {"description": attribute.metadata["doc"], **attribute.metadata["type"].schema}
-    return {"type": "object", "properties": program, "additionalProperties": False}
-
-
-def or_null(entry: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a value that may also be null, which deletes what a lower layer has set.
-
-    It is one schema with a list of types, not `anyOf`: with alternatives an editor cannot say which one was meant, and
-    underlines the whole section instead of the wrong key.
-    """
-    if "enum" in entry:
-        return {**entry, "enum": [*entry["enum"], None]}
-    types = entry["type"]
-    return {**entry, "type": [*([types] if isinstance(types, str) else types), "null"]}
-
-
 def schema() -> str:
     document = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": addresses.raw("docs/job-spec.schema.json"),
         "title": "rankzero.slurm job spec",
         "$comment": NOTICE,
-        **schema_of(LaunchSpec),
+        **job_schema.schema_of(LaunchSpec),
     }
     document["properties"] = {
         "$schema": {"description": "The JSON Schema of this file, for editors. Ignored by a launch.", "type": "string"},

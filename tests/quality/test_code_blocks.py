@@ -165,7 +165,7 @@ class Reader:
 
     def _job(self, block: Block) -> str:
         layer = parse_job_text(block.text, block.place)
-        if "name" not in layer.data or not {"command", "shell"} & set(layer.data):
+        if "name" not in layer.data or not {"command", "shell", "roles"} & set(layer.data):
             merged = merge([Layer("a whole job", {"name": "part", "command": ["true"]}), layer])
             if problems := _without_placeholders(parse(merged).problems):
                 raise Wrong("; ".join(problems))

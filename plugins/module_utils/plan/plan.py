@@ -14,8 +14,9 @@ import dataclasses
 import json
 import posixpath
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Optional
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token, generation_token
@@ -115,9 +116,11 @@ class Plan:
         return self.run_dir[: -len(self.token) - 1]
 
 
-def plan(
-    spec: LaunchSpec, merged: Merged, inputs: Inputs, site: Site, container_places: tuple[str, str | None] | None = None
-) -> Plan:
+# The folders of the runs and of the checkpoints.
+Places = Optional[tuple[str, Optional[str]]]
+
+
+def plan(spec: LaunchSpec, merged: Merged, inputs: Inputs, site: Site, container_places: Places = None) -> Plan:
     """Plan a launch. Raises SpecError. `container_places`: what a sweep's container mounts for runs and checkpoints."""
     refs = site.refs(inputs, spec)
     key = launch_key(spec, inputs.keyed(spec) | site.keyed(spec))
@@ -126,13 +129,9 @@ def plan(
     runtime_dir = f"{site.state_root}/runtime/{inputs.runtime}"
     environment_path = _path(refs, ENVIRONMENT) or spec.environment.path
     python = f"{environment_path}/bin/python" if environment_path else "python3"
-
-    def environment_of(program: LaunchSpec) -> list[Variable]:
-        return variables(program, merged, environment_path, site.settings.fabrics, site.caches, inputs.conda)
-
-    exported = environment_of(spec)
+    environment_of = _environments(merged, environment_path, site, inputs)
     trackers = chosen(spec.trackers, site.settings.trackers)
-    exported += _named(refs)
+    exported = environment_of(spec) + _named(refs)
     exported += tracker_variables(spec, merged, trackers, _tracked(spec, key, token, runs_dir, inputs.commit))
     runs_mounted, checkpoints = container_places or (runs_dir, spec.checkpoint.dir)
     inside = _environments_inside(spec, inputs, site, refs)
@@ -181,6 +180,13 @@ def plan(
         judge=site.judge(spec),
         roles=steps(context, _step, lambda program: _argv(program, python), environment_of),
     )
+
+
+def _environments(
+    merged: Merged, path: str | None, site: Site, inputs: Inputs
+) -> Callable[[LaunchSpec], list[Variable]]:
+    """Return what gives a program its variables. `path`: the environment's."""
+    return lambda spec: variables(spec, merged, path, site.settings.fabrics, site.caches, inputs.conda)
 
 
 def _step(context: Context) -> Options:

@@ -105,7 +105,7 @@ def _exports(role: Role, shape: Topology, first_rank: int) -> Iterator[tuple[str
 
 def role_lines(steps_of_roles: Sequence[RoleStep], roles: Mapping[str, Role]) -> list[str]:
     """Return a line for each role, for people."""
-    lines = []
+    lines: list[str] = []
     for step in steps_of_roles:
         shape, keys = step.topology, roles[step.name].keys
         first = int(dict(step.exports)["RANKZERO_FIRST_RANK"])

@@ -23,7 +23,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles
     ROLES,
     RoleKeys,
     deciding,
-    given_nodes,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.own import DECLARES
 
@@ -80,7 +79,7 @@ def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
         name = str(given)
         if name in (ARGUMENTS, SHORT_ARGUMENTS):
             continue
-        of_roles = given_nodes(value) if name == "nodes" else None
+        of_roles = _role_nodes(value) if name == "nodes" else None
         if of_roles is not None:
             for role, nodes in of_roles.items():
                 data.setdefault("roles", {}).setdefault(role, {})["nodes"] = nodes
@@ -102,6 +101,16 @@ def override_layer(values: Parameters) -> tuple[JsonObject, list[str]]:
             target = target.setdefault(parent, {})
         target[leaf] = value
     return data, problems
+
+
+def _role_nodes(value: object) -> dict[str, Any] | None:
+    """Return role -> nodes of an override such as `trainer=4,rollout=2`, or a map; None where it is a number."""
+    if isinstance(value, Mapping):
+        return {str(name): nodes for name, nodes in value.items()}
+    if not isinstance(value, str) or "=" not in value:
+        return None
+    pairs = [part.partition("=") for part in value.split(",")]
+    return {name.strip(): nodes.strip() for name, _equals, nodes in pairs}
 
 
 def _unknown(name: str, paths: Collection[str], short: Sequence[str]) -> str:

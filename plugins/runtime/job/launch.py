@@ -21,10 +21,10 @@ def launch(job: Job, words: Sequence[str]) -> None:
     if newer:
         verdict.refuse(job, 75, newer)
     if job.roles:
-        from rank import roles
+        from job import role_places
 
-        roles.settle(job)
-        roles.lay_out(job)
+        role_places.settle(job)
+        role_places.lay_out(job)
         words = job.roles[0].words
     attempt.draw_seed(job)
     if job.get("RANKZERO_TRACKER_RUN"):
@@ -57,7 +57,7 @@ def launch(job: Job, words: Sequence[str]) -> None:
         if job.roles:
             for role in job.roles:
                 role.words = spare.next_words(job, role.words, logs, nodelist)
-            roles.lay_out(job)
+            role_places.lay_out(job)
             words = job.roles[0].words
             attempt.record_launch(job)
     if job.is_script:

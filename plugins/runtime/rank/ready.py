@@ -78,7 +78,7 @@ class Lines:
 
 def main() -> int:
     """Wait for all targets."""
-    said, way, value, *targets = sys.argv[1:]
+    status_file, way, value, *targets = sys.argv[1:]
     ways: dict[str, Callable[[str, str], str]] = {"http": page, "port": port, "file": file, "line": Lines()}
     with ThreadPoolExecutor(AT_ONCE) as pool:
         while True:
@@ -87,10 +87,10 @@ def main() -> int:
             if not targets:
                 return 0
             with contextlib.suppress(OSError):
-                with open(f"{said}.part", "w", encoding="utf-8") as stream:
+                with open(f"{status_file}.part", "w", encoding="utf-8") as stream:
                     stream.write(f"{len(targets)} not ready; {targets[0]}{value if way == 'http' else ''}: ")
                     stream.write(reasons[targets[0]])
-                os.replace(f"{said}.part", said)
+                os.replace(f"{status_file}.part", status_file)
             time.sleep(EVERY)
 
 

@@ -16,7 +16,6 @@ from artifact import verdict
 from core import processes
 from core.log import log_line
 from core.state import ARTIFACT, NAMED_BY_SLURM, PROGRAM, Job, Role, Step
-from start import ports, rendezvous
 
 RESTARTS = 3
 # Between the end of a role and what follows from it: where the job ends, or the deciding role with it, nothing does.
@@ -24,8 +23,6 @@ JUDGE_SECONDS = 1.0
 # The others have so long to end once the deciding role has ended.
 END_SECONDS = 5.0
 POLL_SECONDS = 0.1
-# A process has a port of its own, counted from the first one.
-MOST_PORTS = 1000
 LONGEST = 64 << 10
 _PLACE = re.compile(r"\{([a-z][a-z0-9_]*)\.(urls|hosts|nodes)\}")
 _TASK = re.compile(rb"^srun: error: (\S+): tasks? (\d+)[\d,-]*: (.+)$", re.MULTILINE)
@@ -33,43 +30,16 @@ _TASK = re.compile(rb"^srun: error: (\S+): tasks? (\d+)[\d,-]*: (.+)$", re.MULTI
 
 def register(job: Job, words: list[str]) -> None:
     """Take up a role from the script: the words of its srun, with the environment that it has there."""
-    counts = [job.number(f"RANKZERO_{name}") for name in ("NODES", "RANKS_PER_NODE", "WORLD_SIZE", "FIRST_RANK")]
-    job.roles.append(Role(job.get("RANKZERO_ROLE"), words, dict(job.env), *counts))
-
-
-def settle(job: Job) -> None:
-    """Keep of each role's environment what differs from the script's: the script's changes until the ranks start."""
-    for role in job.roles:
-        role.dropped = [name for name in job.env if name not in role.env]
-        role.env = {name: value for name, value in role.env.items() if job.env.get(name) != value}
-
-
-def lay_out(job: Job) -> None:
-    """Give each role its nodes, and each process a port, and let every role know of all."""
-    left, ranks = list(job.nodes), sum(role.ranks for role in job.roles)
-    first = ports.row(job.id, min(ranks, MOST_PORTS))
-    if not first:
-        verdict.refuse(job, 71, f"no {ranks} free ports in a row on {job.node}, one for each process of the roles")
-    for role in job.roles:
-        role.nodes, left = left[: role.node_count], left[role.node_count :]
-        if len(role.nodes) < role.node_count:
-            verdict.refuse(job, 71, f"role {role.name} needs {role.node_count} nodes, and {len(role.nodes)} are left")
-        address = {}
-        for node in role.nodes:
-            address[node] = rendezvous.master_address(job, [node, *(other for other in job.nodes if other != node)])
-            if not address[node]:
-                verdict.refuse(job, 71, f"the node {node} of role {role.name} has no address")
-        places = [role.nodes[rank // role.per_node] for rank in range(role.ranks)]
-        role.hosts = [
-            f"{address[node]}:{first + (role.first_rank + rank) % MOST_PORTS}" for rank, node in enumerate(places)
-        ]
-        job.export("RANKZERO_PORT_FIRST", first)
-        role.env.update(
-            RANKZERO_NODELIST=",".join(role.nodes),
-            RANKZERO_MASTER_ADDR=address[role.nodes[0]],
-        )
-        for kind, words in told(role).items():
-            job.export(f"RANKZERO_{role.name.upper()}_{kind.upper()}", ",".join(words))
+    role = Role(
+        job.get("RANKZERO_ROLE"),
+        words,
+        dict(job.env),
+        node_count=job.number("RANKZERO_NODES"),
+        per_node=job.number("RANKZERO_RANKS_PER_NODE"),
+        ranks=job.number("RANKZERO_WORLD_SIZE"),
+        first_rank=job.number("RANKZERO_FIRST_RANK"),
+    )
+    job.roles.append(role)
 
 
 def told(role: Role) -> dict[str, list[str]]:

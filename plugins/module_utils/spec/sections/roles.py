@@ -52,7 +52,7 @@ def _regex(value: object) -> str:
 
 
 def _file(value: object) -> str:
-    path = posixpath.normpath(t.text(r"[^\0\n]+", "a path").parse(value))
+    path: str = posixpath.normpath(t.text(r"[^\0\n]+", "a path").parse(value))
     if posixpath.isabs(path) or path in (".", "..") or path.startswith("../"):
         raise t.Invalid(f"must be a path below the ranks' working directory, not {t.shown(value)}")
     return path
@@ -148,13 +148,3 @@ def deciding(roles: Sequence[str], chosen: str | None) -> str:
     if DECIDING not in roles:
         raise t.Invalid(f"is required: no role is named {DECIDING}; name the one that decides, of {', '.join(roles)}")
     return DECIDING
-
-
-def given_nodes(value: object) -> dict[str, Any] | None:
-    """Return role -> nodes of an override such as `trainer=4,rollout=2`, or a map; None where it is a number."""
-    if isinstance(value, Mapping):
-        return {str(name): nodes for name, nodes in value.items()}
-    if not isinstance(value, str) or "=" not in value:
-        return None
-    pairs = [part.partition("=") for part in value.split(",")]
-    return {name.strip(): nodes.strip() for name, _equals, nodes in pairs}
