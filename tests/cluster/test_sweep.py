@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
 from tests.cluster.launching import UNTIL_GO, Played, Site, log_of, rank_logs, read_json
 
 PLAYBOOK = "rankzero.slurm.sweep"
@@ -116,6 +118,21 @@ def test_a_sweep_runs_what_is_missing_or_failed_and_nothing_else(site: Site) -> 
     wrong = site.play({**job, "sweep": {**job["sweep"], "metric": "lss"}}, playbook=PLAYBOOK, wait=True)
     assert wrong.rc != 0 and "has the number 'lss'; did you mean loss?" in wrong.output
     assert "rankzero.slurm.sweep" in site.play(job).refused()
+
+
+def test_the_array_of_a_script_as_the_sweep_that_its_refusal_says(site: Site) -> None:
+    text = "#!/bin/bash\n#SBATCH --array=3-5:2\necho task $SLURM_ARRAY_TASK_ID\n"
+    (site.folder / "code" / "shards.sbatch").write_text(text, encoding="utf-8")
+    ((_number, sentence),) = batch_script.read_header(text).problems
+    same, _end = json.JSONDecoder().raw_decode(sentence[sentence.index("{") :])
+    line = same.pop("shell").replace("SCRIPT", "shards.sbatch")
+    played = site.play(site.job(line, **same), playbook=PLAYBOOK, wait=True)
+    assert played.rc == 0, played.output
+    rows = sweep(played)["elements"]
+    assert len(rows) == 2
+    for task, row in zip((3, 5), rows):
+        (log,) = rank_logs(site.host_path(row["run_dir"])).values()
+        assert f"task {task}\n" in log
 
 
 def pages_of_a_sweep(site: Site, name: str, run_dir: str) -> None:

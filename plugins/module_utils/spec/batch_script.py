@@ -11,6 +11,7 @@ them. An option with a field in the job spec sets that field, if the field can h
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shlex
@@ -32,7 +33,8 @@ ADDED = frozenset(["mail-type"])
 
 #: What a script may ask for that would not be one launch -> what to do.
 REFUSED = {
-    "array": "a launch is one job, and a sweep needs a job with `command`; remove it, and launch each value by itself",
+    "array": "a launch is one job; remove it, and launch a script that uses srun once for each value (program_args), "
+    "or write a job whose `shell` runs the script, and whose `sweep` has the values",
     "clusters": "a launch belongs to the cluster of the inventory; choose it there",
     "cluster": "a launch belongs to the cluster of the inventory; choose it there",
     "export-file": "the file is not read; name its variables in `env`",
@@ -76,6 +78,9 @@ _REPLACED = {
 }
 _TYPES = {info.path: info.meta["type"] for info in fields_of(LaunchSpec)}
 _COMMAND = re.compile(r"(?:\S*/)?sbatch\s+\S")
+_TASKS = re.compile(r"(?P<first>[0-9]{1,4})(?:-(?P<last>[0-9]{1,4})(?::(?P<step>[0-9]{1,4}))?)?")
+# Longer lists of values are not written out.
+_MOST_TASKS = 100
 _SIGNAL = re.compile(r"B:(?:SIG)?(?P<name>TERM|INT|HUP|USR1|USR2)@(?P<seconds>[0-9]{1,5})")
 _GPU = re.compile(r"(?:(?P<type>[A-Za-z][A-Za-z0-9_.-]*):)?(?P<count>[0-9]{1,9})")
 
@@ -220,7 +225,7 @@ def _take(header: Header, given: Given) -> None:
     """Give one option its place in the spec."""
     name, value = given.name, given.value
     if name in REFUSED:
-        header.refuse(given, REFUSED[name])
+        header.refuse(given, REFUSED[name] + (_as_sweep(str(value)) if name == "array" else ""))
     elif name.removeprefix("no-").startswith("container"):
         _container(header, given)
     elif name in ONCE:
@@ -231,6 +236,30 @@ def _take(header: Header, given: Given) -> None:
         header.set(given.line, _PATHS[name], value)
     else:
         header.further(given)
+
+
+def _as_sweep(value: str) -> str:
+    """Return the job file's lines that are the same as an array, such as 0-7:2%4. Empty for what is no small array."""
+    tasks: list[int] = []
+    array, _percent, parallel = value.partition("%")
+    for part in array.split(","):
+        match = _TASKS.fullmatch(part)
+        last = int(match["last"] or match["first"]) if match else 0
+        if match is None or last >= _MOST_TASKS:
+            return ""
+        tasks += range(int(match["first"]), last + 1, int(match["step"] or 1) or 1)
+    if not tasks:
+        return ""
+    line = {
+        "shell": 'SLURM_ARRAY_TASK_ID="$TASK" bash SCRIPT',
+        "launcher": {"kind": "none"},
+        "env": {"TASK": "{task}"},
+        "sweep": {
+            "parameters": {"task": sorted(set(tasks))},
+            **({"parallel": int(parallel)} if parallel.isdecimal() else {}),
+        },
+    }
+    return f": {json.dumps(line)}, with the script's other options under `resources`"
 
 
 def _fits(path: str, value: object) -> bool:

@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import sweep as array
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import sweep
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
@@ -327,3 +328,25 @@ def test_the_container_of_all_elements_mounts_what_any_of_them_needs() -> None:
     found = [one for _point, _merged, one in array.specs(spec, merged)]
     assert array.container_places("/state", "lr", found) == ("/state/runs/lr", "/scratch/lr")
     assert json.dumps([element.point for element in elements(data)])
+
+
+@pytest.mark.parametrize(
+    ("array_of_script", "tasks", "parallel"),
+    [("0-7%4", "01234567", 4), ("0-6:3", "036", None), ("1,3-4,1", "134", None), ("5", "5", None)],
+)
+def test_the_refusal_of_an_array_says_the_sweep_that_is_the_same(
+    array_of_script: str, tasks: str, parallel: int | None
+) -> None:
+    header = batch_script.read_header(f"#!/bin/bash\n#SBATCH --array={array_of_script}\ntrue\n")
+    ((_line, sentence),) = header.problems
+    same, _end = json.JSONDecoder().raw_decode(sentence[sentence.index("{") :])
+    assert [element.point["task"] for element in elements({"name": "shards", **same})] == list(tasks)
+    assert same["sweep"].get("parallel") == parallel
+    once = ordinary({"name": "shards", **same, "sweep": None, "env": {"TASK": "3"}})
+    assert once.topology.tasks == 1
+
+
+@pytest.mark.parametrize("array_of_script", ["0-999", "x", "1-", "3-1", "$N", ""])
+def test_an_array_that_is_not_small_is_refused_without_a_list(array_of_script: str) -> None:
+    ((_line, sentence),) = batch_script.read_header(f"#!/bin/bash\n#SBATCH --array='{array_of_script}'\n").problems
+    assert "sweep" in sentence and "{" not in sentence

@@ -31,7 +31,8 @@ _OF_RANKS = {
     "launcher.srun": "write the options in the script's own srun lines",
     "launcher.inside_job": "run the script by hand in that job",
     "resources.spares": "the script uses all nodes of the job",
-    "sweep": "give the script its values by program_args, one launch for each",
+    "sweep": "give a script that uses srun its values by program_args, one launch for each; else write `shell: bash "
+    "SCRIPT` instead of `script`, with launcher.kind none",
 }
 
 
