@@ -93,6 +93,26 @@ def test_a_gate_that_never_opens_fails_and_says_what_it_waited_for(programs: Sit
     assert "role server was not ready within 5 s" in outcome["message"] and "503" in outcome["message"]
 
 
+def test_a_node_of_a_role_that_dies_is_replaced_by_a_spare_one(programs: Site) -> None:
+    if programs.lab.way != "realistic":
+        pytest.skip("a node dies as a whole only where it has namespaces of its own")
+    launch = programs.launch(job(programs, "heal", resources={"time": "00:10:00", "spares": 1}))
+    run = programs.run_dir(launch)
+    programs.wait_for(run / "work" / "asked")
+    dead = read_json(run / "started.json")["roles"][1]["nodes"][1]
+    try:
+        programs.lab.faults.power_off(dead)
+        assert programs.ended(launch["job_id"]) == "COMPLETED", log_of(run, launch["job_id"])
+    finally:
+        programs.lab.faults.power_on(dead)
+    outcome, started = programs.outcome(launch), read_json(run / "started.json")
+    assert (outcome["success"], outcome["attempt"]) == (True, 1), outcome
+    assert dead not in started["nodes"] and len(started["roles"][1]["nodes"]) == 2
+    answers = read_json(run / "work" / "result.json")["answers"]
+    assert [answer["node"] for answer in answers] == started["roles"][1]["nodes"]
+    nothing_left(programs, launch)
+
+
 @pytest.mark.parametrize("ready", [{"port": True}, {"line": "listens on [0-9]+"}, {"file": "there"}], ids=str)
 def test_other_ways_to_be_ready(programs: Site, ready: dict[str, Any]) -> None:
     shell = "sleep 1; touch there; exec python3 server.py {port} 0"
