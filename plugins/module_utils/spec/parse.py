@@ -167,10 +167,10 @@ def _with_roles(merged: Merged) -> Parsed:
     except t.Invalid as error:
         problems.append(f"{path}: {error} (set in {merged.origin(path) or merged.origin('roles')})")
         bad_paths.add(path)
-    for key in ("command", "shell", "script"):
-        if key in top:
-            problems.append(f"{key}: each role has its own, so none is at the top (set in {merged.origin(key)})")
-            bad_paths.add(key)
+    for path, sentence in _misplaced(top, given):
+        problems.append(f"{path}: {sentence} (set in {merged.origin(path)})")
+        bad_paths.add(path)
+        given.pop(path.partition(".")[2] if path.startswith("roles.") else "", None)
     for name in sorted(given, key=lambda name: name != first) if first else ():
         inherited = top if name == first else {key: top[key] for key in INHERITED if key in top}
         reader = _Reader(merged, name)
@@ -181,6 +181,21 @@ def _with_roles(merged: Merged) -> Parsed:
     if roles:
         spec = dataclasses.replace(roles[0].spec, roles={role.name: role for role in roles})
     return Parsed(spec, problems, bad_paths)
+
+
+def _misplaced(top: Mapping[str, Any], roles: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """(path, what is wrong) of what no role of a job takes, and of a role that is nothing but a number of nodes."""
+    wrong = [
+        (key, "each role has its own, so none is at the top") for key in ("command", "shell", "script") if key in top
+    ]
+    own = [name for name, keys in roles.items() if set(keys) != {"nodes"}]
+    for name in [name for name in roles if name not in own]:
+        wrong.append((f"roles.{name}", f"is no role of this job{t.suggestion(name, own)}; roles: {', '.join(own)}"))
+    resources = top.get("resources")
+    if isinstance(resources, Mapping) and "nodes" in resources and all("nodes" in roles[name] for name in own):
+        example = ",".join(f"{name}={roles[name]['nodes']}" for name in own)
+        wrong.append(("resources.nodes", f"each role has its own number; to change some, give nodes as {example}"))
+    return wrong
 
 
 def split_cluster(cluster: Parameters) -> tuple[JsonObject, JsonObject]:

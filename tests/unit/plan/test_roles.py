@@ -153,6 +153,8 @@ def test_a_job_without_roles_has_no_step_of_a_role() -> None:
             "artifact.role: is required: no role is named trainer",
         ),
         ([("command", ["x"])], "command: each role has its own"),
+        ([("resources.nodes", 3)], "each role has its own number; to change some, give nodes as rollout=2,"),
+        ([("roles.rolout", {"nodes": 3})], "roles.rolout: is no role of this job; did you mean rollout?; roles:"),
         ([("sweep", {"parameters": {"a": [1]}})], "sweep: does not go with roles"),
         ([("launcher", {"inside_job": "7"})], "launcher.inside_job: does not go with roles"),
         ([("container", {"runtime": "apptainer", "image": "/x.sif"})], "container.runtime: does not go with roles"),
