@@ -65,12 +65,17 @@ def test_roles_start_in_order_know_each_other_and_end_with_the_one_that_decides(
 
 
 def test_a_role_that_ends_early_ends_the_launch_and_is_named(programs: Site) -> None:
-    launch = programs.launch(job(programs, "end"))
+    played = programs.play(job(programs, "end"), wait=True)
+    launch = played.launch()
     outcome = programs.outcome(launch)
     assert not outcome["success"] and outcome["exit_code"] == 7
     node = read_json(programs.run_dir(launch) / "started.json")["roles"][1]["nodes"][1]
     assert "role server" in outcome["message"] and f"process 1 on {node}" in outcome["message"]
     assert "rank-0003.log" in outcome["message"]
+    assert "role server" in played.output and played.rc != 0
+    # The other role's processes are no ranks of the world.
+    checklist = read_json(programs.run_dir(launch) / "diagnosis.json")["checklist"]
+    assert {row["question"]: row["ok"] for row in checklist if "world" in row["question"]} == {"world size": True}
     programs.ended(launch["job_id"])
     nothing_left(programs, launch)
 

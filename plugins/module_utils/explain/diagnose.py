@@ -141,9 +141,11 @@ def _of_launch(slurm: Slurm, run: RunDirectory, request: _Request) -> ModuleResu
         rank = rank_of(log.file)
         node = ranks[rank].host if rank is not None else node_of(log.file)
         log.events = [advice.with_rank(_of_launch_node(event, nodes), rank, node) for event in log.events]
+    started = run.started() or {}
+    logs = _Logs(logs_scan, {rank: facts for rank, facts in ranks.items() if rank < 0 or _decides(started, rank)})
     if not launch.completed:
-        return _of_running(run, launch, _Logs(logs_scan, ranks), request)
-    return _of_end(slurm, run, launch, _Logs(logs_scan, ranks), request)
+        return _of_running(run, launch, logs, request)
+    return _of_end(slurm, run, launch, logs, request)
 
 
 def _of_launch_node(event: Event, nodes: Collection[str]) -> Event:
@@ -207,6 +209,12 @@ def _of_running(run: RunDirectory, launch: LaunchReport, logs: _Logs, request: _
     return _result(diagnosis_report, scanned, changed=False, story=run.file("logs"))
 
 
+def _decides(started: Mapping[str, Any], rank: int) -> bool:
+    """Whether a rank is one of those that work together: of several roles, those of the one that decides."""
+    world = started.get("world_size")
+    return not started.get("roles") or not isinstance(world, int) or rank < world
+
+
 def _held_up(run: RunDirectory, attempt: int, started: Mapping[str, Any], *, steady: bool) -> standstill.Verdict | None:
     """Which rank holds the others up now. `steady`: only if a second look shows the same, with no collective more.
 
@@ -235,7 +243,7 @@ def _culprit(
     stacks: Sequence[JsonObject], started: Mapping[str, Any], dumps: Mapping[int, tuple[Group, ...]]
 ) -> standstill.Verdict | None:
     """Which rank holds the others up, from what the nodes answered and what NCCL's timeout left (`dumps`)."""
-    ranks = standstill.states_of(stacks)
+    ranks = [rank for rank in standstill.states_of(stacks) if _decides(started, rank.rank)]
     nodes = {str(node) for node in started.get("nodes") or []}
     return standstill.verdict(
         [rank if rank.recent else dataclasses.replace(rank, recent=dumps.get(rank.rank, ())) for rank in ranks],

@@ -81,8 +81,7 @@ def watch(job: Job, role: Role) -> None:
     if way == "file":
         targets = [job.path("work", value)]
     elif way == "line":
-        logs = job.get("RANKZERO_LOGS")
-        targets = [os.path.join(logs, f"rank-{role.first_rank + rank:04d}.log") for rank in range(role.ranks)]
+        targets = [os.path.join(job.get("RANKZERO_LOGS"), _log_of(job, role, rank)) for rank in range(role.ranks)]
     line = [job.python, "-I", "-S", os.path.join(job.runtime, "rank", "ready.py"), _waits(job, role), way, value]
     role.watcher = processes.start([*line, *targets], job.env)
     role.ready_by = processes.after(int(role.env["RANKZERO_READY_WITHIN"]))
@@ -191,16 +190,21 @@ def _first(job: Job, role: Role) -> tuple[int, str]:
         if match:
             node, task, how = (os.fsdecode(part) for part in match.groups())
             own = re.search(r"exit code (\d+)", how)
-            words = f" (process {task} on {node}: {how}; {_log_of(role, int(task))})"
+            is_rank = role.env.get("RANKZERO_LAUNCHER", NAMED_BY_SLURM) == NAMED_BY_SLURM
+            # A task that is no rank starts those of its node.
+            rank = int(task) if is_rank else int(task) * role.per_node
+            words = f" (process {task} on {node}: {how}; {_log_of(job, role, rank)})"
             return int(own[1]) if own else role.step.exit_code, words
     return role.step.exit_code, ""
 
 
-def _log_of(role: Role, task: int) -> str:
-    # A task that is no rank starts those of its node.
-    is_rank = role.env.get("RANKZERO_LAUNCHER", NAMED_BY_SLURM) == NAMED_BY_SLURM
-    rank = role.first_rank + (task if is_rank else task * role.per_node)
-    return f"rank-{rank:04d}.log"
+def _log_of(job: Job, role: Role, rank: int) -> str:
+    """The name of the log of a process of a role, as rank.sh has it."""
+    number, node = role.first_rank + rank, role.nodes[min(rank // role.per_node, len(role.nodes) - 1)]
+    name = f"rank-{number:04d}.log"
+    if job.get("RANKZERO_LOG_STYLE") == "slurm":
+        name = f"{job.get('RANKZERO_NAME')}.{job.get('SLURM_JOB_ID')}.{node}.{number}.out"
+    return f"{number // 1000:03d}/{name}" if number >= 1000 or role.ranks > 1000 else name
 
 
 def _fail(job: Job, role: Role, code: int, what: str) -> None:

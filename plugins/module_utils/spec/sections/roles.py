@@ -17,6 +17,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types a
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
 
 NAME = r"[a-z][a-z0-9_]{0,31}"
+# Variables of the job have names that theirs would have: RANKZERO_GROUP_NODES.
+_RESERVED = ("group", "many")
 #: The role that decides about the launch where artifact.role names none.
 DECIDING = "trainer"
 #: The keys that may stand in a role. All else is of the launch.
@@ -129,6 +131,8 @@ def _parse(value: object) -> dict[str, Mapping[str, Any]]:
                 f"key {t.shown(name)} must be the name of a role: small letters, digits and '_', at most 32, beginning "
                 "with a letter"
             )
+        if name in _RESERVED:
+            raise t.Invalid(f"key {name} is a name that the job has itself; choose another one")
         if not isinstance(own, Mapping):
             raise t.Invalid(f"{name} must be a map of keys such as command, nodes and ready, not {t.shown(own)}")
     return dict(value)
