@@ -152,3 +152,16 @@ def test_a_program_that_writes_beside_itself_has_a_copy_of_the_code(site: Site) 
     assert {path.name for path in (run / "work" / "package").iterdir()} == {"tool.py", "built"}
     refused = site.play(site.job(["package/tool.py"], "links"), wait=True)
     assert refused.rc != 0 and "built" in refused.output, "the snapshot is nobody's to change"
+
+
+def test_ranks_with_whole_nodes_share_their_cpus(site: Site) -> None:
+    said = 'echo "cpus $OMP_NUM_THREADS of $(nproc) in $SLURM_CPUS_PER_TASK of $SLURM_CPUS_ON_NODE"'
+    resources = {"nodes": 2, "exclusive": True, "time": "00:10:00"}
+    launch = site.launch(site.job(said, resources=resources, launcher={"ranks_per_node": 2}), wait=True)
+    logs = rank_logs(site.run_dir(launch))
+    lines = [re.search(r"^cpus (\d+) of \d+ in (\d+) of (\d+)$", log, re.M) for log in logs.values()]
+    assert len(lines) == 4
+    for line in lines:
+        assert line is not None
+        threads, task, node = map(int, line.groups())
+        assert threads == task == node // 2 > 1

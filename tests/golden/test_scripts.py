@@ -63,6 +63,11 @@ SPECS: dict[str, dict[str, Any]] = {
         },
         "artifact": {"require": {"reward": {"gt": 0.6}}, "then": "end"},
     },
+    "exclusive-all-cpus": {
+        "name": "whole",
+        "command": ["train.py"],
+        "resources": {"nodes": 2, "gpus_per_node": 8, "exclusive": True},
+    },
     "code-writable": {"name": "writable", "command": ["train.py"], "code": {"writable": True}},
     **{
         f"launcher-{kind}": {

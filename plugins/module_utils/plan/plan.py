@@ -309,7 +309,7 @@ def _program(spec: LaunchSpec) -> str:
 def summary(plan: Plan) -> list[str]:
     """Return the plan in a few lines, for people."""
     shape, ask = plan.topology, plan.spec.resources
-    place = [_count(plan.job.cpus_per_node, "CPU")]
+    place = ["all its CPUs, shared by its ranks" if plan.job.all_cpus else _count(plan.job.cpus_per_node, "CPU")]
     if plan.gpus_per_node:
         place.append(_count(plan.gpus_per_node, ask.gpu_type or "GPU"))
     place += ask.gres

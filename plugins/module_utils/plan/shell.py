@@ -123,7 +123,9 @@ def _shell(plan: Plan, folder: str, nodes: Sequence[str]) -> tuple[str, ...]:
         words.append(f"--jobid={inside}")
         words += [f"--nodelist={node}" for node in nodes[:1]]
     # --overlap: other steps in the allocation do not wait for the shell to end.
-    words += ["--overlap", "--nodes=1", "--ntasks=1", f"--cpus-per-task={plan.topology.cpus_per_node}"]
+    words += ["--overlap", "--nodes=1", "--ntasks=1"]
+    # Without a number, the step has all CPUs of its node.
+    words += [] if plan.topology.all_cpus else [f"--cpus-per-task={plan.topology.cpus_per_node}"]
     words += [_option(name, value) for name, value in inside_job.step(spec) if name != "overlap"]
     container = container_of(plan)
     seen = "TERM,LANG,HOME" if container and container.kind.home else "TERM,LANG"

@@ -24,6 +24,7 @@ class Topology:
 
     `tasks_per_node` counts Slurm's tasks, `ranks_per_node` torch's ranks: equal under srun; one task per node under
     torchrun. `rendezvous`: how the launcher's nodes meet, such as static, c10d or standalone; None if they need not.
+    `all_cpus`: the ranks share all CPUs of their node, which are counted there; `cpus_per_task` is then the least.
     """
 
     starter: Starter
@@ -32,6 +33,7 @@ class Topology:
     tasks_per_node: int
     cpus_per_task: int
     rendezvous: str | None = None
+    all_cpus: bool = False
 
     @property
     def launcher(self) -> str:
@@ -77,6 +79,18 @@ def ranks_per_node(spec: LaunchSpec) -> int:
     return spec.launcher.ranks_per_node or own or 1
 
 
+def cpus_per_rank(spec: LaunchSpec) -> int:
+    """Return `resources.cpus_per_rank`, or the least number where it is counted on the nodes."""
+    return spec.resources.cpus_per_rank or 1
+
+
+def has_all_cpus(spec: LaunchSpec) -> bool:
+    """Return whether the ranks share all CPUs of their node: the job has whole nodes, and asks for no number."""
+    ask = spec.resources
+    own = spec.script is None and not spec.launcher.inside_job and not spec.roles
+    return own and ask.exclusive and ask.cpus_per_rank is None
+
+
 def workers_per_node(spec: LaunchSpec) -> int:
     """Return what `parallelism` divides, of each node: its ranks, or its GPUs where a rank uses all of them."""
     shared = spec.resources.gpus_per_node if spec.launcher.gpus == GPUS_OF_NODE else 0
@@ -97,14 +111,14 @@ def topology(spec: LaunchSpec, own: Launchers) -> Topology:
     """Return nodes, ranks and tasks of a spec. `own`: the cluster's launchers."""
     if spec.script is not None:
         tasks = spec.launcher.ranks_per_node or 1
-        return Topology(SCRIPT, spec.resources.nodes, 1, tasks, spec.resources.cpus_per_rank)
-    ranks, cpus = ranks_per_node(spec), spec.resources.cpus_per_rank
+        return Topology(SCRIPT, spec.resources.nodes, 1, tasks, cpus_per_rank(spec))
+    ranks, cpus, whole = ranks_per_node(spec), cpus_per_rank(spec), has_all_cpus(spec)
     row = starter(spec.launcher.kind, own)
     meets = row.meets(spec.launcher.rendezvous)
     if row.per == "rank":
-        return Topology(row, spec.resources.nodes, ranks, ranks, cpus, meets)
+        return Topology(row, spec.resources.nodes, ranks, ranks, cpus, meets, whole)
     # Exactly one task per node: with one task per GPU, the square of the ranks would start.
-    return Topology(row, spec.resources.nodes, ranks, 1, cpus * ranks, meets)
+    return Topology(row, spec.resources.nodes, ranks, 1, cpus * ranks, meets, whole)
 
 
 def job_topology(spec: LaunchSpec, own: Launchers) -> Topology:

@@ -13,7 +13,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import world_size
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import (
+    cpus_per_rank,
+    has_all_cpus,
+    world_size,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import Setting, fabric, names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
@@ -188,14 +192,17 @@ def _of_ranks(spec: LaunchSpec) -> list[Variable]:
         Variable(
             "PYTHONDONTWRITEBYTECODE", "1", "the code snapshot and the environment stay as published", "environments"
         ),
-        Variable(
-            "OMP_NUM_THREADS",
-            str(spec.resources.cpus_per_rank),
-            f"resources.cpus_per_rank is {spec.resources.cpus_per_rank}: ranks x threads must fit the CPUs",
-            "threads",
-        ),
     ]
-    return result + recorder_variables(spec)
+    return [*result, _threads(spec), *recorder_variables(spec)]
+
+
+def _threads(spec: LaunchSpec) -> Variable:
+    if has_all_cpus(spec):
+        reason = "the job has whole nodes: the ranks of each share its CPUs, which are counted there"
+        return Variable("OMP_NUM_THREADS", "auto", reason, "threads")
+    cpus = cpus_per_rank(spec)
+    reason = f"resources.cpus_per_rank is {cpus}: ranks x threads must fit the CPUs"
+    return Variable("OMP_NUM_THREADS", str(cpus), reason, "threads")
 
 
 def _of_gpus(spec: LaunchSpec) -> list[Variable]:

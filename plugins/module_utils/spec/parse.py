@@ -266,7 +266,9 @@ class _Reader:
                 self.complain(path, f"is of the whole launch; a role may have {', '.join([*OF_A_ROLE, *sorted(keys)])}")
         spec = self.table(LaunchSpec, merge([Layer("", inherited), Layer("", program)]).data, "")
         started = self.table(RoleKeys, {name: value for name, value in own.items() if name in keys}, "")
-        return Role(self.name, spec, started)
+        # The nodes of a job with roles differ in their ranks: their CPUs are not shared out by a count.
+        resources = dataclasses.replace(spec.resources, cpus_per_rank=spec.resources.cpus_per_rank or 1)
+        return Role(self.name, dataclasses.replace(spec, resources=resources), started)
 
     def complain(self, path: str, sentence: str) -> None:
         known = next((name for name in self.own if path == name or path.startswith(f"{name}.")), None)

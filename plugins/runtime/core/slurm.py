@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from core import processes
+from core.log import log_line
 from core.state import Job
 
 # How long Slurm's commands get.
 SECONDS = 60
+#: What the batch script has where a number of CPUs belongs.
+AUTO = "auto"
 
 
 def query(job: Job, *words: str, seconds: float = SECONDS, both: bool = False) -> tuple[int, str]:
@@ -85,3 +89,30 @@ def requeues_by_itself(job: Job) -> bool:
     """
     match = re.search(r" (\d+)\.0*(\d+)", query(job, "scontrol", "--version", seconds=20)[1])
     return match is not None and int(match[1]) * 100 + int(match[2]) >= 2411
+
+
+def count_cpus(job: Job) -> None:
+    """Share the CPUs of the job's smallest node among the ranks of a node. Slurm names them as 96(x2),64."""
+    if job.get("RANKZERO_CPUS_PER_NODE") != AUTO:
+        return
+    counts = [part.partition("(")[0] for part in job.get("SLURM_JOB_CPUS_PER_NODE").split(",")]
+    least = min((int(number) for number in counts if number.isdecimal()), default=1)
+    ranks = job.number("RANKZERO_RANKS_PER_NODE", 1)
+    each = max(1, least // ranks)
+    # A task gets whole cores: an uneven share would ask for more of them than the node has.
+    shown = query(job, "scontrol", "show", "node", "--oneliner", job.nodes[0])[1] if job.nodes else ""
+    threads = field(shown, "ThreadsPerCore")
+    if threads.isdecimal() and each > int(threads) > 0:
+        each -= each % int(threads)
+    job.export("RANKZERO_CPUS_PER_NODE", each * ranks)
+    job.export("RANKZERO_CPUS_PER_RANK", each)
+    log_line(f"cpus: {each} for each of {ranks} ranks of a node, of {least} (resources.cpus_per_rank: auto)")
+
+
+def with_cpus(job: Job, words: Sequence[str]) -> list[str]:
+    """The words of a step, with the CPUs of a task. The threads of a rank are as many, unless the job says so."""
+    each = job.number("RANKZERO_CPUS_PER_RANK")
+    if each and job.get("OMP_NUM_THREADS") == AUTO:
+        job.export("OMP_NUM_THREADS", each)
+    task = each if job.tasks_are_ranks else job.number("RANKZERO_CPUS_PER_NODE")
+    return [f"--cpus-per-task={task}" if word == f"--cpus-per-task={AUTO}" else word for word in words]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from artifact import verdict
-from core import traps
+from core import slurm, traps
 from core.state import Job
 from rank import collect_steps, step
 from start import attempt, claim
@@ -40,6 +40,7 @@ def launch(job: Job, words: Sequence[str]) -> None:
         from rank import script
 
         words = script.words(job, words[1:])
+    words = slurm.with_cpus(job, words)
     while True:
         logs, nodelist = job.get("RANKZERO_LOGS"), job.get("RANKZERO_NODELIST")
         if any("{RANKZERO_HOSTFILE}" in word for word in words):

@@ -79,7 +79,7 @@ def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) 
     the ranks will be.
     """
     asked = job.preflight
-    asked.budget, asked.srun, asked.enter = budget, list(srun), list(enter)
+    asked.budget, asked.srun, asked.enter = budget, slurm.with_cpus(job, srun), list(enter)
     asked.folder, asked.names = job.path("preflight", str(job.attempt)), job.get("RANKZERO_NODELIST")
     asked.tasks = job.number("RANKZERO_RANKS_PER_NODE") if job.tasks_are_ranks else 1
     node_steps.make_report_folder(job)

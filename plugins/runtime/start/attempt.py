@@ -53,6 +53,7 @@ def begin(job: Job) -> None:
         verdict.refuse(job, 71, f"scontrol cannot expand the node list {job.get('SLURM_JOB_NODELIST')}")
     # All of them until the preflight has chosen.
     choose(job, job.nodes)
+    slurm.count_cpus(job)
     meet(job)
     free = ports.free(job.id)
     if not free:

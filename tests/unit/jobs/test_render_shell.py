@@ -108,6 +108,12 @@ def test_the_shell_has_what_a_rank_has(place: Place, tmp_path: Path) -> None:
     assert place.say(made, "python3 train.py") == ["train"]
 
 
+@pytest.mark.parametrize(("cpus", "each"), [("16", "5"), ("2", "1")])
+def test_a_shell_on_whole_nodes_has_the_threads_of_a_rank(place: Place, cpus: str, each: str) -> None:
+    made = place.plan(resources={"exclusive": True}, launcher={"ranks_per_node": 3})
+    assert place.say(made, "echo $OMP_NUM_THREADS", SLURM_CPUS_ON_NODE=cpus) == [each]
+
+
 def test_a_shell_has_its_sealed_environment_mounted_as_long_as_it_lives(tmp_path: Path) -> None:
     if shutil.which("mksquashfs") is None or shutil.which("unsquashfs") is None:
         pytest.skip("no squashfs-tools on this machine")

@@ -75,10 +75,23 @@ def test_topology(data: dict[str, Any], ranks: int, tasks: int, cpus_per_task: i
     assert (shape.ranks_per_node, shape.tasks_per_node, shape.cpus_per_task) == (ranks, tasks, cpus_per_task)
     assert (shape.world_size, shape.tasks) == (world, shape.nodes * tasks)
     # The same CPUs of a node, whoever starts the ranks.
-    assert shape.cpus_per_node == tasks * cpus_per_task == ranks * made.spec.resources.cpus_per_rank
+    assert shape.cpus_per_node == tasks * cpus_per_task == ranks * (made.spec.resources.cpus_per_rank or 1)
     assert dict(made.header)["ntasks-per-node"] == dict(made.step)["ntasks-per-node"] == str(tasks)
     assert dict(made.header)["cpus-per-task"] == dict(made.step)["cpus-per-task"] == str(cpus_per_task)
     assert dict(made.step)["ntasks"] == str(shape.tasks)
+
+
+@pytest.mark.parametrize("kind", ["srun", "torchrun"])
+def test_ranks_with_whole_nodes_share_the_cpus_unless_the_job_names_a_number(kind: str) -> None:
+    launcher = {"kind": kind, "ranks_per_node": 4}
+    made = planned(resources={"exclusive": True}, launcher=launcher, env={"MKL_NUM_THREADS": "9"})
+    assert "cpus-per-task" not in dict(made.header)
+    assert dict(made.step)["cpus-per-task"] == dict(made.probe)["cpus-per-task"] == "auto"
+    assert {variable.name: variable.value for variable in made.variables}["OMP_NUM_THREADS"] == "auto"
+    assert "a node: all its CPUs" in " ".join(summary(made))
+    for resources in ({"exclusive": True, "cpus_per_rank": 2}, {"cpus_per_rank": "auto"}):
+        named = planned(resources=resources, launcher=launcher)
+        assert "auto" not in dict(named.step).values() and "cpus-per-task" in dict(named.header)
 
 
 # --- header and step

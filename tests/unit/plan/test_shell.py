@@ -68,6 +68,12 @@ def test_the_shell_is_one_task_with_all_that_the_nodes_ranks_have() -> None:
     assert "jobid" not in options(words)
 
 
+def test_the_shell_on_whole_nodes_has_all_their_cpus() -> None:
+    made = planned(resources={"exclusive": True}, launcher={"ranks_per_node": 2})
+    words = session(made)
+    assert "cpus-per-task" not in {**options(words.allocate), **options(words.shell)}
+
+
 def test_inside_a_running_job_there_is_only_the_shell() -> None:
     made = planned(launcher={"inside_job": "1234"}, resources={"nodes": 2, "gpus_per_node": 2})
     found = session(made, ["node02", "node03"])

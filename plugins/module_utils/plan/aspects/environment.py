@@ -9,7 +9,11 @@ import re
 from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import ranks_per_node
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import (
+    cpus_per_rank,
+    has_all_cpus,
+    ranks_per_node,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import conflicts, reserved
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
@@ -125,8 +129,10 @@ def _packages(spec: LaunchSpec) -> Iterator[Finding]:
 
 def _threads(spec: LaunchSpec) -> Iterator[Finding]:
     """Check ranks x threads against the CPUs that the job requests."""
+    if has_all_cpus(spec):
+        return
     ranks = ranks_per_node(spec)
-    cpus = ranks * spec.resources.cpus_per_rank
+    cpus = ranks * cpus_per_rank(spec)
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         # Nested levels are given as a list, of which the first counts.
         first = spec.env.get(name, "").split(",")[0].strip()

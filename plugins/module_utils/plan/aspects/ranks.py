@@ -40,7 +40,11 @@ def size(shape: Topology, nodes: int, tasks: int | None = None) -> Iterator[Opti
     if tasks is not None:
         yield "ntasks", str(tasks)
     yield "ntasks-per-node", str(shape.tasks_per_node)
-    yield "cpus-per-task", str(shape.cpus_per_task)
+    if not shape.all_cpus:
+        yield "cpus-per-task", str(shape.cpus_per_task)
+    elif tasks is not None:
+        # The conductor puts the number in (runtime/core/slurm.py).
+        yield "cpus-per-task", "auto"
 
 
 def _cpu_bind(shape: Topology) -> tuple[str, str]:

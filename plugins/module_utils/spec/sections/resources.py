@@ -105,11 +105,12 @@ class Resources:
         example=["lscratch:500"],
         sbatch=Sbatch("gres", value=lambda ask: ",".join(ask.gres), inside="step"),
     )
-    cpus_per_rank: int = option(
-        t.integer(1),
+    cpus_per_rank: int | None = option(
+        t.auto_or(t.integer(1)),
         "CPUs of each rank. Under srun this is the step's cpus-per-task; under torchrun the single task of a node "
-        "gets cpus_per_rank times ranks_per_node.",
-        1,
+        "gets cpus_per_rank times ranks_per_node. `auto`: with `exclusive`, the ranks of a node share all its CPUs, "
+        "counted on the nodes (the smallest one counts); otherwise 1.",
+        None,
         key=False,
         short="cpus_per_rank",
         example=12,
