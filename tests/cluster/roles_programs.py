@@ -47,6 +47,9 @@ if os.environ["RANK"] == "0":
         again = [until(urls[1], answers[1]["pid"])]
     names = ("RANKZERO_SERVER_URLS", "RANKZERO_SERVER_NODES", "WORLD_SIZE", "MASTER_ADDR")
     told = {name: os.environ[name] for name in names}
+    if mode == "wait":
+        open("asked", "w").close()
+        time.sleep(3600)
     if mode == "heal" and os.environ["RANKZERO_ATTEMPT"] == "0":
         open("asked", "w").close()
         while ask(urls[1]):

@@ -98,6 +98,18 @@ def test_a_gate_that_never_opens_fails_and_says_what_it_waited_for(programs: Sit
     assert "role server was not ready within 5 s" in outcome["message"] and "503" in outcome["message"]
 
 
+def test_a_cancelled_launch_is_cancelled_and_not_failed_by_its_server(programs: Site) -> None:
+    launch = programs.launch(job(programs, "wait"))
+    run = programs.run_dir(launch)
+    programs.wait_for(run / "work" / "asked")
+    programs.lab.head(["scancel", launch["job_id"]])
+    outcome = programs.outcome(launch)
+    assert (outcome["ended_by"], outcome["success"]) == ("signal", False), outcome
+    assert "role" not in outcome["message"], log_of(run, launch["job_id"])
+    assert programs.ended(launch["job_id"]) == "CANCELLED"
+    nothing_left(programs, launch)
+
+
 def test_a_node_of_a_role_that_dies_is_replaced_by_a_spare_one(programs: Site) -> None:
     if programs.lab.way != "realistic":
         pytest.skip("a node dies as a whole only where it has namespaces of its own")
