@@ -119,10 +119,10 @@ def _trained(line: str) -> re.Match[str] | None:
     step = _STEP.search(line)
     if step is not None:
         return None if _OTHER_STEP.search(line[: step.start()]) else step
-    bar = _BAR.search(line)
-    label = line[: bar.start()].rpartition("\r")[2] if bar else ""
-    other = bar is not None and (_OTHER_BAR.match(label) or _OTHER_UNIT.search(line, bar.end()))
-    return None if other else bar
+    counted = _BAR.search(line)
+    label = line[: counted.start()].rpartition("\r")[2] if counted else ""
+    other = counted is not None and (_OTHER_BAR.match(label) or _OTHER_UNIT.search(line, counted.end()))
+    return None if other else counted
 
 
 def _rate(match: re.Match[str] | None) -> float | None:
