@@ -99,7 +99,7 @@ DIAGNOSIS = {
     "healthy": of("boolean", "Whether no failure was found."),
     "family": of("string", "Identifier of the failure family."),
     "what": of("string", "The kind of failure in words."),
-    "verdict": of("string", "The end of the launch in a sentence: what it said of it itself, then `what`."),
+    "sentence": of("string", "The end of the launch in a sentence: what it said of it itself, then `what`."),
     "confidence": of("string", "How sure it is.", enum=["high", "medium", "low"]),
     "root": {**EVIDENCE, "type": ["object", "null"], "description": "The line that shows the failure."},
     "ranks": listed("integer", "The ranks that logged it."),

@@ -118,7 +118,7 @@ diagnosis:
     what:
       description: The kind of failure in words.
       type: str
-    verdict:
+    sentence:
       description: The end of the launch in a sentence; what it said of it itself, then C(what).
       type: str
     confidence:

@@ -24,7 +24,7 @@ PULL = ("dest", "bytes", "files", "artifact")
 GROUPS = ("user", "account", "month", "name")
 DIAGNOSIS = (
     *("healthy", "family", "what", "confidence", "root", "ranks", "nodes", "evidence", "chain", "remedy", "retry"),
-    *("blame", "checklist", "stall", "verdict"),
+    *("blame", "checklist", "stall", "sentence"),
 )
 
 

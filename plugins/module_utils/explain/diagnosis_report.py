@@ -72,7 +72,7 @@ class DiagnosisReport:
         `ledger`).
         """
         document = {**self.diagnosis.as_dict(), "checklist": [answer.as_dict() for answer in self.checklist]}
-        document["verdict"] = self.verdict.sentence
+        document["sentence"] = self.verdict.sentence
         if self.launch is not None:
             document["launch"] = {name: getattr(self.launch, name) for name in _OF_LAUNCH}
             document["facts"] = dict(self.facts or {})

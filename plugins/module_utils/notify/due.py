@@ -209,7 +209,7 @@ def _failed(slurm: Slurm, launch: LaunchReport) -> tuple[str, dict[str, Any]]:
     if not cause.get("root"):
         return launch.message, {}
     facts = {name: cause.get(name) for name in ("family", "what", "remedy", "nodes", "retry")}
-    lines = [str(cause["verdict"]), f"remedy: {cause['remedy']}" if cause.get("remedy") else ""]
+    lines = [str(cause["sentence"]), f"remedy: {cause['remedy']}" if cause.get("remedy") else ""]
     return "\n".join(filter(None, lines)), {"cause": facts}
 
 

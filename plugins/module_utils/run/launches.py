@@ -255,7 +255,7 @@ def diagnosed(run: RunDirectory, launch: LaunchReport) -> str:
     known = (run.document("diagnosis.json") or {}) if launch.standing == FAILED else {}
     ended = known.get("launch")
     same = isinstance(ended, dict) and (ended.get("job_id"), ended.get("attempt")) == (launch.job_id, launch.attempt)
-    return str(known.get("verdict") or launch.message) if same else launch.message
+    return str(known.get("sentence") or launch.message) if same else launch.message
 
 
 # Seconds until Slurm is asked again while it still closes a job whose outcome is known.

@@ -65,7 +65,7 @@ def places(root: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict
         "page": page(seen),
         "Markdown": markdown(Page.of(seen)),
         "annotation": "\n".join(annotations.annotation_lines(Page.of(seen))),
-        "JSON": documents._picked(why, documents.DIAGNOSIS)["verdict"],
+        "JSON": documents._picked(why, documents.DIAGNOSIS)["sentence"],
         "message": message,
     }
     return {name: folded(text) for name, text in shown.items()}, why
