@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import COURSE_CLASS, REQUEST
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.exercise import FOLDER, ExerciseRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action

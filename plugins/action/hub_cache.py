@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import HUB_CACHE
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import hub
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fetch import FetchAction, Options, Transfer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import holdings, left_out

@@ -10,8 +10,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import (
     ACTION_ARGUMENTS,
     ARGUMENTS,

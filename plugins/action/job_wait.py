@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleError
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, TaskVariables, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import STALL_FACTOR, STALL_SECONDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
@@ -386,7 +386,7 @@ def _ending(last: LaunchReport, watch: Watch) -> str:
     return last.message
 
 
-def _lost(host: str, waits: Waits, reason: str, task_vars: TaskVariables | None) -> str:
+def _lost(host: str, waits: Waits, reason: str, task_vars: dict[str, Any] | None) -> str:
     """The message when the connection stays lost. `task_vars`: for the command that attaches to a single launch."""
     jobs = waits.jobs()
     which = f"Job {jobs[0]} is" if len(jobs) == 1 else f"Its {len(jobs)} jobs are"

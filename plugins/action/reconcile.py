@@ -11,13 +11,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     JsonObject,
     Parameters,
     record_of,
     records_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, runtime_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS, ActiveElement, Step

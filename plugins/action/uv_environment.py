@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_CACHE, UV_ENVIRONMENT
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import made_of, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import made_of, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Needs
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import CondaRequest, conda_recipe

@@ -120,5 +120,5 @@ def test_a_child_gets_a_list_of_variables() -> None:
     found = list(started(*PLACES))
     assert len(found) > 15, "the children were not found: this test would pass on anything"
     loose = [f"{path}:{call.lineno}" for path, call in found if path not in WHOLE_ENVIRONMENT and not listed(call)]
-    assert not loose, "Give it child_environment(...) of core/edges.py as env:\n" + bullet_list(loose)
+    assert not loose, "Give it child_environment(...) of core/process.py as env:\n" + bullet_list(loose)
     assert set(WHOLE_ENVIRONMENT) <= {path for path, _call in found}, "a row that nothing needs"

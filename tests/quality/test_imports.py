@@ -379,8 +379,8 @@ def signatures(path: str, tree: ast.Module) -> list[tuple[str, str]]:
 
 
 def test_a_signature_names_what_it_takes() -> None:
-    """What is of no known shape has a name of core/edges.py: Parameters and ModuleResult are Ansible's, JsonObject is
-    JSON's.
+    """What is of no known shape has a name of core/json_types.py: Parameters and ModuleResult are Ansible's,
+    JsonObject is JSON's.
     """
     typed = [*LIBRARY, *files("plugins/plugin_utils/", ".py")]
     every = [signature for path in typed for signature in signatures(path, syntax_tree(path))]

@@ -14,7 +14,7 @@ import collections
 
 from tests.repository import bullet_list, files, syntax_tree
 
-MOST_FILES, MOST_LINES, MOST_PARAMETERS = 15, 60, 5
+MOST_FILES, MOST_LINES, MOST_PARAMETERS = 20, 60, 5
 ROOMS = ("plugins/module_utils/", "plugins/plugin_utils/", "plugins/runtime/")
 CODE = files("plugins/", ".py")
 #: Folders with one file for each of a kind, whose number is that of the kinds.

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Nothing in plugins/ reads all of a file that others write: of any size, it would take any amount of memory.
 
-Whole files are read by module_utils/core/edges.py (`content_of`, `text_of`, `json_of`, `last_text`, `last_bytes`) and
-by runtime/core/files.py (`content`, `document`), which have a limit. Everything else reads parts of a given size.
+Whole files are read by module_utils/core/whole_files.py (`content_of`, `text_of`, `json_of`, `last_text`, `last_bytes`)
+and by runtime/core/files.py (`content`, `document`), which have a limit. Everything else reads parts of a given size.
 """
 
 from __future__ import annotations

@@ -15,13 +15,13 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     OLDEST_PYTHON,
     RankzeroError,
     newer_pythons,
     python_too_old,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_lines, printable_result
 
 # Checked before further imports, because an older Python may fail on them.

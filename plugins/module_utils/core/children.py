@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_BYTES, MOST_LIST_BYTES
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_BYTES, MOST_LIST_BYTES
 
 # No build takes longer.
 MOST_SECONDS = 24 * 3600

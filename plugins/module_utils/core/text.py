@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
 
 # How many characters of a line are looked at.
 LINE_CHARACTERS = 4000

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, File
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim

@@ -13,8 +13,8 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import untar
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import read_entry
 

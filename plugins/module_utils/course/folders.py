@@ -23,9 +23,10 @@ import stat
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, whole
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import whole
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.students import Student
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
 

@@ -9,7 +9,7 @@ command or its number of nodes, for example), the record no longer has the same 
 
 from __future__ import annotations
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import BY_NAME, CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import first, recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key

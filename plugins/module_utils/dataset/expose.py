@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import read_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import read_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import Manifest, Place, Record, read_record
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.stage import require_free
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (

@@ -21,8 +21,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_LIST_BYTES, json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import root_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, FileSet
 

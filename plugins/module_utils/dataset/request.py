@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, made_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, files_of, rows_of
 
 # Path, sha256 and size of a file, and the offset and length of the piece's part of it.

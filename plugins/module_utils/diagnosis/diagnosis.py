@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import HEALTHY
 
 

@@ -15,12 +15,8 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
-    JsonObject,
-    ModuleResult,
-    Parameters,
-)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, regular
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import (
     advice,

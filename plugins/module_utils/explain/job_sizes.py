@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.monitor import NodeSamples
 
 # What is shown -> the key in section `parallelism`, and the names of arguments (in lower case, with underscores).

@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.documents import Compared
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import counted, shown_size
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import fabric_report

@@ -9,8 +9,8 @@ import json
 import os
 from typing import Any, cast
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric import group_vars, report
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.documents import SweepResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.judge import Rule, judge

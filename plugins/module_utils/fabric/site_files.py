@@ -9,7 +9,7 @@ import contextlib
 import os
 from collections.abc import Iterable
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import text_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import text_of
 
 
 def read_present(paths: Iterable[str]) -> dict[str, str]:

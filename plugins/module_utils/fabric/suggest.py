@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.documents import NodeFacts, Suggested
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.words import counted
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import generation

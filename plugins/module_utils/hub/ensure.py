@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.borrow import borrowed, not_taken
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import (

@@ -11,12 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
-    MOST_VALUE_BYTES,
-    child_environment,
-    text_of,
-)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import child_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_VALUE_BYTES, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import Repository
 
 # Runs in the other Python. The request comes on standard input, so that no token appears in the arguments (`ps`).

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import Manifest, text
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (

@@ -9,14 +9,8 @@ import json
 import os
 from dataclasses import asdict, dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
-    MOST_LIST_BYTES,
-    JsonObject,
-    ModuleResult,
-    json_of,
-    made_of,
-    text_of,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, made_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_LIST_BYTES, json_of, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import COMMIT, Repository
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import (
     File,

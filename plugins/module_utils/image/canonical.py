@@ -20,8 +20,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_BYTES, MOST_LIST_BYTES, JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_BYTES, MOST_LIST_BYTES
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import Node, Tree
 
 # The time of all files: 2 January 1980, which zip files can represent in every time zone.

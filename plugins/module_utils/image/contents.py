@@ -11,8 +11,8 @@ import os
 from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import read_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import read_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import of_folder
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
 

@@ -21,8 +21,9 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment, last_text, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import child_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import last_text, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import debian
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.containerfile import BASE

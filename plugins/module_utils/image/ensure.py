@@ -18,13 +18,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
-    JsonObject,
-    ModuleResult,
-    Parameters,
-    json_of,
-)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.build import LOCK_SECONDS, Wish, build
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.contents import content_digest

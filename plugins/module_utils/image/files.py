@@ -10,7 +10,8 @@ import os
 from typing import TypedDict, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, has_fields, read_json
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, has_fields
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import read_json
 
 IMAGE = "image.sqsh"
 SIDECAR = "image.json"

@@ -14,8 +14,8 @@ import struct
 import uuid
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import unsquash
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import SIF_DATA_AT, ImageRecord

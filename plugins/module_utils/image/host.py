@@ -16,8 +16,8 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.recipe import Recipe
 
 # Command -> its package (Debian and Ubuntu; Fedora and RHEL where the name differs).

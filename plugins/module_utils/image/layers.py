@@ -24,8 +24,9 @@ from typing import IO, Any, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, last_bytes, parsed_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import last_bytes, parsed_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import unsquash
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of
 

@@ -14,8 +14,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.containerfile import BASE, Needs, needs
 
 # Increased when the same recipe must give another image: every image is then built again.

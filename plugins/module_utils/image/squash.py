@@ -13,8 +13,8 @@ from typing import IO, cast
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import is_squashfs, squashfs_cut_off
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import last_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import last_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.canonical import EPOCH, Written, write
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.layers import Tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import said_of

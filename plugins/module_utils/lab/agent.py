@@ -33,7 +33,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_BYTES, JsonObject, json_of, text_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_BYTES, json_of, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups, kernel
 
 # ---- set-up operations ------------------------------------------------------------------------------------------

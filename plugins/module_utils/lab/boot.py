@@ -20,8 +20,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     accounting,
     agents,

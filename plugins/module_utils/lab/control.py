@@ -14,8 +14,9 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_BYTES, JsonObject, last_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_BYTES, last_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import agents
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import processes

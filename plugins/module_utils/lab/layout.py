@@ -18,8 +18,8 @@ import re
 import zlib
 from collections.abc import Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import release
 
 NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")

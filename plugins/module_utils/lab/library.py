@@ -12,7 +12,14 @@ from __future__ import annotations
 import inspect
 import os
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearing, content, edges, errors, printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import (
+    clearing,
+    content,
+    errors,
+    json_types,
+    printable,
+    whole_files,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import debian
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     accounting,
@@ -43,9 +50,10 @@ MODULES = (
     clearing,
     content,
     debian,
-    edges,
     errors,
+    json_types,
     printable,
+    whole_files,
     accounting,
     agent,
     agents,

@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import json_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab, Partition
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 

@@ -23,8 +23,9 @@ from collections.abc import Iterator
 from typing import IO
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, json_of, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import json_of, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import debian
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import control, release
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import Lab

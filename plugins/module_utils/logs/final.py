@@ -9,8 +9,9 @@ import base64
 import os
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, content_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import content_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import fetch_plan, origin_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Round

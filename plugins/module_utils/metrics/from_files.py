@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import DIGITS
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import MOST_OF_A_LOG, MetricSet, parts

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import LINE_CHARACTERS, real_number
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import parts

@@ -16,7 +16,7 @@ import statistics
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import LINE_CHARACTERS, real_number

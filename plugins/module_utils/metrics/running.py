@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import (
     RankLog,
     first_and_last,

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, one_alone
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import (

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import (

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token, generation_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import DATASET, ENVIRONMENT, IMAGE, InputKind
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, first

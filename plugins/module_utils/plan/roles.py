@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import Variable

@@ -16,12 +16,12 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     RankzeroError,
     SlurmMissing,
     SlurmUnavailable,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import record_of_sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import KINDS

@@ -16,8 +16,9 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, ModuleResult, whole
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_LIST_BYTES, whole
 
 Prune = Callable[[], dict[str, Any]]
 

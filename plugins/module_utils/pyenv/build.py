@@ -21,14 +21,11 @@ from dataclasses import asdict, dataclass, field, replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
-    MOST_LIST_BYTES,
-    JsonObject,
-    child_environment,
-    text_of,
-)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import child_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_LIST_BYTES, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter, sealed
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import (
     EnvironmentRecord,

@@ -24,16 +24,16 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children, extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     JsonObject,
     ModuleResult,
     Parameters,
-    child_environment,
-    json_of,
     made_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import (
     EnvironmentRecord,

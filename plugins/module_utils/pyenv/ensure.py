@@ -10,8 +10,8 @@ import re
 from dataclasses import asdict
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import (
     Needs,

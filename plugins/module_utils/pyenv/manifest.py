@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import TypedDict, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import has_fields, read_json
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import has_fields
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import read_json
 
 MANIFEST = "env.json"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, made_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.trees import trees_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import WheelFile

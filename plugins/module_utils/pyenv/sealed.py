@@ -22,8 +22,8 @@ from concurrent.futures import ThreadPoolExecutor
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, content_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_LIST_BYTES, content_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import bytecode, interpreter
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import SealedRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python

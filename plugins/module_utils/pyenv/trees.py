@@ -12,8 +12,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, Tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import untar
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest

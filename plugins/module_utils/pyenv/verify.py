@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import child_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import (
     MOST_BYTES,
     MOST_LIST_BYTES,
-    child_environment,
     content_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import normalised
 
 # Libraries of the GPU driver: a login node without GPUs lacks them, but the nodes of the job have them.

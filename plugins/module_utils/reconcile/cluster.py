@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import own, record_of_sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import register
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import Step, make_plan

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, record_of, records_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters, record_of, records_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import (
     Before,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import compare
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import COMPARE, INDEX, LAUNCH, SWEEP
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.page_data import page_data

@@ -13,13 +13,13 @@ from functools import partial
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     ModuleResult,
     Parameters,
     record_of,
     records_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import SWEEP_RECORD, json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy, ask_slurm

@@ -9,7 +9,7 @@ import os
 import time
 from dataclasses import asdict
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import NOTIFY, is_foreign
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.final import packed
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import plain_verdict

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     ModuleResult,
     Parameters,
     record_of,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 
 FILE = "no-python"
 REASON = "no python3"

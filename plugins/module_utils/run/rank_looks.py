@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 

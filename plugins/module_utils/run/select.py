@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 

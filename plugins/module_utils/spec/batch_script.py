@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import pyxis
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec

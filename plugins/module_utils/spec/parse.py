@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of

@@ -21,10 +21,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import nobody_reads, start_thread
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import user_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import nobody_reads, start_thread
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     folders_as_above,
     lives,

@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import ownership
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Trust, Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import STORED, InputKind
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import open_folders, root_of

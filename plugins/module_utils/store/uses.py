@@ -18,7 +18,7 @@ import os
 import time
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import json_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import KINDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     folders_as_above,

@@ -20,10 +20,10 @@ from collections.abc import Callable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_VALUE_BYTES, content_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import is_listed
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_VALUE_BYTES, content_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, names_of_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets import sums
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request

@@ -10,9 +10,9 @@ import os
 import sys
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import described, is_own
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import runtime_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store import uses
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request

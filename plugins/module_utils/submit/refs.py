@@ -17,10 +17,11 @@ from dataclasses import replace
 from typing import TypeVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, Parameters, json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import PLAIN, digest_token, text_replaced
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_LIST_BYTES, json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.files import damage
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import (
     BY_NAME,

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Union
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     ModuleResult,
     Parameters,
     record_of,
     records_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, Standing
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id

@@ -20,9 +20,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import last_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import closed_to_groups
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import last_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import SILENCE, Slurm
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import substituted
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element

@@ -19,14 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children, state_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
-    ModuleResult,
-    Parameters,
-    child_environment,
-)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, significant
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import (

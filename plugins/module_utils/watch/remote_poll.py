@@ -21,8 +21,8 @@ import types
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import nobody_reads
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import nobody_reads
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object, of_run, text
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of

@@ -14,8 +14,12 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.vars import load_extra_vars
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
+    JsonObject,
+    Parameters,
+    TaskVariables,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid, suggestion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import load_job_file

@@ -10,8 +10,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.group_vars import is_ours
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place

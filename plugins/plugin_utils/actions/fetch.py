@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 
 from ansible.errors import AnsibleConnectionFailure
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     ModuleResult,
     Parameters,
     TaskVariables,
     record_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import ROUND_BYTES
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import (

@@ -9,8 +9,8 @@ import base64
 import io
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.final import MOST_BYTES
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest, Round
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import TAIL_BYTES

@@ -21,14 +21,14 @@ except ImportError:  # before ansible-core 2.22
     register_secrets = None
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB, MISSING_CHOICES
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     JsonObject,
     ModuleResult,
     Parameters,
     TaskVariables,
     record_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream

@@ -9,7 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SWEEP
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters, TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
+    ModuleResult,
+    Parameters,
+    TaskVariables,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction

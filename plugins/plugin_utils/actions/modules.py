@@ -19,7 +19,7 @@ from ansible import constants as C
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import module_cache
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     ModuleResult,
     Parameters,
     TaskVariables,

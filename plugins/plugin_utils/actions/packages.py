@@ -10,8 +10,8 @@ import tarfile
 import tempfile
 from dataclasses import replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, last_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import (
     Needs,

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     JsonObject,
     ModuleResult,
     Parameters,
     TaskVariables,
     record_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Reading
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display

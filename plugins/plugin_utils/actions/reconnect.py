@@ -18,7 +18,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 
 # Messages of ssh, sshpass and the server that mean that a login is needed.
 _LOGIN = re.compile(

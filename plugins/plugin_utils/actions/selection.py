@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import (
     ONE_CLUSTER,
     PLAYBOOKS,

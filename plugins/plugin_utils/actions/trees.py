@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, Tree
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer

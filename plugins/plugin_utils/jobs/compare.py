@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import first, recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import changes

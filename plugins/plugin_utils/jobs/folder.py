@@ -10,8 +10,8 @@ import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Stage, stages
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import (

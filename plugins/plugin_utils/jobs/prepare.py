@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import date
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import IN_PLACE, short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs import kinds
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref

@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated

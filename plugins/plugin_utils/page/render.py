@@ -22,7 +22,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, significant
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import (

@@ -9,8 +9,8 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import IN_PLACE, duration, node_list, significant

@@ -20,12 +20,12 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import start_thread
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import (
     printable,
     printable_lines,
     printable_result,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import start_thread
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import channel
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, GOOD, NOTE, WARNING, Row
 

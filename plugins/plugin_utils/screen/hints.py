@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Mapping
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import TaskVariables
 
 # Playbooks whose verb of `rankzero` has another name.
 VERBS = {"diagnose": "why"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 

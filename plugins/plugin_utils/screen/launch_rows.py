@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, records_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters, records_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, duration, node_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import BY_NAME
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters, TaskVariables, record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters, TaskVariables, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, verdict_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, SUCCEEDED

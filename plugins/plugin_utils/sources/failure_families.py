@@ -15,8 +15,8 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, events, lines, site_families
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature

@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import start_thread
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import start_thread
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
 
 MARKER = ".git"

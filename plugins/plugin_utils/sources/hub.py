@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import extraction
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import read_folder, require_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import repository

@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, parsed_json, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_LIST_BYTES, parsed_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import provenance
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import (

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import MOST_BYTES, named_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import (
     Recipe,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.action import uv_environment
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Reading
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import transfer

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import start_thread
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import start_thread
 from tests.repository import ROOT
 
 COLLECTIONS = ROOT / ".cache" / "collections"
@@ -24,7 +24,7 @@ OTHERS = {
 #: sleeps and has the last CPU.
 PROGRAM = """
 import os, select, signal, sys, threading, time
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import start_thread
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import start_thread
 cpus = sorted(os.sched_getaffinity(0))
 for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: os._exit(7))

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import edges
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import whole_files
 
 
 def test_a_file_above_the_limit_is_named_with_its_size_and_the_limit(tmp_path: Path) -> None:
     path = tmp_path / "large.json"
     path.write_text("[1, 2, 3]", encoding="utf-8")
-    assert edges.read_json(str(path)) == [1, 2, 3] and edges.text_of(str(path), 9) == "[1, 2, 3]"
+    assert whole_files.read_json(str(path)) == [1, 2, 3] and whole_files.text_of(str(path), 9) == "[1, 2, 3]"
     with pytest.raises(ValueError, match="no object"):
-        edges.json_of(str(path))
-    for read in (edges.content_of, edges.text_of, edges.json_of):
+        whole_files.json_of(str(path))
+    for read in (whole_files.content_of, whole_files.text_of, whole_files.json_of):
         with pytest.raises(OSError, match=str(path)) as raised:
             read(str(path), 8)
         assert "9 bytes" in str(raised.value) and " 8 " in str(raised.value)
@@ -34,15 +34,15 @@ def test_what_is_endless_or_no_file_is_not_waited_for(tmp_path: Path) -> None:
     deep.write_text("[" * 200_000, encoding="utf-8")
     for path in (sparse, pipe):
         with pytest.raises(OSError, match=str(path)):
-            edges.content_of(str(path))
-        assert edges.read_json(str(path)) is None
-    assert edges.read_json(str(deep)) is None
+            whole_files.content_of(str(path))
+        assert whole_files.read_json(str(path)) is None
+    assert whole_files.read_json(str(deep)) is None
 
 
 def test_of_a_long_text_the_last_whole_lines_are_read(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("a secret\nsecond\nlast\n", encoding="utf-8")
-    assert edges.last_text(str(path), 1000) == "a secret\nsecond\nlast\n"
-    assert edges.last_text(str(path), 16) == "second\nlast\n"
+    assert whole_files.last_text(str(path), 1000) == "a secret\nsecond\nlast\n"
+    assert whole_files.last_text(str(path), 16) == "second\nlast\n"
     with path.open("rb") as stream:
-        assert edges.last_bytes(stream, 5) == b"last\n"
+        assert whole_files.last_bytes(stream, 5) == b"last\n"

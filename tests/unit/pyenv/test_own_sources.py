@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, made_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Needs, Request, build
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import (

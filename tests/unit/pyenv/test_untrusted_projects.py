@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import only_data, recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import UvError

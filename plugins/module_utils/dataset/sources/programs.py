@@ -20,8 +20,8 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import last_bytes
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import last_bytes
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.partial import Item, Parts
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import (
     Changed,

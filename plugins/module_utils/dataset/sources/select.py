@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request import DatasetRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.base import Source
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.local import Local

@@ -17,7 +17,7 @@ import socket
 import threading
 import urllib.parse
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import text_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import wrappers
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import kernel
 

@@ -17,9 +17,10 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, JsonObject, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_LIST_BYTES, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.fetch import Chosen, download, fitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import (
     CACHE,

@@ -26,8 +26,9 @@ from dataclasses import dataclass
 from typing import TypedDict, cast
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import blocks, file_sha256, sha256_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, has_fields, read_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, has_fields
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import read_json
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe, text_sha256, tree_rows
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import walk

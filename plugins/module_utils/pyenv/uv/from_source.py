@@ -4,7 +4,8 @@
 """Packages of a lock that have no wheel for the target: git sources, folders, source archives. They are built once.
 
 uv takes each from where the lock says, and compares it with its hash or commit. A build runs code of the package, as
-the user, with the variables that every program of others gets (`core/edges.py`). git reads no settings, runs no hook.
+the user, with the variables that every program of others gets (`core/process.py`). git reads no settings and
+runs no hook.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_LIST_BYTES, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import (
     LockedFile,

@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import unquote, urlsplit
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment, text_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import child_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import text_of
 
 # Settings of uv for package sources; any of them replaces all of pip's package sources.
 _UV_PLACES = ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS")

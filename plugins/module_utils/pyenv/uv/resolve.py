@@ -10,7 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import MOST_LIST_BYTES, content_of, text_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import (
+    MOST_LIST_BYTES,
+    content_of,
+    text_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import wheels
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv

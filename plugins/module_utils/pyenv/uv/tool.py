@@ -10,8 +10,8 @@ import shutil
 from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own_below
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings, uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import WheelFile

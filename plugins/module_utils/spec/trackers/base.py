@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 
 #: What a text may name besides the options of its record: the launch. `commit` is empty for code without a commit.
 OF_LAUNCH = ("run", "group", "tags", "commit", "run_dir")

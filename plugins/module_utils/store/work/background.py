@@ -22,17 +22,12 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import (
-    JsonObject,
-    ModuleResult,
-    Parameters,
-    read_json,
-    start_thread,
-    text_of,
-)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import weakness
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import start_thread
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import read_json, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     ABANDONED_AFTER,
     lives,

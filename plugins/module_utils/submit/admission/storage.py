@@ -16,7 +16,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import text_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import StorageNeeds
 

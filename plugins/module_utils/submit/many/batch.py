@@ -15,8 +15,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import JsonObject, record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import text_replaced
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Predecessor
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
 
 #: States of a row. Running rows change in place on a terminal; all others are printed once and stay.
 HEAD, RUNNING, OK, FAILED, WARNING, NOTE, GOOD, BAD = (

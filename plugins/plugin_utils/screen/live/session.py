@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TextIO
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import start_thread
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import start_thread
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import close_channel, open_channel
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.painter import Painter
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import Row, settings

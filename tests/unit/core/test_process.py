@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.edges import nobody_reads
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import nobody_reads
 
 
 def test_who_reads_a_pipe_a_socket_or_a_file(tmp_path: Path) -> None:
@@ -31,8 +31,8 @@ def test_who_reads_a_pipe_a_socket_or_a_file(tmp_path: Path) -> None:
 
 def test_a_process_without_an_output_goes_on() -> None:
     program = (
-        "import sys; from ansible_collections.rankzero.slurm.plugins.module_utils.core import edges; "
-        "sys.exit(edges.nobody_reads())"
+        "import sys; from ansible_collections.rankzero.slurm.plugins.module_utils.core import process; "
+        "sys.exit(process.nobody_reads())"
     )
     closed = ["sh", "-c", 'exec "$0" -c "$1" >&-', sys.executable, program]
     assert (

@@ -1,0 +1,57 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The types of untyped data (Ansible's options and results, JSON), and how a dataclass is read from it.
+
+Only functions that meet such data use these types. Data that passes between rooms has known fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+
+T = TypeVar("T")
+
+# The options of a module or an action, as Ansible has checked them against its argument spec.
+Parameters = Mapping[str, Any]
+# The result of a module or an action, or a part of it.
+ModuleResult = dict[str, Any]
+# An object read from JSON or YAML before its fields are checked, or an object to be written.
+JsonObject = dict[str, Any]
+# Ansible's variables for a task, by name.
+TaskVariables = dict[str, Any]
+
+
+def has_fields(document: object, **kinds: type | tuple[type, ...]) -> bool:
+    """Return whether a JSON value is an object that has all these fields, each of the given type."""
+    return isinstance(document, dict) and all(isinstance(document.get(name), kind) for name, kind in kinds.items())
+
+
+def record_of(kind: type[T], document: Parameters, **parts: Callable[..., object]) -> T:
+    """Read a dataclass from an answer that this collection wrote: its fields by their names. Other fields are left out.
+
+    `parts`: how a field is read that is itself a dataclass, or several of them (`records_of`); null stays None.
+    """
+    values = {part.name: document[part.name] for part in fields(kind) if part.name in document}  # type: ignore[arg-type]
+    values.update({name: read(values[name]) for name, read in parts.items() if values.get(name) is not None})
+    return kind(**values)
+
+
+def records_of(kind: type[T], documents: Iterable[Parameters]) -> list[T]:
+    """Read several dataclasses, each as `record_of`."""
+    return [record_of(kind, document) for document in documents]
+
+
+def made_of(kind: Callable[..., T], request: JsonObject) -> T:
+    """Build a dataclass from the request that the action plugin sent.
+
+    Raises RankzeroError if the fields do not match, for example because the request comes from another release.
+    """
+    try:
+        return kind(**request)
+    except (TypeError, ValueError) as error:
+        raise RankzeroError(f"x_request: is not what the action plugin of this module sends ({error})") from error
