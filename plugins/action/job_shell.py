@@ -105,7 +105,7 @@ class ActionModule(LaunchAction):
                 **{name: prepared.runtime[name] for name in programs(plan)},
             },
             "refs": [ref.record() for ref in plan.refs],
-            "stores": asdict(prepared.stores),
+            "stores": asdict(prepared.request.stores),
             "inside_job": asked and asdict(asked),
             **({"environments": plan.environments_inside} if plan.environments_inside else {}),
         }

@@ -162,7 +162,7 @@ class ActionModule(LaunchManyAction):
         if answer.get("failed"):
             return answer
         planned = record_of(_Answered, answer, steps=lambda steps: [Step.of(step) for step in steps])
-        stores = next(iter(ready.values())).rendered.first.stores
+        stores = next(iter(ready.values())).rendered.first.request.stores
         lines = _lines(planned.steps, ready)
         self._tell(lines, ready, name, origin)
         outcome = _Outcome(planned.slurm_commands, [_standing(lines)])
@@ -323,7 +323,7 @@ def _launch(step: Step, prepared: _Ready, secrets_file: str) -> BatchLaunch:
     launch = launch.changed(supersedes=True, relaunch="on_failure") if step.anew else launch
     # If all elements of a sweep are submitted, they need not be named.
     narrowed = len(step.submits) < len(prepared.rendered.element_keys())
-    return BatchLaunch(step.name, launch.sent(), prepared.follows, list(step.submits) if narrowed else [])
+    return BatchLaunch(step.name, launch.request, prepared.follows, list(step.submits) if narrowed else [])
 
 
 def _state_root(ready: Mapping[str, _Ready]) -> str:

@@ -293,18 +293,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import LaunchSubmission
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out, forgetting
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    slurm = Slurm()
+    slurm, given = Slurm(), module.params["x_request"]
 
-    def launcher_of(request: dict[str, Any], submitter: str) -> LaunchSubmission:
-        return LaunchSubmission(Request.of(request, submitter), slurm, check_mode=module.check_mode)
+    def submission_of(request: Request) -> LaunchSubmission:
+        return LaunchSubmission(request, slurm, check_mode=module.check_mode)
 
-    secrets_file = module.params["x_request"].get("secrets_file")
-    return carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)
+    with forgetting(given.get("secrets_file")):
+        return carry_out(Request.of(given), submission_of, slurm, module.params, check_mode=module.check_mode)
 
 
 def main() -> None:

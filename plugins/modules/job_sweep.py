@@ -216,7 +216,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SWEEP
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out, forgetting
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 
@@ -224,11 +224,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_reques
 def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm, secrets_file = Slurm(), module.params["x_secrets_file"]
 
-    def launcher_of(given: dict[str, Any], submitter: str) -> SweepSubmission:
-        request = SweepRequest.of({**given, "only": module.params["elements"]}, submitter, secrets_file)
+    def submission_of(request: SweepRequest) -> SweepSubmission:
         return SweepSubmission(request, slurm, check_mode=module.check_mode)
 
-    result = carry_out(module.params, secrets_file, launcher_of, slurm, check_mode=module.check_mode)
+    with forgetting(secrets_file):
+        request = SweepRequest.of({**module.params["x_request"], "only": module.params["elements"]})
+        request = request.changed(secrets_file=secrets_file)
+        result = carry_out(request, submission_of, slurm, module.params, check_mode=module.check_mode)
     return {**result, "elements": bounded(result["elements"])}
 
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import collections
+import re
 
-from tests.repository import bullet_list, files, syntax_tree
+from tests.repository import ROOT, bullet_list, files, syntax_tree
 
 #: How many subscripts with a text there are. Only their number may fall: a lower number belongs here.
 MOST = 24
@@ -52,11 +53,30 @@ def test_a_request_becomes_a_dict_where_a_module_gets_it() -> None:
         for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sent"
     }
-    assert calls == {
-        "plugins/action/reconcile.py",
-        "plugins/plugin_utils/actions/launch.py",
-        "plugins/plugin_utils/actions/launch_many.py",
+    assert calls == {"plugins/plugin_utils/actions/launch.py", "plugins/plugin_utils/actions/launch_many.py"}
+
+
+def test_the_cluster_reads_a_request_where_it_arrives() -> None:
+    """From there on it is a Request or a SweepRequest: its JSON goes no further."""
+    readers = {
+        path
+        for path in [*files("plugins/modules/", ".py"), *files("plugins/module_utils/submit/", ".py")]
+        for text in [(ROOT / path).read_text(encoding="utf-8")]
+        if re.search(r"submit\.(sweep_)?request import", text) and re.search(r"\b(\w*Request|kind)\.of\(", text)
     }
+    assert readers == {
+        "plugins/modules/job.py",
+        "plugins/modules/job_sweep.py",
+        "plugins/module_utils/submit/many/launches.py",
+        "plugins/module_utils/submit/sweep_request.py",
+    }
+    plain = [
+        f"{path}:{node.lineno}"
+        for path in files("plugins/module_utils/submit/", ".py")
+        for node in ast.walk(syntax_tree(path))
+        if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("request")
+    ]
+    assert not plain, bullet_list(plain)
 
 
 def test_nothing_is_written_into_a_finished_request() -> None:

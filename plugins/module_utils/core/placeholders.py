@@ -10,6 +10,7 @@ that needs no quoting anywhere, and is replaced on the cluster.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
@@ -50,4 +51,6 @@ def _replaced(value: Any, texts: Mapping[str, str]) -> Any:
         return {name: _replaced(item, texts) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_replaced(item, texts) for item in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{part.name: _replaced(getattr(value, part.name), texts) for part in fields(value)})
     return value

@@ -8,14 +8,16 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Protocol, TypeVar
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, Parameters
-from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, runtime_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import runtime_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import resolve
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import SubmissionResult
 
 
@@ -29,35 +31,46 @@ class Submission(Protocol):
         """Cancel the active jobs."""
 
 
+class AnyRequest(Protocol):
+    """A Request or a SweepRequest."""
+
+    @property
+    def shared(self) -> Request:
+        """What a sweep's elements share; of a single launch, itself."""
+
+    def changed(self: R, **changes: object) -> R:
+        """Return it with other values of what is shared."""
+
+
+R = TypeVar("R", bound=AnyRequest)
+
+
+@contextlib.contextmanager
+def forgetting(secrets_file: str | None) -> Iterator[None]:
+    """Remove the file of secrets in the end: it was sent for this call only, and the sender may be gone by now."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(secrets_file or "")
+
+
 def carry_out(
-    params: Parameters,
-    secrets_file: str | None,
-    launcher_of: Callable[[JsonObject, str], Submission],
-    slurm: Slurm,
-    *,
-    check_mode: bool,
+    request: R, submission_of: Callable[[R], Submission], slurm: Slurm, params: Parameters, *, check_mode: bool
 ) -> ModuleResult:
     """Launch, or cancel a launch. Returns the result of module `job` or `job_sweep`.
 
-    `params`: the module's parameters. Their `x_request` is a launch, or a sweep whose shared launch is in `array`.
-    `launcher_of`: builds the submission from the request, with the actual paths of all items, and the submitter's name.
+    `submission_of`: builds the submission from the request with the actual paths of all items. `params`: the module's
+    `state`, and `x_runtime`, the files of the job runtime if the cluster lacks them.
     """
-    given = dict(params["x_request"])
-    shared = dict(given.get("array", given))
-    asked = shared.pop("stores")
-    given = {**given, "array": shared} if "array" in given else shared
-    refs = [Ref.of(ref) for ref in shared["refs"]]
+    request = request.changed(submitter=f"{socket.gethostname()}:{os.getpid()}")
+    shared = request.shared
+    sources: list[dict[str, str]] = []
     if params["x_runtime"]:
-        publish_files(runtime_of(refs).path, params["x_runtime"])
-    try:
-        sources: list[dict[str, str]] = []
-        if params["state"] == "present":
-            state_root = os.path.dirname(os.path.dirname(os.path.dirname(shared["runs_dir"])))
-            given, sources = resolve(given, refs, asked, state_root, slurm.note, check_mode=check_mode)
-        launcher = launcher_of(given, f"{socket.gethostname()}:{os.getpid()}")
-        result = launcher.cancel() if params["state"] == "absent" else launcher.launch()
-    finally:
-        # The file was sent for this call only. The sender may be gone by now, or configured to keep remote files.
-        with contextlib.suppress(OSError):
-            os.unlink(secrets_file or "")
+        publish_files(runtime_of(shared.refs).path, params["x_runtime"])
+    if params["state"] == "present":
+        stores = asdict(shared.stores)
+        request, sources = resolve(request, shared.refs, stores, shared.state_root, slurm.note, check_mode=check_mode)
+    submission = submission_of(request)
+    result = submission.cancel() if params["state"] == "absent" else submission.launch()
     return {**result.result(), "sources": sources, "slurm_commands": slurm.commands, "warnings": slurm.notes}

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import text_replaced, with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds, ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
@@ -50,6 +50,15 @@ class Predecessor:
 
 
 @dataclass(frozen=True)
+class Stores:
+    """The stores of a launch, as the options of the modules that use them."""
+
+    store_root: str = ""
+    stores: Sequence[JsonObject] = ()
+    store_group_writable: bool = False
+
+
+@dataclass(frozen=True)
 class Request:
     """One launch as the controller rendered it. `files` still contain `token` in place of the generation.
 
@@ -72,6 +81,7 @@ class Request:
     inside_job: AllocationNeeds | None = None
     placement: Placement | None = None
     places: StorageNeeds = field(default_factory=StorageNeeds)
+    stores: Stores = field(default_factory=Stores)
     checkpoint_dir: str | None = None
     archives: Sequence[Mapping[str, str]] = ()
     # The files of the code with their short digests, for the comparison with an earlier launch; {} if there are many.
@@ -83,17 +93,30 @@ class Request:
     supersedes: bool = False
 
     @classmethod
-    def of(cls, given: JsonObject, submitter: str, secrets_file: str | None = None) -> Request:
+    def of(cls, given: JsonObject) -> Request:
         """Build a request from the module's arguments, as `arguments` returns them."""
         typed = {name: kind(**given[name]) for name, kind in _TYPED.items() if isinstance(given.get(name), Mapping)}
-        own = {"submitter": submitter, "secrets_file": secrets_file or given.get("secrets_file")}
-        return cls(**{**given, **typed, **own, "refs": [Ref.of(ref) for ref in given["refs"]]})
+        return cls(**{**given, **typed, "refs": [Ref.of(ref) for ref in given["refs"]]})
 
     def arguments(self) -> JsonObject:
         """Return the arguments for the module. The module adds the submitter itself."""
         values = {**asdict(self), "refs": [ref.record() for ref in self.refs]}
         del values["submitter"]
         return {name: value for name, value in values.items() if value or name not in _IF_ANY}
+
+    @property
+    def shared(self) -> Request:
+        """What a sweep's elements share; of a single launch, itself."""
+        return self
+
+    def changed(self, **changes: object) -> Request:
+        """Return the request with other values."""
+        return replace(self, **changes)  # type: ignore[arg-type]
+
+    def after(self, generations: Mapping[str, str], waits: Sequence[str]) -> Request:
+        """Return the request once the launches before are known: their generations by token, the jobs to wait for."""
+        waits_for = [f"afterok:{':'.join(waits)}"] if waits else []
+        return self.changed(files=text_replaced(self.files, generations), waits_for=waits_for)
 
     @property
     def state_root(self) -> str:
@@ -111,6 +134,7 @@ _TYPED: dict[str, Callable[..., Any]] = {
     "inside_job": AllocationNeeds,
     "placement": Placement,
     "places": StorageNeeds,
+    "stores": Stores,
 }
 # Fields that few launches have.
 _IF_ANY = ("secrets_file", "waits_for", "supersedes")

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import text_replaced
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import substituted
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
@@ -36,9 +37,9 @@ class SweepRequest:
     only: Sequence[str] = ()
 
     @classmethod
-    def of(cls, given: JsonObject, submitter: str, secrets_file: str | None) -> SweepRequest:
+    def of(cls, given: JsonObject) -> SweepRequest:
         """Build a request from the module's arguments."""
-        array = Request.of(given["array"], submitter, secrets_file)
+        array = Request.of(given["array"])
         rest = {name: value for name, value in given.items() if name not in ("array", "elements")}
         return cls(array=array, elements=[Element(**element) for element in given["elements"]], **rest)
 
@@ -46,6 +47,20 @@ class SweepRequest:
         """Return the arguments for the module, which has an option of its own for `only`."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "only"}
         return {**values, "array": self.array.arguments(), "elements": [asdict(element) for element in self.elements]}
+
+    @property
+    def shared(self) -> Request:
+        """What its elements share."""
+        return self.array
+
+    def changed(self, **changes: object) -> SweepRequest:
+        """Return the sweep with other values in the request of its array."""
+        return replace(self, array=self.array.changed(**changes))
+
+    def after(self, generations: Mapping[str, str], waits: Sequence[str]) -> SweepRequest:
+        """Return the sweep once the launches before are known, as Request.after."""
+        elements, manifest = text_replaced((self.elements, self.manifest), generations)
+        return replace(self, array=self.array.after(generations, waits), elements=elements, manifest=manifest)
 
     @property
     def runs(self) -> str:

@@ -349,8 +349,8 @@ class LaunchAction(Action):
         return Producers(
             [described(ref, prepared.snapshot, job) for ref in missing],
             self._snapshots.path,
-            prepared.stores.store_root,
-            prepared.stores.store_group_writable,
+            prepared.request.stores.store_root,
+            prepared.request.stores.store_group_writable,
         )
 
     def call(self, module: str, module_args: Parameters, task_vars: TaskVariables, spec: Spec) -> ModuleResult:

@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import text_replaced
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, load_job_file
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.sweep import PreparedSweep
@@ -78,16 +76,9 @@ class Rendered:
         `generations`: the earlier stages' generations by their tokens. `waits`: the jobs to wait for. `changes`: other
         changes to the request.
         """
-        launch = self.launch
-        request = launch.request.array if isinstance(launch, PreparedSweep) else launch.request
-        files = text_replaced(request.files, generations)
-        waits_for = [f"afterok:{':'.join(waits)}"] if waits else []
-        launch = launch.changed(files=files, waits_for=waits_for, **changes)
-        if isinstance(launch, PreparedSweep):
-            elements = [Element(**text_replaced(asdict(each), generations)) for each in launch.request.elements]
-            manifest = text_replaced(launch.request.manifest, generations)
-            return replace(launch, request=replace(launch.request, elements=elements, manifest=manifest))
-        return launch
+        launch = self.launch.changed(**changes)
+        request = launch.request.after(generations, waits)
+        return replace(launch, request=request)  # type: ignore[arg-type]  # each has its own kind of request
 
 
 @dataclass(frozen=True)

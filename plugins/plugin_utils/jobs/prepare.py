@@ -80,21 +80,11 @@ MOST_COMPARED = 1000
 
 
 @dataclass(frozen=True)
-class Stores:
-    """The stores of a launch, as the options of the modules that use them."""
-
-    store_root: str
-    stores: list[JsonObject]
-    store_group_writable: bool
-
-
-@dataclass(frozen=True)
 class Prepared:
     """A rendered launch: its request, whose files contain the generation's token, and what belongs to it here."""
 
     plan: Plan
     request: Request
-    stores: Stores
     snapshot: Snapshot
     runtime: dict[str, str]
     lines: list[str]
@@ -115,11 +105,11 @@ class Prepared:
 
     def changed(self, **changes: object) -> Prepared:
         """The same launch, with other values in its request."""
-        return replace(self, request=replace(self.request, **changes))  # type: ignore[arg-type]
+        return replace(self, request=self.request.changed(**changes))
 
     def sent(self) -> JsonObject:
         """What module `job` gets as x_request."""
-        return {**self.request.arguments(), "stores": asdict(self.stores)}
+        return self.request.arguments()
 
 
 @functools.cache
@@ -176,7 +166,6 @@ def prepare(
     made = plan_of(spec, job.merged)
     files = _files(made, job, facts, _of_the_code(snapshot, snapshots), after)
     refs = [*made.refs, Ref(kinds.RUNTIME.name, runtime_key, made.runtime_dir)]
-    stores = Stores(site.store_root, list(job.settings.stores), job.settings.store_group_writable)
     request = replace(request_of(made, site, refs, files, relaunch), code=code_digests(snapshot))
     leaving.job(job, snapshot, built)
     lines = summary(made) + _sources(snapshot, built, job) + leaving.lines()
@@ -184,7 +173,7 @@ def prepare(
     lines += [adopted.line()] if adopted else []
     lines += [f"warning: {sentence}" for sentence in _warnings(job, snapshot)]
     rows = explain.rows(made, job.merged)
-    return Prepared(made, request, stores, snapshot, runtime, lines, rows, plan_of, leaving)
+    return Prepared(made, request, snapshot, runtime, lines, rows, plan_of, leaving)
 
 
 def _chosen(specs: Sequence[LaunchSpec], job: Job) -> Chosen:

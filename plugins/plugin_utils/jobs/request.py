@@ -21,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mounts import mount
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import memory_mib, time_minutes
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request, Stores
 
 
 def request_of(plan: Plan, site: Site, refs: Sequence[Ref], files: Mapping[str, str], relaunch: str) -> Request:
@@ -46,6 +46,7 @@ def request_of(plan: Plan, site: Site, refs: Sequence[Ref], files: Mapping[str, 
             min_free_kib=(memory_mib(site.settings.min_free) or 0) * 1024,
             sources=_sources_on_nodes(spec),
         ),
+        stores=Stores(site.store_root, list(site.settings.stores), site.settings.store_group_writable),
         container=container_needs(plan),
         inside_job=allocation_asked(plan),
         placement=_placement(spec),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import sweep as array
@@ -49,13 +49,11 @@ class PreparedSweep:
 
     def changed(self, **changes: object) -> PreparedSweep:
         """The same sweep, with other values in the request of its array."""
-        array = replace(self.request.array, **changes)  # type: ignore[arg-type]
-        return replace(self, request=replace(self.request, array=array))
+        return replace(self, request=self.request.changed(**changes))
 
     def sent(self) -> JsonObject:
         """What module `job_sweep` gets as x_request."""
-        given = self.request.arguments()
-        return {**given, "array": {**self.request.array.arguments(), "stores": asdict(self.first.stores)}}
+        return self.request.arguments()
 
 
 def prepare_sweep(

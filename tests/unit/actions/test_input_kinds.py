@@ -26,9 +26,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import Store
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.uses import PLACES
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Stores
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Stores
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.results import DOING, STEPS
 from tests.repository import COLLECTION, read
 
@@ -58,7 +58,8 @@ def described(kind: str) -> dict[str, Any]:
         spec=spec, project="/p", containerfile="/p/Containerfile", context=None,
         settings=ClusterSettings(),
     )  # fmt: skip
-    prepared = SimpleNamespace(snapshot=SimpleNamespace(src="/p", left_out=()), stores=Stores("/store", [], False))
+    request = SimpleNamespace(stores=Stores("/store"))
+    prepared = SimpleNamespace(snapshot=SimpleNamespace(src="/p", left_out=()), request=request)
     action = SimpleNamespace(_kept=False, _snapshots=SimpleNamespace(path="/kept"))
     result = vars(LaunchAction.producers(action, [{"kind": kind, "key": "k", "path": "/p"}], prepared, job))
     return dict(result["missing"][0])

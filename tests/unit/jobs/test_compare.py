@@ -43,7 +43,7 @@ class Project:
 
     def launch(self, *command: str, **data: Any) -> Prepared:
         made = self.prepared(*command, **data)
-        request = Request.of({name: value for name, value in made.sent().items() if name != "stores"}, "host:1")
+        request = made.request
         self.time += 1
         target = RunDirectory(f"{request.runs_dir}/1")
         assert create(request, target, lambda run: run.record("intent", time=self.time))
@@ -54,8 +54,7 @@ class Project:
 
     def compared(self, *command: str, **data: Any) -> tuple[Change | None, dict[str, str]]:
         made = self.prepared(*command, **data)
-        sent = {name: value for name, value in made.sent().items() if name != "stores"}
-        return compared(made, before.predecessor(Request.of(json.loads(json.dumps(sent)), "host:1")))
+        return compared(made, before.predecessor(Request.of(json.loads(json.dumps(made.sent())))))
 
 
 @pytest.fixture
@@ -71,8 +70,7 @@ def test_a_new_default_of_the_cluster_is_named_as_the_cause(project: Project) ->
     read = read_job(job, defaults, None, {"nodes": 2}, str(project.src))
     site = Site(str(project.root / "state"), str(project.root / "store"), read.settings)
     made = prepare(read, site, relaunch="on_failure", facts={})
-    sent = {name: value for name, value in made.sent().items() if name != "stores"}
-    changed, _diff = compared(made, before.predecessor(Request.of(json.loads(json.dumps(sent)), "host:1")))
+    changed, _diff = compared(made, before.predecessor(Request.of(json.loads(json.dumps(made.sent())))))
     assert changed is not None
     assert changed.changes == [
         *("command --steps 1 -> 2", "resources.nodes 1 -> 2", "env.NCCL_DEBUG none -> WARN (launch_cluster)")

@@ -13,6 +13,7 @@ import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import text_replaced
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import stages
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 
@@ -116,3 +117,4 @@ def test_a_mistake_says_what_to_do(folder: Folder, given: Any, said: str) -> Non
 def test_tokens_are_replaced_wherever_they_stand() -> None:
     given = {"files": {"job.sbatch": "a T1 b T2"}, "lines": ["T1", 3, None]}
     assert text_replaced(given, {"T1": "1", "T2": "2"}) == {"files": {"job.sbatch": "a 1 b 2"}, "lines": ["1", 3, None]}
+    assert text_replaced([Ref("code", "T1", "/T2")], {"T1": "1", "T2": "2"}) == [Ref("code", "1", "/2")]

@@ -71,14 +71,13 @@ def test_what_was_used_this_month_is_part_of_the_request_from_the_start(project:
 
 def test_a_prepared_launch_is_what_the_module_asks_for(project: Path) -> None:
     made = ready(job(project, artifact={"then": "end"}, resources={"nodes": 2, "time": "01:30:00", "partition": "p"}))
-    arguments = dict(made.sent())
-    # Used up before there is a request.
-    assert arguments.pop("stores") == {"store_root": "/store", "stores": [], "store_group_writable": False}
+    arguments = made.sent()
+    assert arguments["stores"] == {"store_root": "/store", "stores": [], "store_group_writable": False}
     # Every argument is one of the request's, and the rest is the module's own.
     names = {field.name for field in fields(Request)}
     assert set(arguments) <= names
     assert names - set(arguments) == {"submitter", "secrets_file", "waits_for", "supersedes"}
-    assert Request.of(arguments, "host:1").name_of(3) == f"x.{made.plan.key[:16]}.3"
+    assert Request.of(arguments).name_of(3) == f"x.{made.plan.key[:16]}.3"
     assert set(arguments["files"]) == {"job.sbatch", "launch.json", "contract.json"}
     assert arguments["runs_dir"] == f"/state/runs/x/{made.plan.key[:16]}"
     assert [ref["kind"] for ref in arguments["refs"]] == ["code", "runtime"]

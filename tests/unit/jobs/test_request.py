@@ -35,16 +35,14 @@ from tests.unit.jobs.projects import job, ready
     ],
 )
 def test_a_request_arrives_as_it_was_sent(project: Path, more: dict[str, Any]) -> None:
-    sent = dict(ready(job(project, **more)).sent())
-    sent.pop("stores")
-    arrived = Request.of(json.loads(json.dumps(sent)), "host:1", "/secrets")
-    assert (arrived.submitter, arrived.secrets_file) == ("host:1", "/secrets")
+    sent = ready(job(project, **more)).changed(secrets_file="/secrets").sent()
+    arrived = Request.of(json.loads(json.dumps(sent)))
+    assert (arrived.stores.store_root, arrived.secrets_file) == ("/store", "/secrets")
     assert isinstance(arrived.limits, ResourceNeeds) and isinstance(arrived.places, StorageNeeds)
     assert isinstance(arrived.inside_job, AllocationNeeds) == ("launcher" in more)
     assert isinstance(arrived.placement, Placement) == ("launcher" not in more)
     assert isinstance(arrived.container, ContainerNeeds) == ("container" in more)
-    again = {**sent, "secrets_file": "/secrets"}
-    assert json.loads(json.dumps(arrived.arguments())) == json.loads(json.dumps(again))
+    assert json.loads(json.dumps(arrived.arguments())) == json.loads(json.dumps(sent))
 
 
 def test_a_sweep_arrives_as_it_was_sent(project: Path) -> None:
@@ -54,8 +52,8 @@ def test_a_sweep_arrives_as_it_was_sent(project: Path) -> None:
         read, "/state", lambda element, all_: prepare(element, site, relaunch="never", facts={}, elements=all_)
     )
     sent = json.loads(json.dumps(made.sent()))
-    assert sent["array"].pop("stores")["store_root"] == "/store"
-    arrived = SweepRequest.of(sent, "host:1", None)
+    arrived = SweepRequest.of(sent)
+    assert arrived.array.stores.store_root == "/store"
     assert [element.point for element in arrived.elements] == [{"lr": "1"}, {"lr": "2"}]
     assert [element.key for element in arrived.elements] == made.keys
     assert json.loads(json.dumps(arrived.arguments())) == sent

@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launche
     packed,
     unpacked,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Stores
 from tests.unit.submit.bench import TOKEN, Bench, Cluster
 
 
@@ -45,8 +46,7 @@ class Folder:
             "refs": [],
             **changes,
         }
-        stores = {"store_root": str(self.bench.store), "stores": [], "store_group_writable": False}
-        request = {**replace(self.bench.request, **changed).arguments(), "stores": stores}
+        request = replace(self.bench.request, **changed, stores=Stores(str(self.bench.store)))
         return BatchLaunch(name, request, follows)
 
     def batch(self, check_mode: bool = False, **known: Before) -> Batch:

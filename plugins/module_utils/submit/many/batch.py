@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
@@ -88,7 +88,7 @@ class Batch:
         """Find out what has become of earlier generations, by one query. An active one is asked about again, because
         much may happen until it is its turn. Raises SlurmUnavailable.
         """
-        folders = [str(launch.request["runs_dir"]) for launch in launches if not launch.is_sweep]
+        folders = [launch.request.runs_dir for launch in launches if isinstance(launch.request, Request)]
         runs = [run for folder in folders for run in generations(folder)[-1:]]
         policy = submitting(self.slurm, self.check_mode, time.sleep, time.time)
         for status in statuses(self.slurm, runs, policy) if runs else ():
@@ -107,7 +107,7 @@ class Batch:
             answer.job = answer.sweep = None
         elif not answer.msg and not answer.missing:
             generation = str((answer.job and answer.job.generation) or "")
-            self.known[launch.name] = Before(launch.token, generation)
+            self.known[launch.name] = Before(launch.request.shared.token, generation)
             return True
         self.answers[launch.name] = answer
         self._hold(launch)
@@ -132,13 +132,13 @@ class Batch:
                 hinders = error.message
             if made.hopeless:
                 hinders = f"follows {launch.name}, which has failed meanwhile"
-        self.known[launch.name] = Before(launch.token, generation, jobs, hinders)
+        self.known[launch.name] = Before(launch.request.shared.token, generation, jobs, hinders)
 
     def record(self, launch: BatchLaunch) -> None:
         """Record the elements of a sweep for readers of its results, if all of them belong to other sweeps."""
-        array = {**launch.request["array"], "relaunch": "never"}
-        first = [element["key"] for element in launch.request["elements"][:1]]
-        only = replace(launch, request={**launch.request, "array": array}, follows=(), elements=first)
+        request = launch.request.changed(relaunch="never")
+        first = [element.key for element in request.elements[:1]] if isinstance(request, SweepRequest) else []
+        only = replace(launch, request=request, follows=(), elements=first)
         answer, _made = self._carry_out(only, check_mode=self.check_mode)
         if answer.msg:
             self.answers[launch.name] = answer
@@ -149,7 +149,7 @@ class Batch:
 
     def _hold(self, launch: BatchLaunch) -> None:
         self.known[launch.name] = Before(
-            launch.token, hinders=f"follows {launch.name}, which could not be launched now"
+            launch.request.shared.token, hinders=f"follows {launch.name}, which could not be launched now"
         )
 
     def _hinders(self, launch: BatchLaunch) -> str:
@@ -161,22 +161,19 @@ class Batch:
             return Answer(launch.name, self.silence), None
         before = [self.known[name] for name in launch.follows]
         generations = {each.token: each.generation for each in before}
-        request = launch.submitted(generations, [job for each in before for job in each.jobs])
+        request = launch.request.after(generations, [job for each in before for job in each.jobs])
 
-        def launcher_of(given: JsonObject, submitter: str) -> Submission:
-            if not launch.is_sweep:
-                launcher = LaunchSubmission(Request.of(given, submitter), self.slurm, check_mode=check_mode)
-                launcher.ended = self._ended
-                return launcher
-            of_sweep = {**given, "only": launch.elements}
-            secrets_file = given["array"].get("secrets_file")
-            return SweepSubmission(
-                SweepRequest.of(of_sweep, submitter, secrets_file), self.slurm, check_mode=check_mode
-            )
+        def submission_of(request: Request | SweepRequest) -> Submission:
+            if isinstance(request, SweepRequest):
+                only = replace(request, only=launch.elements)
+                return SweepSubmission(only, self.slurm, check_mode=check_mode)
+            submission = LaunchSubmission(request, self.slurm, check_mode=check_mode)
+            submission.ended = self._ended
+            return submission
 
-        params = {"x_request": request, "x_runtime": None, "state": "present"}
+        params = {"x_runtime": None, "state": "present"}
         try:
-            result = carry_out(params, None, launcher_of, self.slurm, check_mode=check_mode)
+            result = carry_out(request, submission_of, self.slurm, params, check_mode=check_mode)
         except SlurmUnavailable as error:
             self.silence = error.message
             return Answer(launch.name, error.message), None
@@ -212,6 +209,5 @@ def _answer(name: str, made: SubmissionResult, check_mode: bool) -> Answer:
 def forget_secrets(launches: Sequence[BatchLaunch]) -> None:
     """Remove the files of secrets that were sent for this call."""
     for launch in launches:
-        path = launch.request.get("array", launch.request).get("secrets_file")
         with contextlib.suppress(OSError):
-            os.unlink(path or "")
+            os.unlink(launch.request.shared.secrets_file or "")

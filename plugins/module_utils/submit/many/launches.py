@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, record_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import text_replaced
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Predecessor
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Predecessor, Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 
 
 @dataclass(frozen=True)
@@ -32,35 +32,21 @@ class Before:
 
 @dataclass(frozen=True)
 class BatchLaunch:
-    """A launch of a batch: its request, as module `job` or `job_sweep` gets it, and the names that it follows.
+    """A launch of a batch: its request, and the names that it follows.
 
     `elements`: the elements of a sweep to submit, by key; without any, all.
     """
 
     name: str
-    request: JsonObject
+    request: Request | SweepRequest
     follows: Sequence[str] = ()
     elements: Sequence[str] = ()
 
-    @property
-    def is_sweep(self) -> bool:
-        """Whether it is a sweep."""
-        return "array" in self.request
-
-    @property
-    def token(self) -> str:
-        """The placeholder of its generation."""
-        return str(self.request.get("array", self.request)["token"])
-
-    def submitted(self, generations: Mapping[str, str], waits: Sequence[str]) -> JsonObject:
-        """Return the request once the generations of the launches before are known, and the jobs to wait for."""
-        shared = self.request.get("array", self.request)
-        own = text_replaced({"files": shared["files"]}, generations) if generations else {}
-        own["waits_for"] = [f"afterok:{':'.join(waits)}"] if waits else []
-        if not self.is_sweep:
-            return {**self.request, **own}
-        more = {name: self.request[name] for name in ("elements", "manifest")}
-        return {**self.request, **text_replaced(more, generations), "array": {**shared, **own}}
+    @classmethod
+    def of(cls, given: JsonObject) -> BatchLaunch:
+        """Read a launch that `packed` has written."""
+        kind = SweepRequest if "array" in given["request"] else Request
+        return cls(**{**given, "request": kind.of(given["request"])})
 
 
 @dataclass(frozen=True)
@@ -111,7 +97,7 @@ class Answer:
 def packed(launches: Sequence[BatchLaunch], known: Mapping[str, Before]) -> str:
     """Return a batch as text for a module's argument. Launches of a folder resemble each other: they pack well."""
     document = {
-        "launches": [asdict(launch) for launch in launches],
+        "launches": [{**vars(launch), "request": launch.request.arguments()} for launch in launches],
         "known": {name: asdict(before) for name, before in known.items()},
     }
     return base64.b64encode(zlib.compress(json.dumps(document).encode("utf-8"))).decode("ascii")
@@ -120,5 +106,5 @@ def packed(launches: Sequence[BatchLaunch], known: Mapping[str, Before]) -> str:
 def unpacked(text: str) -> tuple[list[BatchLaunch], dict[str, Before]]:
     """Return the launches and what is known of others, from the text that `packed` has made."""
     document = json.loads(zlib.decompress(base64.b64decode(text)))
-    launches = [BatchLaunch(**launch) for launch in document["launches"]]
+    launches = [BatchLaunch.of(launch) for launch in document["launches"]]
     return launches, {name: Before(**before) for name, before in document["known"].items()}
