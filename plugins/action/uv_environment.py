@@ -145,7 +145,7 @@ class ActionModule(Producer):
     def _send(self, brought: Brought, lacking: set[str]) -> str:
         """Send the wheels that the host does not see at the controller's paths. Returns their folder on the host."""
         wheels = [*brought.wheels, *([brought.tool] if brought.tool else [])]
-        wheels = [wheel for wheel in wheels if wheel["filename"] in lacking]
-        size = sum(wheel["size"] for wheel in wheels)
+        wheels = [wheel for wheel in wheels if wheel.filename in lacking]
+        size = sum(wheel.size for wheel in wheels)
         self.show_line(f"sending {len(wheels)} wheels, {amount(size)}")
-        return self.send(wheel["path"] for wheel in wheels)
+        return self.send(wheel.path for wheel in wheels)

@@ -184,13 +184,13 @@ def _from_brought(
     """Install from verified wheel files, without a network. Raises RankzeroError."""
     settings = {**pip_settings.uv_environment(pip_settings.PipSettings(), environ), "UV_OFFLINE": "1"}
     wanted = [*brought.wheels, *([brought.tool] if brought.tool else [])]
-    places = {str(wheel["filename"]): _verified(wheel, brought.folder) for wheel in wanted}
+    places = {wheel.filename: _verified(wheel, brought.folder) for wheel in wanted}
     missing = sorted(name for name, place in places.items() if place is None)
     if missing:
         return Needs("these wheels are not visible on this host", files=missing)
     tool = find_uv(request.store_root, request.uv, request.hint, settings)
     if tool is None and brought.tool:
-        tool = uv_from_wheel(request.store_root, str(places[str(brought.tool["filename"])]), brought.tool, settings)
+        tool = uv_from_wheel(request.store_root, str(places[brought.tool.filename]), brought.tool, settings)
     if tool is None:
         return _needs(request, python, environ, "this host has no uv")
 
@@ -198,8 +198,8 @@ def _from_brought(
         house = os.path.join(work, "wheels")
         os.mkdir(house)
         for wheel in brought.wheels:
-            os.symlink(str(places[str(wheel["filename"])]), os.path.join(house, str(wheel["filename"])))
-        pins = [(str(wheel["name"]), str(wheel["version"]), str(wheel["sha256"])) for wheel in brought.wheels]
+            os.symlink(str(places[wheel.filename]), os.path.join(house, wheel.filename))
+        pins = [(wheel.name, wheel.version, wheel.sha256) for wheel in brought.wheels]
         lines = os.path.join(work, "requirements.txt")
         _write(lines, requirement_lines(pins))
         if pins:
@@ -338,9 +338,9 @@ def _needs(request: Request, python: Python, environ: Mapping[str, str], reason:
 
 def _verified(wheel: WheelFile, folder: str | None) -> str | None:
     """The path of exactly that wheel on this host: in `folder`, or at the controller's path; None if it is missing."""
-    for path in (os.path.join(folder, str(wheel["filename"])) if folder else None, str(wheel["path"])):
+    for path in (os.path.join(folder, wheel.filename) if folder else None, wheel.path):
         try:
-            if path and os.path.getsize(path) == wheel["size"] and file_sha256(path) == wheel["sha256"]:
+            if path and os.path.getsize(path) == wheel.size and file_sha256(path) == wheel.sha256:
                 return os.path.realpath(path)
         except OSError:
             continue

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, made_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
+    JsonObject,
+    made_of,
+    record_of,
+    records_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.trees import trees_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import WheelFile
@@ -26,6 +32,11 @@ class Brought:
     wheels: Sequence[WheelFile]
     tool: WheelFile | None = None
     folder: str | None = None
+
+    @classmethod
+    def of(cls, given: JsonObject) -> Brought:
+        """Read what a request holds. Raises TypeError if the fields do not match."""
+        return record_of(cls, given, wheels=partial(records_of, WheelFile), tool=partial(record_of, WheelFile))
 
 
 @dataclass(frozen=True)
@@ -48,5 +59,5 @@ class EnvironmentRequest:
         """The request from the module's argument. Raises RankzeroError."""
         request = made_of(cls, given)
         brought = given.get("brought")
-        made = made_of(Brought, brought) if brought else None
+        made = made_of(Brought.of, {"given": brought}) if brought else None
         return replace(request, brought=made, trees=trees_of(given.get("trees") or ()))

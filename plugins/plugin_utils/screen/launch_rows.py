@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows im
 
 if TYPE_CHECKING:  # at runtime, a wait does not need the planner, and a launch does not need the watch
     from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+    from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import LaunchResult
     from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
     from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Staging
 
@@ -64,33 +65,6 @@ def job_name(job_id: object) -> str:
     return f"job {job_id}"
 
 
-def launched(host: str, result: Parameters, facts: Mapping[str, str]) -> list[Row]:
-    """The rows about the submission. `facts`: kind of input -> what is known about it, as text."""
-    state, job = result.get("submission"), job_name(result.get("job_id"))
-    missing = {ref["kind"] for ref in result.get("missing", [])}
-    others = {source.kind: f"from {source.store}" for source in borrowed(result)}
-    rows = [
-        Row(host, OK, BY_NAME[kind].label, f"{text} ({others.get(kind, 'cached')})", once=True)
-        for kind, text in facts.items()
-        if kind not in missing and state in ("missing", "submitted")
-    ]
-    if state == "submitted":
-        rows.append(Row(host, RUNNING, job, "submitted", news=True))
-    elif state == "adopted":
-        rows.append(Row(host, RUNNING, job, f"already active, generation {result.get('generation')}", news=True))
-    elif state == "unchanged":
-        text = f"has {result.get('standing')} already (-e rerun=true runs it again)"
-        rows.append(Row(host, OK, job, text))
-    elif state == "absent":
-        if result.get("changed"):
-            rows.append(Row(host, OK, job, "cancelled"))
-        elif result.get("job_id"):
-            rows.append(Row(host, OK, job, "was cancelled before and is still ending"))
-        else:
-            rows.append(Row(host, NOTE, text="no active job"))
-    return rows
-
-
 @dataclass(frozen=True)
 class Source:
     """An input of a launch, and the store that it comes from."""
@@ -100,10 +74,37 @@ class Source:
     store: str
 
 
-def borrowed(result: Parameters) -> list[Source]:
-    """The inputs of a launch that are in the store of another owner."""
-    sources = records_of(Source, result.get("sources") or ())
-    return [source for source in sources if source.store != result.get("store_root")]
+def borrowed(sources: Iterable[Parameters], own: str) -> list[Source]:
+    """The inputs of a launch that are in the store of another owner. `own`: the user's."""
+    return [source for source in records_of(Source, sources) if source.store != own]
+
+
+def launched(host: str, launch: LaunchResult, facts: Mapping[str, str], others: Sequence[Source]) -> list[Row]:
+    """The rows about the submission. `facts`: kind of input -> what is known about it, as text. `others`: the inputs
+    that are in the store of another owner.
+    """
+    state, job = launch.submission, job_name(launch.job_id)
+    missing = {ref.kind for ref in launch.missing}
+    stores = {source.kind: f"from {source.store}" for source in others}
+    rows = [
+        Row(host, OK, BY_NAME[kind].label, f"{text} ({stores.get(kind, 'cached')})", once=True)
+        for kind, text in facts.items()
+        if kind not in missing and state in ("missing", "submitted")
+    ]
+    if state == "submitted":
+        rows.append(Row(host, RUNNING, job, "submitted", news=True))
+    elif state == "adopted":
+        rows.append(Row(host, RUNNING, job, f"already active, generation {launch.generation}", news=True))
+    elif state == "unchanged":
+        rows.append(Row(host, OK, job, f"has {launch.standing} already (-e rerun=true runs it again)"))
+    elif state == "absent":
+        if launch.changed:
+            rows.append(Row(host, OK, job, "cancelled"))
+        elif launch.job_id:
+            rows.append(Row(host, OK, job, "was cancelled before and is still ending"))
+        else:
+            rows.append(Row(host, NOTE, text="no active job"))
+    return rows
 
 
 class Waiting:

@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.request import Brought
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.tool import find_uv
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import UvError
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import WheelFile
 from tests.unit.pyenv.building import PYPROJECT, built, ensure, leftovers, value
 
 
@@ -29,8 +30,7 @@ def brought(store: str, wheelhouse: str, **changes: Any) -> Brought:
     for name, version in (("alpha", "1.0"), ("beta", "2.0")):
         filename = f"{name}-{version}-py3-none-any.whl"
         path = os.path.join(wheelhouse, filename)
-        wheel = {"name": name, "version": version, "filename": filename, "path": path}
-        wheels.append({**wheel, "sha256": file_sha256(path), "size": os.path.getsize(path)})
+        wheels.append(WheelFile(name, version, filename, file_sha256(path), os.path.getsize(path), path))
     return Brought(**{"lock_key": "ab", "lock": "# lock\n", "wheels": wheels, **changes})
 
 
@@ -84,8 +84,8 @@ def test_wheels_that_the_host_does_not_see(store: str, wheelhouse: str, tmp_path
     given = brought(store, wheelhouse)
     sent = tmp_path / "sent"
     sent.mkdir()
-    os.rename(given.wheels[0]["path"], tmp_path / "away.whl")
-    with open(str(given.wheels[1]["path"]), "ab") as stream:
+    os.rename(given.wheels[0].path, tmp_path / "away.whl")
+    with open(given.wheels[1].path, "ab") as stream:
         stream.write(b"!")  # the same name, another content: not seen either
     result = build(Request(recipe(PYPROJECT), store, brought=given))
     assert isinstance(result, Needs)
@@ -100,8 +100,7 @@ def test_uv_from_its_wheel(store: str, wheelhouse: str, wheel_maker: Callable[..
     version = subprocess.run([uv, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     stand_in = f'#!/bin/sh\nexec {uv} "$@"\n'
     path = wheel_maker(Path(wheelhouse), "uv", version, {f"uv-{version}.data/scripts/uv": stand_in})
-    tool: dict[str, Any] = {"name": "uv", "version": version, "filename": path.name, "path": str(path)}
-    tool.update(sha256=file_sha256(str(path)), size=path.stat().st_size)
+    tool = WheelFile("uv", version, path.name, file_sha256(str(path)), path.stat().st_size, str(path))
     os.environ["PATH"] = "/usr/bin:/bin"
     given = brought(store, wheelhouse)
     without = build(Request(recipe(PYPROJECT), store, brought=given))

@@ -25,7 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import recipe
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import LockedFile, LockedPackage
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import failure
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.wheels import Target, WheelFile
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import wheelhouse as controller_side
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse import (
     Chosen,
@@ -129,16 +129,14 @@ def one(url: str, sha256: str = SHA) -> list[Chosen]:
 def test_download_once(server: str, tmp_path: Path) -> None:
     url = f"{server}/good/a-1-py3-none-any.whl"
     (got,) = download(one(url), {})
-    assert Path(got["path"]).read_bytes() == CONTENT
-    assert got == {
-        "name": "a", "version": "1", "filename": "a-1-py3-none-any.whl", "sha256": SHA, "size": len(CONTENT),
-        "path": str(tmp_path / "cache" / "rankzero" / "wheels" / SHA[:32] / "a-1-py3-none-any.whl"),
-    }  # fmt: skip
+    assert Path(got.path).read_bytes() == CONTENT
+    path = tmp_path / "cache" / "rankzero" / "wheels" / SHA[:32] / "a-1-py3-none-any.whl"
+    assert got == WheelFile("a", "1", "a-1-py3-none-any.whl", SHA, len(CONTENT), str(path))
     assert download(one(url), {}) == [got]
     assert len(Files.hits) == 1
-    Path(got["path"]).write_bytes(b"damaged")
+    Path(got.path).write_bytes(b"damaged")
     assert download(one(url), {}) == [got]
-    assert Path(got["path"]).read_bytes() == CONTENT
+    assert Path(got.path).read_bytes() == CONTENT
 
 
 def test_a_cut_connection_is_tried_again(server: str) -> None:
@@ -174,7 +172,7 @@ def test_local_wheels_stay_where_they_are(tmp_path: Path) -> None:
     path = tmp_path / "a b+cpu.whl"
     path.write_bytes(CONTENT)
     (got,) = download(one(f"file://{tmp_path}/a%20b%2Bcpu.whl"), {})
-    assert got["path"] == str(path)
+    assert got.path == str(path)
     with pytest.raises(RankzeroError, match="has changed since it was locked"):
         download(one(f"file://{path}", "2" * 64), {})
     with pytest.raises(RankzeroError, match="is locked and cannot be read"):
@@ -202,7 +200,7 @@ def test_from_need_to_environment(controller: None, wheelhouse: str, tmp_path: P
     wanted = recipe('[project]\nname = "p"\nversion = "1"\ndependencies = ["alpha"]\n')
     needs = needs_of(store)
     brought = collect(wanted, needs)
-    assert [wheel["path"] for wheel in brought.wheels] == [
+    assert [wheel.path for wheel in brought.wheels] == [
         f"{wheelhouse}/alpha-1.0-py3-none-any.whl",
         f"{wheelhouse}/beta-2.0-py3-none-any.whl",
     ]

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import LaunchResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
@@ -90,10 +93,10 @@ class Screen:
     def submitted(self) -> None:
         head = "myproj  72ee2a70  2 nodes x 2 ranks, batch, 10 min"
         self.painter.add(Row("login.ux", HEAD, text=head, right="login.ux"))
-        missing = {"submission": "missing", "job_id": None, "missing": [{"kind": "code"}]}
-        done = {"submission": "submitted", "job_id": "2", "missing": []}
+        done = LaunchResult("myproj", "72ee2a70", 1, "/r", "submitted", True, "2")
+        missing = replace(done, submission="missing", changed=False, job_id=None, missing=[Ref("code", "k", "/c")])
         facts = {"code": "4 files", "environment": "6b3d016ae24e"}
-        for row in launched("login.ux", missing, facts):
+        for row in launched("login.ux", missing, facts, ()):
             self.painter.add(row)
         action = "rankzero.slurm.code_snapshot"
         self.painter.begin_task(results.running("login.ux", action, "Publish the code"))
@@ -101,7 +104,7 @@ class Screen:
         seconds = self.painter.end_task("login.ux")
         for row in results.done("login.ux", action, "", {"ref": {"key": "1e1c97e98cb9"}, "sent": 4200}, seconds):
             self.painter.add(row)
-        for row in launched("login.ux", done, facts):
+        for row in launched("login.ux", done, facts, ()):
             self.painter.add(row)
 
     def started(self) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import LaunchResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
@@ -60,9 +61,12 @@ def waited(attached: bool, queue: str) -> list[Row]:
     return rows
 
 
+MADE = {"name": "gpt", "key": "k", "generation": 1, "run_dir": "/r", "changed": True, "job_id": "1"}
+
+
 def texts_of(**result: Any) -> list[str]:
     facts = {"code": "5 files", "environment": "a37d4b0bb4d9"}
-    return [row.text for row in launched("lab", {"job_id": "1", "missing": [], **result}, facts)]
+    return [row.text for row in launched("lab", LaunchResult(**{**MADE, **result}), facts, ())]
 
 
 def step_forms(name: str, action: str, result: dict[str, Any], *holes: tuple[str, str]) -> str:

@@ -20,9 +20,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_r
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_report import screen as diagnosed
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import LaunchResult
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import launched
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import borrowed, launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import Channel
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, NOTE, OK, RUNNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
@@ -198,8 +199,8 @@ def test_a_job_that_slurm_ended_says_the_cause_once(
 def test_an_input_of_another_store_says_whose_it_is() -> None:
     store = "/shared/platform/rankzero"
     sources = [{"kind": "environment", "key": "6b", "store": store}, {"kind": "code", "key": "2c", "store": "/mine"}]
-    result = {"submission": "submitted", "job_id": "3", "missing": [], "store_root": "/mine", "sources": sources}
-    rows = launched("lab", result, {"environment": "6b", "code": "4 files"})
+    made = LaunchResult("gpt", "72", 1, "/r", "submitted", True, "3")
+    rows = launched("lab", made, {"environment": "6b", "code": "4 files"}, borrowed(sources, "/mine"))
     assert [row.text for row in rows[:2]] == [f"6b (from {store})", "4 files (cached)"]
 
 

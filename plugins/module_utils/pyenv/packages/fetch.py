@@ -78,14 +78,14 @@ def download(files: Iterable[Chosen], environment: Mapping[str, str], folder: st
             missing=[chosen.file.filename for chosen, _error in errors],
         )
     return [
-        {
-            "name": chosen.name,
-            "version": chosen.version,
-            "filename": chosen.file.filename,
-            "sha256": chosen.file.sha256,
-            "size": os.path.getsize(str(path)),
-            "path": str(path),
-        }
+        WheelFile(
+            name=chosen.name,
+            version=chosen.version,
+            filename=chosen.file.filename,
+            sha256=chosen.file.sha256,
+            size=os.path.getsize(str(path)),
+            path=str(path),
+        )
         for chosen, path in zip(wanted, answers)
     ]
 

@@ -231,9 +231,9 @@ def _wheels(own: Sequence[Chosen], tool: uv.Uv, folder: str) -> None:
     house = os.path.join(folder, "wheels")
     os.mkdir(house)
     for wheel in download(own, tool.environment, house):
-        target = os.path.join(house, wheel["filename"])
-        if wheel["path"] != target:
-            shutil.copyfile(wheel["path"], target)
+        target = os.path.join(house, wheel.filename)
+        if wheel.path != target:
+            shutil.copyfile(wheel.path, target)
 
 
 def _carried(chosen: Sequence[Chosen], folder: str) -> list[Chosen]:
@@ -307,7 +307,7 @@ def _put_uv(tool: uv.Uv, aim: Aim, folder: str, work: str) -> None:
         (wheel,) = download(fitting(parse_lock(_read(lock)), aim.target), tool.environment, place)
         taken = os.path.join(place, "taken")
         os.mkdir(taken)
-        shutil.move(program_of(wheel["path"], str(wheel["version"]), taken), target)
+        shutil.move(program_of(wheel.path, wheel.version, taken), target)
     os.chmod(target, 0o755)
 
 

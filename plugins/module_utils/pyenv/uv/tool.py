@@ -54,7 +54,7 @@ def bootstrap_uv(store_root: str, python: Python, environ: Mapping[str, str]) ->
 
 def uv_from_wheel(store_root: str, path: str, wheel: WheelFile, settings: Mapping[str, str]) -> uv.Uv:
     """Extract uv from its wheel and keep it in the store: it is one file without dependencies."""
-    version = str(wheel["version"])
+    version = wheel.version
     with fresh_folder(os.path.join(store_root, "tools", "uv")) as work:
         return _keep_uv(store_root, program_of(path, version, work), version, settings)
 
