@@ -9,6 +9,8 @@ import contextlib
 import subprocess
 from collections.abc import Iterator
 
+import pytest
+
 from tests.cluster.attack import ATTACKER, VICTIM, AttackLab
 from tests.cluster.launching import read_json
 
@@ -53,6 +55,23 @@ for port in range(first, first + count):
     taken.append(socket.socket())
     taken[-1].bind(("", port))
     taken[-1].listen(1)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+#: Answers 200 to every request, at ports from a first one on.
+LOOKALIKE = r"""
+import http.server, sys, threading
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+    def log_message(self, *_words):
+        pass
+first, count = map(int, sys.argv[1:])
+for port in range(first, first + count):
+    threading.Thread(target=http.server.HTTPServer(("", port), Page).serve_forever, daemon=True).start()
 print("ready", flush=True)
 sys.stdin.read()
 """
@@ -123,3 +142,34 @@ def test_a_port_that_a_stranger_has_taken_is_not_used(attack_lab: AttackLab) -> 
     assert outcome["success"], outcome
     taken = {port for begin in guessed for port in range(begin, begin + 20)}
     assert started["master_port"] not in taken
+
+
+@pytest.mark.parametrize("ready", [{"http": "/health"}, {"port": True}], ids=str)
+def test_a_stranger_who_answers_in_the_place_of_a_role_opens_no_gate(
+    attack_lab: AttackLab, ready: dict[str, object]
+) -> None:
+    """The server takes its time to load, and its port can be guessed."""
+    first = attack_lab.launch_as(VICTIM, attack_lab.job("true", name="first"))
+    assert attack_lab.outcome_of(first)["success"]
+    roles = {
+        "server": {
+            "command": ["sh", "-c", "exec sleep 600", "{port}"],
+            "nodes": 1,
+            "ready": {**ready, "within": "00:02:00"},
+        },
+        "client": {"command": ["touch", "asked"], "nodes": 1, "after_ready": ["server"]},
+    }
+    job = attack_lab.job([], artifact={"path": "asked", "role": "client"}, roles=roles)
+    del job["command"]
+    # Where the search for ports in a row begins for one of the next jobs; the client's port comes first.
+    guessed = 20000 + (37 * (int(first["job_id"]) + 1) + 9) % 4000
+    with contextlib.ExitStack() as strangers:
+        for node in attack_lab.lab.nodes[1:]:
+            strangers.enter_context(stranger(attack_lab, node, LOOKALIKE, str(guessed - 1), "90"))
+        launch = attack_lab.launch_as(VICTIM, job)
+        outcome = attack_lab.outcome_of(launch)
+    started = read_json(attack_lab.host_path(launch["run_dir"]) / "started.json")
+    (place,) = [role["hosts"][0] for role in started["roles"] if role["name"] == "server"]
+    assert guessed - 1 <= int(place.rpartition(":")[2]) < guessed + 89, "the stranger has guessed wrong"
+    assert not outcome["success"] and f"another user (uid {ATTACKER.uid})" in outcome["message"], outcome
+    assert not (attack_lab.host_path(launch["run_dir"]) / "work" / "asked").exists(), "the client was started"

@@ -38,7 +38,7 @@ READS_ALL = {
         "plugins/runtime/preflight/network.py number_in",
         "plugins/runtime/preflight/program.py identity",
         "plugins/runtime/start/ports.py of_connections",
-        "plugins/runtime/start/ports.py used",
+        "plugins/runtime/start/ports.py _rows",
     ),
     "code in the user's own cache, whose owner is checked": ("plugins/module_utils/core/module_cache.py read",),
 }

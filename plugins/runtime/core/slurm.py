@@ -54,6 +54,14 @@ def memory(job: Job) -> str:
     return job.get("SLURM_MEM_PER_NODE") or str(job.number("SLURM_MEM_PER_CPU") * job.number("SLURM_CPUS_ON_NODE", 1))
 
 
+def on_each(nodes: Sequence[str], output: str) -> list[str]:
+    """srun and its options for a small step of one task on each of the nodes, beside whatever else runs there."""
+    count = len(nodes)
+    words = ["srun", "--overlap", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--cpus-per-task=1"]
+    words += ["--mem=0", "--gres=none", f"--nodelist={','.join(nodes)}", "--kill-on-bad-exit=0", "--wait=0"]
+    return [*words, "--export=ALL", f"--output={output}"]
+
+
 def nodes_left(job: Job, without: str) -> int:
     """How many nodes the partition has without those named; a large number where sinfo does not say."""
     partition = job.get("SLURM_JOB_PARTITION")

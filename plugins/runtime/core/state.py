@@ -52,7 +52,8 @@ class Step:
 class Role:
     """A program of a launch with several (rank/roles.py). `words`: its srun, as the script has it; `env`: what of its
     environment is its own; `per_node`, `ranks`: its processes; `first_rank`: the number of the first one among those of
-    all roles; `hosts`: HOST:PORT of each; `ended_at`: when its end is judged.
+    all roles; `hosts`: HOST:PORT of each; `answered`: its ports have answered, and `watcher` asks whose they are;
+    `ended_at`: when its end is judged.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Role:
     step: Step = field(default_factory=Step)
     log_from: int = 0
     watcher: int = 0
+    answered: bool = False
     ready: bool = False
     ready_by: float | None = None
     ended_at: float | None = None

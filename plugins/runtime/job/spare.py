@@ -83,10 +83,7 @@ def _dead(job: Job) -> list[str]:
         return dead
     os.makedirs(folder, exist_ok=True)
     # Slurm may take minutes to see what the ranks' connections have told at once.
-    count = len(left)
-    words = ["srun", "--overlap", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", "--cpus-per-task=1"]
-    words += ["--mem=0", "--gres=none", f"--nodelist={','.join(left)}", "--no-kill", "--kill-on-bad-exit=0", "--wait=0"]
-    words += ["--export=ALL", "--output=none", "/bin/bash", "-c", ': > "$1/$SLURMD_NODENAME"', "alive", folder]
+    words = [*slurm.on_each(left, "none"), "--no-kill", "/bin/bash", "-c", ': > "$1/$SLURMD_NODENAME"', "alive", folder]
     step.run_bounded(job, ANSWER_SECONDS, words, quiet=True)
     answers = os.listdir(folder)
     # Of a step that nobody answered, the step is to blame.

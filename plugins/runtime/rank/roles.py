@@ -13,9 +13,10 @@ import re
 from collections.abc import Callable
 
 from artifact import verdict
-from core import processes
+from core import processes, slurm
 from core.log import log_line
 from core.state import ARTIFACT, NAMED_BY_SLURM, PROGRAM, Job, Role, Step
+from start.ports import ANOTHER
 
 RESTARTS = 3
 # Between the end of a role and what follows from it: where the job ends, or the deciding role with it, nothing does.
@@ -24,6 +25,8 @@ JUDGE_SECONDS = 1.0
 END_SECONDS = 5.0
 POLL_SECONDS = 0.1
 LONGEST = 64 << 10
+# What is ready by an answer from its port: another user may have taken that before the role does.
+ANSWERS = ("http", "port")
 _PLACE = re.compile(r"\{([a-z][a-z0-9_]*)\.(urls|hosts|nodes)\}")
 _TASK = re.compile(rb"^srun: error: (\S+): tasks? (\d+)[\d,-]*: (.+)$", re.MULTILINE)
 
@@ -74,7 +77,7 @@ def log(job: Job, role: Role) -> str:
 
 def watch(job: Job, role: Role) -> None:
     """Begin to look whether a role is ready."""
-    way, _blank, value = role.env.get("RANKZERO_READY", "").partition(" ")
+    way, value = _ready_by(role)
     if not way or role.ready:
         return
     targets = role.hosts
@@ -83,8 +86,22 @@ def watch(job: Job, role: Role) -> None:
     elif way == "line":
         targets = [os.path.join(job.get("RANKZERO_LOGS"), _log_of(job, role, rank)) for rank in range(role.ranks)]
     line = [job.python, "-I", "-S", os.path.join(job.runtime, "rank", "ready.py"), _waits(job, role), way, value]
-    role.watcher = processes.start([*line, *targets], job.env)
-    role.ready_by = processes.after(int(role.env["RANKZERO_READY_WITHIN"]))
+    role.answered, role.watcher = False, processes.start([*line, *targets], job.env)
+    role.ready_by = role.ready_by or processes.after(int(role.env["RANKZERO_READY_WITHIN"]))
+
+
+def _ask_whose(job: Job, role: Role) -> None:
+    """Let each node of a role say whether those that have answered are the role's processes."""
+    ports = [host.rpartition(":")[2] for host in role.hosts]
+    places = [f"{role.nodes[rank // role.per_node]}:{port}" for rank, port in enumerate(ports)]
+    program = [job.python, "-I", "-S", os.path.join(job.runtime, "start", "ports.py"), *places]
+    role.answered = True
+    role.watcher = processes.start([*slurm.on_each(role.nodes, _waits(job, role)), *program], job.env)
+
+
+def _ready_by(role: Role) -> tuple[str, str]:
+    way, _blank, value = role.env.get("RANKZERO_READY", "").partition(" ")
+    return way, value
 
 
 def _waits(job: Job, role: Role) -> str:
@@ -98,6 +115,7 @@ def _start(job: Job, role: Role) -> None:
     role.step.process = processes.start(words(job, role), environment(job, role), stderr=output)
     os.close(output)
     log_line(f"role {role.name} starts on {' '.join(role.nodes)}")
+    role.ready_by = None
     watch(job, role)
 
 
@@ -111,7 +129,7 @@ def begin(job: Job, heed: Callable[[Job], None]) -> bool:
     """Start the roles until the deciding one may start; whether it may. `heed`: acts on signals."""
     for role in job.roles:
         role.ready, role.over, role.restarts, role.watcher = False, False, 0, 0
-        role.step, role.ended_at = Step(), None
+        role.step, role.ended_at, role.ready_by = Step(), None, None
     job.failed_role = ""
     while True:
         check_roles(job)
@@ -146,17 +164,27 @@ def check_roles(job: Job) -> None:
 def _check_readiness(job: Job, role: Role) -> None:
     if not role.watcher:
         return
+    late, what = processes.due(role.ready_by), f"was not ready within {role.env['RANKZERO_READY_WITHIN']} s"
     if not processes.runs(role.watcher):
-        role.ready, role.watcher = processes.code_of(role.watcher) == 0, 0
+        code, role.watcher = processes.code_of(role.watcher), 0
+        if code == 0 and not role.answered and _ready_by(role)[0] in ANSWERS:
+            _ask_whose(job, role)
+            return
+        role.ready = code == 0
         if role.ready:
             log_line(f"role {role.name} is ready")
             return
-    elif not processes.due(role.ready_by):
+        if role.answered and code == ANOTHER:
+            what = "cannot be ready"
+        elif role.answered and not late:
+            watch(job, role)
+            return
+    elif not late:
         return
     waits = ""
     with contextlib.suppress(OSError), open(_waits(job, role), encoding="utf-8", errors="replace") as stream:
         waits = " ".join(stream.read(300).split())
-    _fail(job, role, 70, f"was not ready within {role.env['RANKZERO_READY_WITHIN']} s ({waits or 'nothing is known'})")
+    _fail(job, role, 70, f"{what} ({waits or 'nothing is known'})")
 
 
 def _judge(job: Job, role: Role) -> None:

@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Ports on which the ranks' servers may listen: MASTER_PORT, and others for a second service. Standard library only.
 
+    ports.py NODE:PORT ...   whether the job's user listens at those of this node; see main
+
 They lie above those of Ray's workers (10002 to 19999) and below those that a kernel gives to connections (from 32768,
 or from 24000 where a site follows the preflight's advice), so that neither is in their way later.
 """
@@ -10,7 +12,11 @@ or from 24000 where a site follows the preflight's advice), so that neither is i
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
 
 FIRST, COUNT = 20000, 4000
 #: Where a kernel gives the others to connections. Neither Ray nor Slurm has one of its own here.
@@ -18,18 +24,35 @@ INSTEAD = (7000, 1000)
 #: Those of a launch: MASTER_PORT and RANKZERO_PORTS.
 OWN = 9
 RANGE = "/proc/sys/net/ipv4/ip_local_port_range"
+TABLES, LISTENS = ("/proc/net/tcp", "/proc/net/tcp6"), "0A"
+#: Exit codes: at a port nobody listens, or another user.
+NOBODY, ANOTHER = 3, 4
+#: For a listener that was there a moment ago, in seconds.
+PATIENCE, EVERY = 5.0, 0.5
+
+
+def _rows() -> Iterator[tuple[int, str, int]]:
+    """(local port, state, user id) of each connection and listener of this node; proc(5)."""
+    for path in TABLES:
+        with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as stream:
+            for line in stream:
+                match = re.match(r" *\d+: [0-9A-F]*:([0-9A-F]+) \S+ ([0-9A-F]+) (?:\S+ +){3}(\d+) ", line)
+                if match:
+                    yield int(match[1], 16), match[2], int(match[3])
 
 
 def used() -> set[int]:
     """Those that somebody has on this node."""
-    taken = set()
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with contextlib.suppress(OSError), open(path, encoding="ascii", errors="replace") as stream:
-            for line in stream:
-                match = re.match(r" *\d+: [0-9A-F]*:([0-9A-F]+) ", line)
-                if match:
-                    taken.add(int(match[1], 16))
-    return taken
+    return {port for port, _state, _user in _rows()}
+
+
+def listeners() -> dict[int, set[int]]:
+    """{port: the user ids of those that listen there} on this node."""
+    users: dict[int, set[int]] = {}
+    for port, state, user in _rows():
+        if state == LISTENS:
+            users.setdefault(port, set()).add(user)
+    return users
 
 
 def of_connections() -> range:
@@ -76,3 +99,33 @@ def row(job: str, count: int) -> int:
             if length == count:
                 return begun
     return 0
+
+
+def judge(ports: Sequence[int], user: int, listening: Mapping[int, set[int]]) -> tuple[int, str]:
+    """(exit code, what is wrong) of the ports of a role on its node: root may listen there for a user."""
+    for port in ports:
+        others = sorted(listening.get(port, set()) - {user, 0})
+        if others:
+            return ANOTHER, f"port {port} is in the hands of another user (uid {others[0]}), not of this job"
+    silent = [port for port in ports if port not in listening]
+    return (NOBODY, f"nothing listens at port {silent[0]}") if silent else (0, "")
+
+
+def main() -> int:
+    """Judge the ports of this node: another user may have taken one before the role does."""
+    node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
+    places = [word.rpartition(":") for word in sys.argv[1:]]
+    own = [int(port) for name, _colon, port in places if name == node]
+    until = time.monotonic() + PATIENCE
+    while True:
+        code, what = judge(own, os.getuid(), listeners())
+        if code != NOBODY or time.monotonic() > until:
+            break
+        time.sleep(EVERY)
+    if what:
+        print(f"{node}: {what}", flush=True)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
