@@ -31,6 +31,7 @@ PACKAGES = {
     "mksquashfs": "squashfs-tools",
     "newuidmap": "uidmap (RHEL: shadow-utils)",
     "fuse-overlayfs": "fuse-overlayfs",
+    "fakechroot": "fakechroot",
     "unshare": "util-linux",
 }
 ENGINES = ("buildah", "podman")
@@ -157,6 +158,8 @@ def choose(host: Host, made: Recipe, engine: str = "auto") -> Way:
     choice = _Choice(host, made)
     squash = choice.squash()
     bootstrap = choice.tool("suite", "mmdebstrap") if made.suite is not None else None
+    if bootstrap and host.uid and "fakechroot" not in host.tools and made.text is None:
+        choice.missing += _lacks_without_root(host)
     fetch = tool = isolation = storage = None
     if made.reference is not None and made.local_path is None:
         fetch = choice.tool("reference, a registry's name,", "skopeo", *ENGINES, "enroot")
@@ -164,8 +167,8 @@ def choose(host: Host, made: Recipe, engine: str = "auto") -> Way:
         tool, isolation, storage = choice.engine(engine)
     if choice.missing:
         raise RankzeroError(
-            f"image: cannot be made on {platform.node()}: {'; '.join(choice.missing)}. Suite, rootfs and OCI layouts "
-            "need no engine; you can also build an image elsewhere and use squashfs."
+            f"image: cannot be made on {platform.node()}: {'; '.join(choice.missing)}. A rootfs and OCI layouts need "
+            "neither an engine nor root, a suite no engine; you can also build an image elsewhere and use squashfs."
         )
     if host.uid and (made.text is not None or made.suite is not None):
         choice.reasons.append("rootless: in a user namespace of the user's own")

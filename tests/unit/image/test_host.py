@@ -35,6 +35,8 @@ def test_the_usual_ways() -> None:
     assert (suite.bootstrap, suite.engine, suite.storage) == ("/usr/bin/mmdebstrap", None, None)
     assert choose(ROOT, Recipe(reference="registry.invalid/x:1")).fetch == "/usr/bin/skopeo"
     assert choose(ROOT, Recipe(reference="oci:/x")).fetch is None
+    fake = replace(USER, subuids=False, tools={**TOOLS, "fakechroot": "/usr/bin/fakechroot"})
+    assert choose(fake, Recipe(suite="bookworm")).bootstrap == choose(USER, Recipe(suite="bookworm")).bootstrap
     podman = replace(ROOT, tools={**TOOLS, "podman": "/usr/bin/podman"})
     assert choose(podman, FILE, "podman").engine == "/usr/bin/podman"
     assert choose(without(ROOT, "skopeo"), Recipe(reference="registry.invalid/x:1")).fetch == "/usr/bin/buildah"
@@ -82,6 +84,7 @@ def test_where_layers_are_kept(host: Host, storage: str, why: str) -> None:
                 "usermod --add-subuids",
             ],
         ),
+        (replace(USER, subuids=False), Recipe(suite="a"), ["no range in /etc/subuid and /etc/subgid"]),
     ],
 )
 def test_all_that_is_missing_is_named_with_its_package(host: Host, recipe: Recipe, messages: list[str]) -> None:
