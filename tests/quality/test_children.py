@@ -41,12 +41,10 @@ WHOLE_ENVIRONMENT = {
 
 
 #: What starts programs for all others, on the hosts and in a job. In a job a program gets the job's own variables.
-HELPER, RUNTIME = "plugins/module_utils/core/children.py", "plugins/runtime/"
-RUNTIME_HELPER = f"{RUNTIME}core/children.py"
+HELPER, RUNTIME = "plugins/module_utils/core/programs.py", "plugins/runtime/"
 #: Who starts one by itself, and what it needs that `children.run` does not do.
 BY_THEMSELVES = {
     HELPER: "it is the helper",
-    RUNTIME_HELPER: "it is the helper",
     "plugins/runtime/artifact/declared.py": "the artifact as its input, and limits of its memory and its files",
     "plugins/runtime/core/processes.py": "the conductor's children, which run on while it heeds signals",
     "plugins/runtime/node/sealed_mount.py": "the process of a mount, which goes on",

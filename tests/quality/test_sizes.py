@@ -24,6 +24,8 @@ ONE_FILE_A_KIND = {"plugins/module_utils/diagnosis/signatures", "plugins/module_
 MORE_PARAMETERS = {
     "module_utils/spec/fields.py option": "a row of the field table: each column is named where the row is written",
     "module_utils/core/children.py run": "how a program is run: most have defaults",
+    "module_utils/core/programs.py run": "how a program is run: most have defaults",
+    "runtime/core/children.py run": "how a program is run: most have defaults",
     "module_utils/store/http.py open_url": "how a URL is opened: most have defaults",
     "module_utils/store/snapshot.py ensure_snapshot": "the options of module code_snapshot",
     "module_utils/prune/prune.py prune": "the options of module store_prune",

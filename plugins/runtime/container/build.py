@@ -63,7 +63,7 @@ def own_python(minor: str) -> str:
         if path is None:
             continue
         question = [path, "-I", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
-        answer = children.run(question, os.environ, children.START_SECONDS).stdout
+        answer = children.run(question, os.environ, children.START_SECONDS).stdout.strip()
         if answer == minor:
             return path
         if answer:

@@ -167,7 +167,7 @@ def interpreter(wanted: dict[str, Any]) -> str:
     for path in dict.fromkeys(filter(None, [*paths, "/usr/bin/python3", shutil.which("python3")])):
         try:
             question = "import sys; print('%d.%d' % sys.version_info[:2])"
-            answer = children.run([path, "-I", "-c", question], os.environ, children.START_SECONDS).stdout
+            answer = children.run([path, "-I", "-c", question], os.environ, children.START_SECONDS).stdout.strip()
         except OSError:
             continue
         if answer == minor:

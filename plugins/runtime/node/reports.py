@@ -39,7 +39,7 @@ def versions(python: str, imports: list[str]) -> tuple[dict[str, str], bool, str
         return {}, False, f"{python}: {error.strerror}{where}"
     if done.returncode != 0:
         return {}, False, done.complaint
-    columns, torch, absent, prefix = json.loads(done.stdout.splitlines()[-1])
+    columns, torch, absent, prefix = json.loads(done.stdout.strip().splitlines()[-1])
     if absent:
         return {}, False, required(absent, prefix)
     return columns, torch, None

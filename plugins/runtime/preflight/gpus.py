@@ -109,7 +109,7 @@ def query_nvidia_smi(query: str, fields: Sequence[str]) -> Rows:
             done = children.run(command, os.environ, ASK_SECONDS)
         except TimeoutError:
             raise Silent(f"nvidia-smi did not answer within {ASK_SECONDS} s") from None
-        output = done.stdout
+        output = done.stdout.strip()
         unknown = re.search(r'Field "([^"]+)" is not a valid field', output)
         field = next((field for field, name in names.items() if unknown and name == unknown[1]), None)
         if done.returncode != 0 and field:

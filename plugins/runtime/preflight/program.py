@@ -124,7 +124,7 @@ def contained(enter: list[str], imports: list[str]) -> tuple[dict[str, str], lis
         done = children.run(words, clean, children.WORK_SECONDS)
     except OSError as error:
         return {}, [f"{words[0]}: {error.strerror}"]
-    lines = done.stdout.splitlines()
+    lines = done.stdout.strip().splitlines()
     if lines[-1:] == [NO_PYTHON]:
         names = " ".join(name.lstrip("?").partition(":")[0] for name in imports)
         python = os.environ["RANKZERO_PYTHON"]

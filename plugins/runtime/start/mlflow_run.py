@@ -245,7 +245,7 @@ def by_package(run_dir: str, values: Mapping[str, str], seconds: float) -> dict[
         raise Failed(f"the mlflow of {python} did not answer within {seconds:.0f} s") from None
     if done.returncode != 0:
         raise Failed(f"the mlflow of {python} has created no run: {done.complaint[:300]}")
-    made = json.loads(done.stdout.splitlines()[-1])
+    made = json.loads(done.stdout.strip().splitlines()[-1])
     return {name: identifier(str(made[name]), python) for name in ("run_id", "experiment_id")}
 
 

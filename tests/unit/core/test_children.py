@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children, programs
 
 PATH = {"PATH": os.environ["PATH"]}
 
@@ -37,7 +37,7 @@ def test_a_program_that_cannot_be_started_is_an_error_of_the_system() -> None:
 
 @pytest.mark.parametrize("program", ["yes", "exec >&- 2>&-; sleep 600"])
 def test_a_program_is_ended_in_time(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    monkeypatch.setattr(children, "MOST_LIST_BYTES", 10)
+    monkeypatch.setattr(programs, "MOST_OUTPUT", 10)
     with pytest.raises(children.Late):
         children.run(["sh", "-c", program], PATH, seconds=1)
 
@@ -59,8 +59,25 @@ def _state(number: int) -> str:
 
 
 def test_of_long_outputs_the_beginning_and_of_messages_the_end_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(children, "MOST_LIST_BYTES", 10)
-    monkeypatch.setattr(children, "MOST_BYTES", 10)
+    monkeypatch.setattr(programs, "MOST_OUTPUT", 10)
+    monkeypatch.setattr(programs, "MOST_MESSAGES", 10)
     text = "for f in (1, 2): __import__('os').write(f, b'first' + b'.' * 300000 + b'last')"
     done = children.run([sys.executable, "-I", "-c", text], PATH)
     assert (done.returncode, done.out, done.err) == (0, b"first.....", b"......last")
+
+
+def test_the_last_message_of_a_failure_is_the_complaint() -> None:
+    ends = [
+        children.run(["sh", "-c", words], PATH) for words in ("echo a >&2; echo b >&2; exit 3", "exit 4", "echo a >&2")
+    ]
+    assert [end.complaint for end in ends] == ["b", "exit code 4", ""]
+
+
+def test_an_input_that_nobody_reads_is_no_error() -> None:
+    assert children.run(["true"], PATH, stdin=b"x" * 1_000_000).returncode == 0
+
+
+def test_on_a_node_what_takes_too_long_is_an_error_of_the_system() -> None:
+    with pytest.raises(TimeoutError) as caught:
+        programs.run(["sleep", "600"], PATH, 0.1)
+    assert "killed" in str(caught.value.strerror)
