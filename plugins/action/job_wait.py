@@ -56,7 +56,7 @@ _MODULE = "rankzero.slurm.job_wait"
 Screens = list[Progress | Waiting]
 Counts = tuple[int, int, int]
 # Fields of the module's answer that are for this action alone.
-_INTERNAL = ("_proof", "_notify", "_logs")
+_INTERNAL = ("_proof", "_notify", "_logs", "_hidden")
 
 
 @dataclass
@@ -64,18 +64,21 @@ class _Launch:
     """A launch of the module's answer, and what is returned of it.
 
     `artifact`: what its job needs to prove, if that is waited for. `notifies`: whether messages are sent about it.
+    `hidden`: it ended so lately that a network file system may still hide its outcome.
     """
 
     report: LaunchReport
     result: ModuleResult
     artifact: str = ""
     notifies: bool = False
+    hidden: bool = False
 
     @classmethod
     def of(cls, answer: ModuleResult) -> _Launch:
         """Read a launch of an answer."""
         shown = {name: value for name, value in answer.items() if name not in _INTERNAL}
-        return cls(LaunchReport.of(answer), shown, answer.get("_proof", ""), answer.get("_notify", False))
+        marks = answer.get("_notify", False), answer.get("_hidden", False)
+        return cls(LaunchReport.of(answer), shown, answer.get("_proof", ""), *marks)
 
     def end(self, watch: Watch, timeout: int) -> None:
         """Add what only the wait knows."""
@@ -127,9 +130,7 @@ class ActionModule(Action):
             self._same = {"run_dir": launches[0].report.run_dir}
         notices = self._notices(launches)
         open_ = [
-            index
-            for index, launch in enumerate(launches)
-            if not _nothing_to_wait_for(launch.report, options.outcome_grace, pattern is not None)
+            index for index, launch in enumerate(launches) if not _nothing_to_wait_for(launch, pattern is not None)
         ]
         if self._task.check_mode or not open_:
             if notices:
@@ -349,14 +350,11 @@ def _refresh(screens: Screens, watches: Sequence[Watch]) -> None:
             screen.events([])
 
 
-def _nothing_to_wait_for(launch: LaunchReport, grace: float, reads: bool) -> bool:
+def _nothing_to_wait_for(launch: _Launch, reads: bool) -> bool:
     """Whether the first look is already final. `reads`: a log is to be read, which may exist even after the end."""
-    if launch.job_id is None:
+    if launch.report.job_id is None:
         return True
-    # A network file system may hide the outcome for a while after the end.
-    ended = launch.finished_at
-    hidden = launch.outcome is None and ended is not None and time.time() - ended < grace
-    return launch.completed and not hidden and not reads
+    return launch.report.completed and not launch.hidden and not reads
 
 
 def _together(answer: ModuleResult, launches: Sequence[_Launch]) -> ModuleResult:

@@ -32,8 +32,10 @@ options:
     default: 10.0
   outcome_grace:
     description:
-      - Seconds that the outcome of an ended job may take to become visible on this host. Network file systems cache
-        for a while that a file was missing.
+      - Seconds after the end of a job within which its outcome may become visible on this host. Network file systems
+        cache for a while that a file was missing.
+      - They count from the end that Slurm gives. A wait that sees the end later looks for the outcome for at least ten
+        seconds.
       - If the run directory is on a disk of this host and the job has left nothing there, its nodes write to another
         folder. Then the wait ends after five seconds.
     type: int

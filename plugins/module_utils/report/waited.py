@@ -39,6 +39,10 @@ def reported(options: Parameters, *, check_mode: bool) -> ModuleResult:
         # A job that Slurm ended, or that never began, has not done it itself.
         if result["completed"] and not check_mode and not is_foreign(run.path):
             run.forget_secrets()
+        # By the cluster's clock, which gave that time, too: the controller's may be any.
+        ended = result["finished_at"]
+        if result["outcome"] is None and ended is not None and time.time() - ended < options["outcome_grace"]:
+            result["_hidden"] = True
         if os.path.isfile(run.file(NOTIFY)):
             result["_notify"] = True
         if options["until"] == "artifact" and not result["completed"]:

@@ -11,7 +11,6 @@ periods).
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
@@ -32,6 +31,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import is_step
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.ends import End, never_ran
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import Pace
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import LOG_BYTES, Poll, Staging, Target, View
@@ -65,7 +65,7 @@ class Watch:
     """The state of one wait. Feed it polls; it returns events, the time of the next poll and whether the wait is over.
 
     Times are seconds of the caller's monotonic clock. `until`: started, artifact (the check of the artifact succeeds),
-    pattern (a line of `log` matches) or finished. `outcome_grace`: how long the outcome of an ended job may take to
+    pattern (a line of `log` matches) or finished. `outcome_grace`: how long after the end of a job its outcome may
     become visible through a network file system.
     """
 
@@ -97,6 +97,7 @@ class Watch:
     _torn: str = ""
     _pending_reason: str = ""
     _requeues: Requeues = field(default_factory=Requeues)
+    _end: End = field(default_factory=End)
     _expected: float | None = None
     _view: View = View()
     _hopeless_since: float | None = None
@@ -135,14 +136,14 @@ class Watch:
         """Process one poll and return its events, oldest first.
 
         `index`: the position of this launch's view in the poll; None where only the queue was queried for it.
-        `wall`: epoch seconds; None reads the clock.
+        `wall`: epoch seconds; None takes the time of the host that answered, with which Slurm's times are compared.
         """
         if not poll.whole:
             return []
         view = poll.views[index] if index is not None else replace(self._view, log=None)
         self._view = view
         self.preflight, self.staging, self.launched = view.preflight, view.staging, view.launched
-        clock = time.time() if wall is None else wall
+        clock = poll.clock if wall is None else wall
         events = self._follow(view) + self._queue(poll, view, now, clock) + self._files(view, now, clock)
         with one_alone(lambda why: events.append(Event("silent", why))):
             events += self._log(view, now)
@@ -163,7 +164,7 @@ class Watch:
             return []
         text = f"job {view.claim.job_id} owns this launch, not job {self.job_id}: following it"
         self.job_id, self.record, self._queue_at = view.claim.job_id, None, None
-        self._requeues = Requeues()
+        self._requeues, self._end = Requeues(), End()
         self._ended_since = self._absent_since = self._outcome_since = None
         return [Event("followed", text)]
 
@@ -184,6 +185,7 @@ class Watch:
         if record is not None and is_step(self.job_id) and record.name != identity(self.run_dir).job_name:
             # The enclosing job was requeued and numbers its steps from the start again.
             record = None
+        self._end.hear(record, now, wall)
         if record is None:
             self._absent_since = now if self._absent_since is None else self._absent_since
             return events
@@ -358,21 +360,17 @@ class Watch:
         if self._ended_since is None and not gone:
             # The batch script wrote its outcome, but Slurm still shows the job as completing or does not answer.
             return self._outcome_since is not None and status.over and now - self._outcome_since >= CLOSING
-        ended_for = now - min(moment for moment in (self._ended_since, self._absent_since) if moment is not None)
+        seen = min(moment for moment in (self._ended_since, self._absent_since) if moment is not None)
         settle: float = ABSENT if gone else 0
         if record is not None and not states.is_final(record.state, settled=False):
             settle = max(settle, SETTLE)
-        if ended_for < settle:
+        if now - seen < settle:
             return False
-        # No script ran, so no outcome will appear: the job ended while pending, or its node could not open its log.
-        never_ran = False
-        if self._attempt is None and record is not None:
-            never_ran = record.start in (None, record.end) and record.state in ("CANCELLED", "DEADLINE")
-            claimed = self._view.claim is not None
-            never_ran = never_ran or (not claimed and states.log_not_opened(record.state, record.signal))
+        hopeless = self._attempt is None and never_ran(record, self._view.claim is not None)
         # On a disk of the host, an ended job without a claim has left nothing, and nothing can appear later.
-        traceless = self._view.local and self._attempt is None and ended_for >= SETTLE
-        return status.outcome is not None or never_ran or traceless or ended_for >= self.outcome_grace
+        traceless = self._view.local and self._attempt is None and now - seen >= SETTLE
+        late = now >= self._end.wait_until(seen, self.outcome_grace)
+        return status.outcome is not None or hopeless or traceless or late
 
     def _schedule(self, poll: Poll, now: float, view: View) -> None:
         """Choose the next times, at growing intervals. At a sign of the end, look and call squeue soon."""

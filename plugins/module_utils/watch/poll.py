@@ -147,6 +147,7 @@ class Poll:
 
     `spent`: squeue was due, but the queries of this user and host for this minute are used up. `whole` is False when
     the connection cut the output short: then nothing in it may be used. `held`: how long (seconds) it waited for news.
+    `clock`: the time on the host that answered, in epoch seconds.
     """
 
     whole: bool
@@ -157,6 +158,7 @@ class Poll:
     warnings: tuple[str, ...] = ()
     spent: bool = False
     held: float = 0.0
+    clock: float = 0.0
 
     def as_dict(self) -> JsonObject:
         """As the module returns it."""

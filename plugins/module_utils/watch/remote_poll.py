@@ -66,7 +66,8 @@ def answer(request: Request) -> Poll:
     if checker is not None:
         _soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
         resource.setrlimit(resource.RLIMIT_CPU, (JUDGE_SECONDS, hard))
-    return replace(queue, held=held, views=tuple(_view(target, request, checker) for target in request.targets))
+    views = tuple(_view(target, request, checker) for target in request.targets)
+    return replace(queue, held=held, views=views, clock=time.time())
 
 
 def _await_change(targets: Sequence[Target], seconds: float) -> float:

@@ -192,7 +192,7 @@ def test_an_outcome_that_may_still_be_hidden_is_waited_for(monkeypatch: pytest.M
         PROVEN,
     ]
     bench.modules = [
-        known(completed=True, finished_at=990.0),
+        known(completed=True, finished_at=990.0, _hidden=True),
         known(completed=True, success=True, standing="succeeded", slurm_state="COMPLETED"),
     ]
     assert bench.run()["success"] is True
