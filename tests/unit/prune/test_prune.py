@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -260,6 +261,23 @@ def test_a_launch_that_marks_while_the_prune_is_at_it_keeps_its_code(
     monkeypatch.setattr(pruning.atomic, "set_aside", late)
     assert place.prune()["removed"] == []
     assert (code / "file").read_text() == "content"
+
+
+def test_what_is_used_again_and_gone_at_the_rename_is_no_error(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another prune that lost its lock took it, and the launch that has marked it builds anew."""
+    code = place.thing(f"code/{CODE}")
+    slot = marks.slot_of(str(code))
+    assert slot
+    marks.touch(slot)
+    os.utime(slot.mark, (OLD, OLD))
+
+    def gone_before(path: str) -> None:
+        shutil.rmtree(path)
+        marks.touch(slot)
+
+    monkeypatch.setattr(pruning.atomic, "set_aside", gone_before)
+    assert place.prune()["removed"] == []
+    assert not code.exists()
 
 
 def test_a_launch_waits_for_the_prune_that_has_its_code_and_builds_anew(place: Place) -> None:

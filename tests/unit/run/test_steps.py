@@ -292,6 +292,22 @@ def test_a_script_that_ends_before_its_claim_says_why(place: Place) -> None:
     assert start == Start(None, f"[rankzero] {words}")
 
 
+def test_a_script_that_fails_a_moment_later_is_still_heard(place: Place) -> None:
+    start = place.start('echo "[rankzero] step 2.3"; sleep 0.5; exit 78')
+    assert start == Start(None, "step 2.3 ended with exit code 78")
+
+
+def test_a_script_that_ended_well_is_not_waited_for(place: Place) -> None:
+    """A network file system may hide its claim, and nothing more can come."""
+    until = time.monotonic() + 20
+
+    def sleep(_seconds: float) -> None:
+        assert time.monotonic() < until, "it waits on for a script that has ended"
+        time.sleep(0.02)
+
+    assert place.start('echo "[rankzero] step 2.3"', clock=lambda: 0.0, sleep=sleep) == Start("2.3")
+
+
 def test_a_script_that_was_quick_has_run(place: Place) -> None:
     assert place.start('echo "[rankzero] step 2.3"; echo "1 lab 2.3" > claim; exit 1') == Start("2.3")
 
