@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from benchmarks.faults.kinds import HANDOVER, HEAL, KINDS, LOSE_RANKS, MODULE, PAIR, Hits, Kind
 
@@ -25,6 +25,10 @@ WAITED = 0.5
 ARRAYS, ELEMENTS, SPARES = 0.15, 3, 0.15
 #: Share of the launches whose Python is in a sealed environment.
 SEALED = 0.5
+#: A node that is lost under ranks with a spare one is lost in this first part of their program, which runs so many
+#: seconds longer, and is gone for at least as long: rank 0 needs 6 s to miss its neighbour, the job then up to 30 s to
+#: ask its nodes which of them is gone. A node that is back by then, and ranks that have ended, need no healing.
+EARLY, LONGER, GONE = 0.25, 25.0, 45.0
 
 
 @dataclass(frozen=True)
@@ -167,8 +171,8 @@ class _Plan:
         spares = 1 if self.chance.random() < SPARES and (not kind or kind.name != HANDOVER) else 0
         sealed = self.chance.random() < SEALED
         if kind and kind.name == HEAL:
-            # The fault needs time to hit.
-            return Job(start, seconds + 5.0, 2, then_end, waited, 1, 1, sealed, True)
+            # The fault needs time to hit, and the job time to see it.
+            return Job(start, seconds + LONGER, 2, then_end, waited, 1, 1, sealed, True)
         return Job(start, seconds, nodes, then_end, waited, elements, spares, sealed)
 
     def single(self, kind: Kind, launches: Sequence[int] = ()) -> Injection:
@@ -188,4 +192,5 @@ class _Plan:
     def heal(self, free: Iterator[int]) -> Injection:
         """A fault of the second node of a launch, at a time after its ranks have begun."""
         half = self.single(KINDS[self.chance.choice(LOSE_RANKS)], [next(free)])
+        half = replace(half, at=half.at * EARLY, gone=max(half.gone, GONE) if half.gone else 0.0)
         return Injection(HEAL, 0.0, halves=(half,))

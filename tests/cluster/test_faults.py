@@ -91,14 +91,17 @@ def test_arrays_and_launches_with_spares_meet_shared_faults_and_their_own() -> N
 
 def test_what_ranks_must_be_healed_of_hits_launches_with_a_spare_node() -> None:
     healed = [
-        (batch.jobs[half.launches[0]], half.kind)
+        (batch.jobs[half.launches[0]], half)
         for batch in instants.batches("1", 333, 5)
         for one in batch.injections
         if one.kind == HEAL
         for half in one.halves
     ]
-    assert {kind for _job, kind in healed} == set(LOSE_RANKS)
-    assert all((job.nodes, job.spares, job.healing) == (2, 1, True) for job, _kind in healed)
+    assert {half.kind for _job, half in healed} == set(LOSE_RANKS)
+    assert all((job.nodes, job.spares, job.healing) == (2, 1, True) for job, _half in healed)
+    # Rank 0 needs 6 s to miss its neighbour, and the job up to 30 s more to ask its nodes: it must find one gone.
+    assert all((1 - half.at) * job.seconds > 15 for job, half in healed)
+    assert all(half.gone > 40 for _job, half in healed if half.kind != "reboot")
 
 
 def test_half_of_the_launches_under_shared_faults_are_waited_for() -> None:
