@@ -55,5 +55,5 @@ if os.environ["RANK"] == "0":
         while ask(urls[1]):
             time.sleep(0.1)
     with open("result.json", "w") as stream:
-        json.dump({"answers": answers, "again": again, "told": told, "own": os.environ.get("OWN")}, stream)
+        json.dump({"answers": answers, "again": again, "told": told, "own": os.environ.get("OWN"), "words": sys.argv[3:]}, stream)
 """

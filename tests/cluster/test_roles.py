@@ -12,6 +12,7 @@ import pytest
 from tests.cluster.launching import Site, log_of, nothing_left, rank_logs, read_json
 from tests.cluster.roles_programs import CLIENT, SERVER
 
+TOLD = ["{server.urls}", "{server.hosts}", "{server.nodes}"]
 SERVERS = {"command": ["server.py", "{port}", "1"], "ready": {"http": "/health"}}
 
 
@@ -30,9 +31,14 @@ def job(site: Site, mode: str = "ask", server: dict[str, Any] | None = None, **s
             "env": {"OWN": "server"},
             **(server or SERVERS),
         },
-        "client": {"command": ["client.py", mode, "{server.urls}"], "nodes": 2, "after_ready": ["server"]},
+        "client": {"command": ["client.py", mode, *TOLD], "nodes": 2, "after_ready": ["server"]},
     }
-    artifact = {"path": "result.json", "role": "client", "require": {"answers": {}}}
+    return of_roles(site, roles, {"answers": {}}, **spec)
+
+
+def of_roles(site: Site, roles: dict[str, Any], require: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A job of these roles, of which `client` decides."""
+    artifact = {"path": "result.json", "role": "client", "require": require}
     made = site.job([], artifact=artifact, roles=roles, **spec)
     del made["command"]
     return made
@@ -56,6 +62,7 @@ def test_roles_start_in_order_know_each_other_and_end_with_the_one_that_decides(
         "WORLD_SIZE": "2",
         "MASTER_ADDR": client["nodes"][0],
     }
+    assert result["words"] == [",".join(server["hosts"]), ",".join(server["nodes"])]
     # What one role says is not the other's.
     assert result["own"] is None
     logs = rank_logs(run)
@@ -130,8 +137,74 @@ def test_a_node_of_a_role_that_dies_is_replaced_by_a_spare_one(programs: Site) -
     nothing_left(programs, launch)
 
 
-@pytest.mark.parametrize("ready", [{"port": True}, {"line": "listens on [0-9]+"}, {"file": "there"}], ids=str)
-def test_other_ways_to_be_ready(programs: Site, ready: dict[str, Any]) -> None:
+WAYS: list[dict[str, Any]] = [{"port": True}, {"line": "listens on [0-9]+"}, {"file": "there"}]
+
+
+@pytest.mark.parametrize(("ready", "style"), [(way, "rank") for way in WAYS] + [(WAYS[1], "slurm")], ids=str)
+def test_other_ways_to_be_ready(programs: Site, ready: dict[str, Any], style: str) -> None:
     shell = "sleep 1; touch there; exec python3 server.py {port} 0"
-    launch = programs.launch(job(programs, server={"shell": shell, "ready": ready}), wait=True)
+    launch = programs.launch(job(programs, server={"shell": shell, "ready": ready}, logs={"style": style}), wait=True)
     assert programs.outcome(launch)["success"], log_of(programs.run_dir(launch), launch["job_id"])
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "success"),
+    [("done", 0, True), ("done", 3, False), ("ignore", 3, True), ("fail", 0, False)],
+)
+def test_what_follows_when_a_role_ends_before_the_one_that_decides(
+    programs: Site, policy: str, code: int, success: bool
+) -> None:
+    """The deciding role runs until the end of the other one has been judged, or for ever where that ends the launch."""
+    judged = "until grep -q 'role prepare ended' \"$RANKZERO_RUN_DIR\"/logs/job.*.log; do sleep 0.2; done"
+    roles = {
+        "prepare": {"shell": f"touch made; sleep 1; exit {code}", "ready": {"file": "made"}, "on_exit": policy},
+        "client": {
+            "shell": f"{judged}; {'' if success else 'sleep 3600; '}echo '{{}}' >result.json",
+            "after_ready": ["prepare"],
+        },
+    }
+    launch = programs.launch(of_roles(programs, roles, {}), wait=success)
+    outcome = programs.outcome(launch)
+    assert outcome["success"] is success, log_of(programs.run_dir(launch), launch["job_id"])
+    if not success:
+        assert f"role prepare ended with exit code {code}" in outcome["message"]
+    nothing_left(programs, launch)
+
+
+def test_a_server_that_ignores_its_end_is_killed(programs: Site) -> None:
+    deaf = {"shell": "trap '' TERM; python3 server.py {port} 0", "ready": {"port": True}}
+    launch = programs.launch(job(programs, server=deaf), wait=True)
+    assert programs.outcome(launch)["success"], log_of(programs.run_dir(launch), launch["job_id"])
+    nothing_left(programs, launch)
+
+
+#: A launcher as torchrun is one: it names the rank itself, and the signals of its step are kept from it.
+STARTED_BY_ANOTHER = {
+    "per": "node",
+    "command": ["env", "MY_RANK=0", "{rank}"],
+    "ranks": {"RANK": "MY_RANK", "LOCAL_RANK": "MY_RANK", "NODE_RANK": "MY_RANK", "WORLD_SIZE": "RANKZERO_WORLD_SIZE",
+              "LOCAL_WORLD_SIZE": "RANKZERO_RANKS_PER_NODE", "MASTER_ADDR": "RANKZERO_MASTER_ADDR",
+              "MASTER_PORT": "RANKZERO_MASTER_PORT"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("launcher", ["srun", "another"])
+def test_the_signal_before_the_time_limit_is_for_the_deciding_role(programs: Site, launcher: str) -> None:
+    """Sent as Slurm sends it before the limit: to the script alone."""
+    wait = "touch begun-$RANKZERO_ROLE; while :; do sleep 0.2; done"
+    roles = {
+        "server": {
+            "shell": f"trap 'touch server-saw-it' USR1; {wait}",
+            "ready": {"file": "begun-server"},
+            "launcher": {"kind": launcher},
+        },
+        "client": {"shell": f"trap 'sleep 2; echo {{}} >result.json; exit 0' USR1; {wait}", "after_ready": ["server"]},
+    }
+    made = of_roles(programs, roles, {}, checkpoint={"signal_before_end": 60, "signal": "USR1"})
+    launch = programs.launch(made, launch_cluster={**programs.cluster, "launchers": {"another": STARTED_BY_ANOTHER}})
+    run = programs.run_dir(launch)
+    programs.wait_for(run / "work" / "begun-client")
+    programs.lab.head(["scancel", "--batch", "--signal=USR2", launch["job_id"]])
+    assert programs.outcome(launch)["success"], log_of(run, launch["job_id"])
+    assert not (run / "work" / "server-saw-it").exists()
+    nothing_left(programs, launch)

@@ -49,7 +49,10 @@ if [ -n "${RANKZERO_ROLE:-}" ]; then
     rankzero_words=()
     for rankzero_word in "$@"; do rankzero_words+=("${rankzero_word//"{port}"/"$RANKZERO_PORT"}"); done
     set -- "${rankzero_words[@]}"
-    [ "$RANKZERO_FIRST_RANK" = 0 ] || [ -z "${RANKZERO_EARLY_SIGNAL:-}" ] || trap '' "$RANKZERO_EARLY_SIGNAL"
+    if [ "$RANKZERO_FIRST_RANK" != 0 ] && [ -n "${RANKZERO_EARLY_SIGNAL:-}" ]; then
+        trap '' "$RANKZERO_EARLY_SIGNAL"
+        unset RANKZERO_EARLY_SIGNAL
+    fi
     unset rankzero_words rankzero_word
 fi
 
