@@ -129,7 +129,7 @@ CASES = (
     Case("nan-sampling", "nan_loss", r"probability tensor contains", trainer("if step == 3:\n    torch.multinomial(torch.tensor([0.5, float('nan')]), 1)"), "srun"),
     Case("tolerance", "tolerance", r"Tensor-likes are not close", trainer(
             after="torch.testing.assert_close(torch.ones(4) * 1.02, torch.ones(4))"), "label"),
-    Case("too-many-files", "nccl_shm", r"Too many open files", trainer(
+    Case("too-many-files", "open_files", r"Too many open files", trainer(
             setup="import socket\nheld = [socket.socket() for _ in range(400)]"), "srun", before="ulimit -n 200", also=("exception", "disk_full", "file_missing")),
     Case("recursion", "exception", r"RecursionError", trainer(setup="def deep(n):\n    return deep(n + 1)\ndeep(0)"), "srun", also=_EXCEPTION),
 )

@@ -189,7 +189,7 @@ nan_loss | FloatingPointError: Minimum loss scale reached (0.0001). Your loss is
 nccl_shm | RuntimeError: DataLoader worker (pid 1021) is killed by signal: Bus error. It is possible that dataloader's workers are out of shared memory. Please try to raise your shared memory limit.
 nccl_shm | RuntimeError: DataLoader worker (pid(s) 1021, 1022) exited unexpectedly
 nccl_shm | RuntimeError: unable to mmap 128 bytes from file </torch_12_13>: Cannot allocate memory (12)
-nccl_shm | OSError: [Errno 24] Too many open files
+open_files | OSError: [Errno 24] Too many open files
 nccl_shm | RuntimeError: unable to write to file </torch_1021_1>: No space left on device (28)
 cuda_device | RuntimeError: CUDA error: an illegal memory access was encountered
 cuda_device | torch.AcceleratorError: CUDA error: unspecified launch failure
@@ -438,8 +438,8 @@ build | distutils.errors.CompileError: command '/usr/bin/g++' failed with exit c
 rendezvous_failure | RuntimeError: Timed out initializing process group in store based barrier on rank: 3, for key: store_based_barrier_key:1 (world_size=8, worker_count=4, timeout=0:30:00)
 rendezvous_failure/collective_timeout | torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /worker/attempt_0/default/0
 rendezvous_failure | ConnectionRefusedError: [Errno 111] Connection refused
-nccl_shm | RuntimeError: unable to open shared memory object </torch_1_2_3> in read-write mode: Too many open files (24)
-nccl_shm | RuntimeError: Too many open files. Communication with the workers is no longer possible. Please increase the limit using `ulimit -n` in the shell or change the sharing strategy
+nccl_shm/open_files | RuntimeError: unable to open shared memory object </torch_1_2_3> in read-write mode: Too many open files (24)
+open_files | RuntimeError: Too many open files. Communication with the workers is no longer possible. Please increase the limit using `ulimit -n` in the shell or change the sharing strategy
 """
 
 PRINTED = r"""

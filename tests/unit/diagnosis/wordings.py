@@ -284,7 +284,7 @@ RAISED: list[tuple[str, str]] = [
     ("nan_loss", "ValueError: Training loss is nan at step 100"),
     ("nan_loss", "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0"),
     ("nccl_shm|host_oom_killed", "RuntimeError: DataLoader worker (pid 12345) is killed by signal: Killed."),
-    ("nccl_shm", "RuntimeError: Too many open files. Communication with the workers is no longer possible."),
+    ("open_files", "RuntimeError: Too many open files. Communication with the workers is no longer possible."),
     ("usage", "hydra.errors.ConfigCompositionException: Could not override 'x'"),
     ("usage", "ValueError: --tensor-model-parallel-size must be set"),
     (

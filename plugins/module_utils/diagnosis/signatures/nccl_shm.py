@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NCCL's shared memory segment could not be created: /dev/shm is too small."""
+"""Shared memory, of NCCL or of data loader workers: /dev/shm is too small."""
 
 from __future__ import annotations
 
@@ -11,15 +11,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     Signature,
     raises,
     says,
-)
-
-_OPEN_FILES = (
-    "Raise the number of files that a process may open (`ulimit -n` in `setup.commands`), or use fewer data loader "
-    "workers or `torch.multiprocessing.set_sharing_strategy('file_system')`."
-)
-_THREADS = (
-    "The user or the job may not start more processes or threads on that node: fewer data loader workers, "
-    "`env.OMP_NUM_THREADS: 1`, or a higher limit (`ulimit -u`)."
 )
 
 SIGNATURE = Signature(
@@ -55,12 +46,6 @@ SIGNATURE = Signature(
                 "the same failure shows its line. `df -h /dev/shm` on that node tells whether shared memory is short."
             ),
         ),
-        raises(
-            "received 0 items of ancdata|Too many open files",
-            strength=RAISED,
-            remedy=_OPEN_FILES,
-            what="a process has too many open files",
-        ),
         raises("unable to (?:mmap|write to file|resize file) .*</?torch_", strength=CAUSE + 2),
         raises(
             r"unable to mmap \d+ bytes(?!.*</?torch_)",
@@ -70,14 +55,6 @@ SIGNATURE = Signature(
                 "Map less at once, or give the job more memory a node (`resources.memory`; 0 is all of it); a limit on "
                 "the address space (`ulimit -v`) refuses as well."
             ),
-        ),
-        raises(r"\[Errno 24\]", strength=RAISED + 2, remedy=_OPEN_FILES, what="a process has too many open files"),
-        raises(
-            r"\[Errno 11\] Resource temporarily unavailable|can't start new thread|"
-            r"pthread_create failed|Resource temporarily unavailable$",
-            strength=RAISED + 2,
-            remedy=_THREADS,
-            what="no further process or thread may start on the node",
         ),
     ),
     examples=(
@@ -89,6 +66,5 @@ SIGNATURE = Signature(
         "RuntimeError: unable to open shared memory object </torch_42_1_0> in read-write mode",
         "RuntimeError: DataLoader worker (pid(s) 42) exited unexpectedly",
         "RuntimeError: unable to mmap 4242 bytes from file </data/x.bin>: Cannot allocate memory (12)",
-        "RuntimeError: can't start new thread",
     ),
 )
