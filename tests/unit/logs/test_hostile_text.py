@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import importlib
 import pkgutil
 import re
@@ -83,6 +84,7 @@ def _patterns(value: object, seen: set[int]) -> Iterator[re.Pattern[str] | re.Pa
             yield from _patterns(getattr(value, field.name), seen)
 
 
+@functools.cache
 def _methods(folder: Path) -> dict[str, set[str]]:
     """Name of a constant -> the methods of it that the code uses."""
     used: dict[str, set[str]] = {}
