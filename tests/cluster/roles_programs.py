@@ -55,5 +55,6 @@ if os.environ["RANK"] == "0":
         while ask(urls[1]):
             time.sleep(0.1)
     with open("result.json", "w") as stream:
-        json.dump({"answers": answers, "again": again, "told": told, "own": os.environ.get("OWN"), "words": sys.argv[3:]}, stream)
+        own, words = os.environ.get("OWN"), sys.argv[3:]
+        json.dump({"answers": answers, "again": again, "told": told, "own": own, "words": words}, stream)
 """
