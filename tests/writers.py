@@ -141,12 +141,19 @@ class Run:
         ranks: int | None = None,
         launched: float | None = None,
         job_id: str | None = None,
+        roles: Mapping[str, int] | None = None,
     ) -> Run:
-        """Write started.json of an attempt. `at`, `launched`: when it began, and when its ranks were started."""
+        """Write started.json of an attempt. `at`, `launched`: when it began, and when its ranks were started. `roles`:
+        the processes of each, the deciding one first.
+        """
         self.begun(number)
         job = self._job(number, job_id=job_id)
         job.started, job.launched, job.nodes = (int(time.time()) if at is None else at), launched or 0, list(nodes)
-        job.export("RANKZERO_WORLD_SIZE", len(nodes) if ranks is None else ranks)
+        for name, processes in (roles or {}).items():
+            first = sum(role.ranks for role in job.roles)
+            job.roles.append(state.Role(name, [], {}, 1, processes, processes, first))
+        decide = job.roles[0].ranks if job.roles else len(nodes)
+        job.export("RANKZERO_WORLD_SIZE", decide if ranks is None else ranks)
         attempt.record(job)
         return self
 

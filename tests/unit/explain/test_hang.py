@@ -104,6 +104,24 @@ def test_a_silent_program_is_held_up_only_where_nothing_moves(
     assert [rank.rank for rank in verdict.ranks] == [2] if verdict else moves
 
 
+@pytest.mark.parametrize("with_roles", [False, True])
+def test_a_server_that_waits_for_requests_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_roles: bool
+) -> None:
+    """Only the ranks of the deciding role work together; the processes of the others are numbered after them."""
+    rows = {"node01": [(0, WAITS), (1, WAITS)], "node02": [(2, READS)]}
+    looks = [
+        {"node": node, "processes": [{"rank": rank, "state": "S", "cpu": 0.0, "stack": text} for rank, text in stacks]}
+        for node, stacks in rows.items()
+    ]
+    monkeypatch.setattr(diagnose.rank_looks, "query_ranks", lambda _run, _attempt, _nodes: looks)
+    made = Run.below(tmp_path)
+    made.started(roles={"trainer": 2, "server": 1}) if with_roles else made.started(ranks=3)
+    run = RunDirectory(str(made.path))
+    verdict = diagnose._held_up(run, 0, run.started() or {}, steady=False)
+    assert ([rank.rank for rank in verdict.ranks] if verdict else []) == ([] if with_roles else [2])
+
+
 def test_a_slow_job_says_who_keeps_the_others_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     early = "".join(f"step {number}/999 loss 1.0 (100 ms)\n" for number in range(9))
     late = "".join(f"step {number}/999 loss 1.0 (900 ms)\n" for number in range(50, 70))
