@@ -14,6 +14,7 @@ import json
 import os
 import re
 import secrets
+import shlex
 import shutil
 import signal
 import subprocess
@@ -259,6 +260,12 @@ class Site:
         inside = f"{self.state_root}.fakes/{command}"
         path = f'PATH="{inside}:$PATH" exec /bin/sh "$@"'
         return self.shell(f"fake-{command}", f"""exec "$LAB_SHELL" -c '{path}' sh "$@\"""")
+
+    def direct(self) -> dict[str, Any]:
+        """Variables of a connection that is the user's own: the playbook opens no terminal with become."""
+        line = f'exec {self.lab.dir / "bin" / "head"} {shlex.join(self.user.become())} /bin/sh "$@"'
+        shell = self.shell("user", line)
+        return {"ansible_become": False, "ansible_pipelining": True, "ansible_shell_executable": shell}
 
     def ordinary_user(self) -> str:
         """A shell for Ansible in which one is the user nobody on the lab's head, with a home of his own on /shared."""

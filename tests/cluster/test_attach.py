@@ -11,7 +11,6 @@ import os
 import pty
 import re
 import select
-import shlex
 import struct
 import termios
 import time
@@ -333,11 +332,7 @@ def test_a_shell_by_hand_and_one_that_the_playbook_opens(site: Site, allocation:
 
     variables = site.folder / ".extra-0.json"
     begin = site.plays[0].argv[: site.plays[0].argv.index("-e")]
-    # It opens none with become: its own connection is the user's.
-    direct = f'exec {site.lab.dir / "bin" / "head"} {shlex.join(site.user.become())} /bin/sh "$@"'
-    shell = site.shell("user", direct)
-    connection = {"ansible_become": False, "ansible_pipelining": True, "ansible_shell_executable": shell}
-    begin += ["-e", json.dumps(connection)]
+    begin += ["-e", json.dumps(site.direct())]
     playbook = [*begin, "-e", f"@{variables}", "-e", f"job={site.write(job)}", "-e", "run=true"]
     own = Terminal(playbook, site.folder)
     job_id = used(own, None)

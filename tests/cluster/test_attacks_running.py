@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 
-from tests.cluster.attack import VICTIM, AttackLab
+from tests.cluster.attack import ATTACKER, ROOT, VICTIM, AttackLab
 from tests.cluster.test_attacks_network import STRANGER, stranger
 
 #: Rank 0 listens at MASTER_PORT as a rendezvous does, and answers who knows a word; all others ask it.
@@ -46,6 +47,20 @@ else:
 print("rank", rank, "met the others", flush=True)
 os._exit(0)
 """
+#: Exchanges two names all the time, and says how often (renameat2 with RENAME_EXCHANGE).
+EXCHANGE = r"""
+import ctypes, os, sys, threading
+library, over = ctypes.CDLL(None, use_errno=True), threading.Event()
+one, other = map(os.fsencode, sys.argv[1:])
+threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+print("ready", flush=True)
+times = 0
+while not over.is_set():
+    if library.renameat2(-100, one, -100, other, 2):
+        sys.exit(os.strerror(ctypes.get_errno()))
+    times += 1
+print(times)
+"""
 
 
 def test_a_stranger_at_the_ports_of_running_ranks_changes_nothing_of_ours(attack_lab: AttackLab) -> None:
@@ -66,3 +81,27 @@ def test_a_stranger_at_the_ports_of_running_ranks_changes_nothing_of_ours(attack
     assert sum(line.endswith("met the others") for line in logs.splitlines()) == 4, logs
     assert f"connected {port.strip()}" in [line for lines in said for line in lines], "nobody reached the rendezvous"
     assert not outcome.get("unfit_nodes") and outcome["attempt"] == 0
+
+
+def test_a_folder_that_becomes_a_link_and_back_leads_nobody_elsewhere(attack_lab: AttackLab) -> None:
+    """The attacker's logs and a link to what only root may read take turns, while root looks at his run."""
+    site = attack_lab.site
+    launch = attack_lab.launch_as(ATTACKER, attack_lab.job("echo words of the attacker"))
+    assert attack_lab.outcome_of(launch)["success"]
+    site.ended(launch["job_id"])
+    private = attack_lab.shared_folder(0o700)
+    attack_lab.write_as(ROOT, f"{private}/rank-0000.log", "RuntimeError: what only root may read\n", mode=0o600)
+    logs = f"{launch['run_dir']}/logs"
+    attack_lab.as_attacker(["ln", "-s", private, f"{logs}/link"])
+    tasks = [
+        {f"rankzero.slurm.{module}": {"run_dir": launch["run_dir"], **more}, "loop": [*range(6)], "ignore_errors": True}
+        for module, more in (("job_logs", {"dest": f"{site.folder}/logs-{{{{ item }}}}"}), ("job_diagnosis", {}))
+    ]
+    play = site.folder / "look.yml"
+    play.write_text(json.dumps([{"hosts": "slurm_login", "gather_facts": False, "tasks": tasks}]), encoding="utf-8")
+    with stranger(attack_lab, attack_lab.lab.nodes[0], EXCHANGE, f"{logs}/0", f"{logs}/link") as said:
+        played = site.play(None, playbook=str(play), **attack_lab.connection(ROOT))
+    assert int(said[0]) > 100, "they took turns too seldom"
+    fetched = [path.read_text() for path in site.folder.glob("logs-*/**/*.log")]
+    assert any("words of the attacker" in text for text in fetched), played.output
+    assert not [text for text in (*fetched, played.output, json.dumps(played.record)) if "only root may" in text]

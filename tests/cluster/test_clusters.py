@@ -96,7 +96,7 @@ class Two:
         self.sites = {}
         for name, lab in labs.items():
             (folder / name).mkdir()
-            self.sites[name] = Site(lab, folder / name, f"two-{name}", root=True)
+            self.sites[name] = Site(lab, folder / name, f"two-{name}")
         self.doors = {name: Door(folder / f"door-{name}", lab) for name, lab in labs.items()}
         children = {}
         for name, site in self.sites.items():

@@ -20,6 +20,7 @@ import pytest
 
 from tests import recording
 from tests.cluster.conftest import LabCluster
+from tests.cluster.lab_user import LabUser
 from tests.cluster.launching import Play, Played
 from tests.repository import BIN
 from tests.unit.pyenv.conftest import make_wheel
@@ -36,18 +37,23 @@ CUT_OFF = {
 
 
 class Desk:
-    """A user's folder with a project and a directory of wheels, and plays of single tasks on the lab's head."""
+    """A user's folder with a project, a directory of wheels in a place that the head sees, too, and plays of single
+    tasks on the lab's head.
+    """
 
-    def __init__(self, lab: LabCluster, folder: Path) -> None:
+    def __init__(self, lab: LabCluster, folder: Path, place: Path) -> None:
         self.lab = lab
+        self.user = LabUser(lab)
         self.folder = folder
+        self.place = place
         own = f"{folder.name}-{secrets.token_hex(3)}"  # a kept lab remembers the stores of earlier sessions
-        self.inside = f"{lab.shared_inside}/environment/{own}"
-        self.store = lab.shared / "environment" / own / "store"
+        place_inside = self.user.place("environment")
+        self.inside = f"{place_inside}/{own}"
+        self.store = lab.shared / Path(place_inside).name / own / "store"
         self.project = folder / "project"
         self.project.mkdir()
         self.pyproject("alpha")
-        self.wheels = folder / "wheels"
+        self.wheels = place / "wheels"
         make_wheel(self.wheels, "alpha", "1.0", {"alpha.py": "import beta\nVALUE = beta.VALUE + 1\n"}, ("beta",))
         make_wheel(self.wheels, "beta", "2.0", {"beta.py": "VALUE = 1\n"})
         self.sources = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(self.wheels)}
@@ -74,7 +80,8 @@ class Desk:
         path = self.folder / f"play-{self._plays}.yml"
         path.write_text(json.dumps(play), encoding="utf-8")  # JSON is YAML
         record = self.folder / f"record-{self._plays}"
-        argv = [str(BIN / "ansible-playbook"), "-i", str(self.lab.inventory), str(path), *arguments]
+        where = ["-i", str(self.lab.inventory), *self.user.inventory(self.folder)]
+        argv = [str(BIN / "ansible-playbook"), *where, str(path), *arguments]
         if shell:
             argv += ["-e", json.dumps({"ansible_shell_executable": shell})]
         settings = {
@@ -101,8 +108,8 @@ class Desk:
 
 
 @pytest.fixture
-def desk(lab: LabCluster, tmp_path: Path) -> Desk:
-    return Desk(lab, tmp_path)
+def desk(lab: LabCluster, tmp_path: Path, open_place: Path) -> Desk:
+    return Desk(lab, tmp_path, open_place)
 
 
 def test_a_snapshot_is_sent_once_and_every_node_reads_it(desk: Desk) -> None:
@@ -202,11 +209,13 @@ def blind(desk: Desk, folder: Path) -> str:
     if os.geteuid() != 0:
         pytest.skip("hiding a directory from the head needs a mount, and that needs root")
     folder.mkdir(exist_ok=True)
-    shell = desk.folder / "blind.sh"
-    inside = desk.folder / "inside.sh"
+    shell = desk.place / "blind.sh"
+    inside = desk.place / "inside.sh"
     hiding = f"mount -t tmpfs none {folder} && exec /bin/sh"
     inside.write_text(f'exec unshare -m /bin/sh -c \'{hiding} "$@"\' sh "$@"\n', encoding="utf-8")
-    shell.write_text(f'#!/bin/sh\nexec {desk.lab.shell} {inside} "$@"\n', encoding="utf-8")
+    # Ansible's become calls it a second time, as the user.
+    again = '[ "$(id -u)" = 0 ] || exec /bin/sh "$@"'
+    shell.write_text(f'#!/bin/sh\n{again}\nexec {desk.lab.shell} {inside} "$@"\n', encoding="utf-8")
     shell.chmod(0o755)
     return str(shell)
 

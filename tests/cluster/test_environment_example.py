@@ -19,6 +19,7 @@ import pytest
 
 from tests.cluster.conftest import LabCluster
 from tests.cluster.examples import ALL_LINES
+from tests.cluster.lab_user import LabUser
 from tests.repository import BIN, ROOT
 
 ANSIBLE_PLAYBOOK = str(BIN / "ansible-playbook")
@@ -34,17 +35,19 @@ def example(tmp_path: Path) -> Path:
     return copy
 
 
-def start(lab: LabCluster, example: Path, *arguments: str) -> subprocess.Popen[str]:
-    roots = {name: f"{lab.shared_inside}/example/{name}" for name in ("state_root", "store_root")}
-    command = [ANSIBLE_PLAYBOOK, "train.yml", "-e", json.dumps({"launch_cluster": roots}), *arguments]
+def start(lab: LabCluster, example: Path, *arguments: str, root: bool = False) -> subprocess.Popen[str]:
+    user = LabUser(lab, root)
+    roots = {name: f"{user.place('example')}/{name}" for name in ("state_root", "store_root")}
+    where = ["-i", "inventory/lab.yml", *user.inventory(example)]
+    command = [ANSIBLE_PLAYBOOK, *where, "train.yml", "-e", json.dumps({"launch_cluster": roots}), *arguments]
     environment = {**os.environ, **ALL_LINES, "RANKZERO_LAB": str(lab.dir)}
     return subprocess.Popen(
         command, cwd=example, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
 
 
-def train(lab: LabCluster, example: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    playing = start(lab, example, *arguments)
+def train(lab: LabCluster, example: Path, *arguments: str, root: bool = False) -> subprocess.CompletedProcess[str]:
+    playing = start(lab, example, *arguments, root=root)
     try:
         said, _ = playing.communicate(timeout=900)
     finally:
@@ -117,7 +120,9 @@ def test_the_parts_of_the_program(lab: LabCluster, example: Path, tmp_path: Path
 
 
 def test_it_trains_in_an_image_that_it_builds(lab: LabCluster, example: Path) -> None:
-    """A Debian base without any registry: one file, which crun's container mounts on each node, without a route out."""
+    """A Debian base without any registry: one file, which crun's container mounts on each node, without a route out. By
+    root: a suite needs subordinate user ids, which this machine gives nobody.
+    """
     if lab.way != "realistic":
         pytest.skip("in a lab of the simple way nobody is root: the image is built in tests/integration/test_image.py")
     for command in ("mmdebstrap", "tar2sqfs", "squashfuse", "crun"):
@@ -127,14 +132,14 @@ def test_it_trains_in_an_image_that_it_builds(lab: LabCluster, example: Path) ->
     job = example / "jobs" / "first_run.yml"
     built = f"container: {{runtime: oci, build: {{suite: {suite}, packages: [python3]}}}}\n"
     job.write_text(job.read_text(encoding="utf-8") + built, encoding="utf-8")
-    images = lab.shared / "example" / "store_root" / "images"
+    images = lab.shared / "example-root" / "store_root" / "images"
     shutil.rmtree(images, ignore_errors=True)  # of a lab that is kept
-    planned = train(lab, example, "--check", "-e", "nodes=2")
+    planned = train(lab, example, "--check", "-e", "nodes=2", root=True)
     assert planned.returncode == 0 and re.search(r"to be built first: .*image", planned.stdout), planned.stdout
     assert not images.exists()
-    done = train(lab, example, "-e", "nodes=2")
+    done = train(lab, example, "-e", "nodes=2", root=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    runs = lab.shared / "example" / "state_root" / "runs" / "first-run"
+    runs = lab.shared / "example-root" / "state_root" / "runs" / "first-run"
     (run,) = runs.glob("*/1")
     result = json.loads((run / "work" / "result.json").read_text(encoding="utf-8"))
     assert result["world_size"] == 4 and result["parameters_identical"]
@@ -145,7 +150,7 @@ def test_it_trains_in_an_image_that_it_builds(lab: LabCluster, example: Path) ->
     table = (run / "preflight" / "0" / "table").read_text().splitlines()
     assert len([line for line in table if "image=ok" in line and "oci=ok" in line]) == 2, table
     # The same again has its result, and asks for nothing to be built.
-    again = train(lab, example, "-e", "nodes=2")
+    again = train(lab, example, "-e", "nodes=2", root=True)
     shutil.rmtree(runs)
     assert again.returncode == 0 and "nothing to do" in again.stdout, again.stdout
     for node in lab.nodes[:2]:

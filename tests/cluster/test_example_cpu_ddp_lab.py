@@ -27,13 +27,13 @@ from tests.cluster.examples import EXAMPLES, Example, read_json
 def course(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
     """The class of the example course, made by the teacher's fifteen lines on the session's lab."""
     place = tmp_path_factory.mktemp("course")
-    exercise = Example(lab, "cpu_ddp_lab", place)
+    exercise = Example(lab, "cpu_ddp_lab", place, root=True)
     # The packages are those of the first example, whose environment another test has built: same text, same key.
     first = EXAMPLES / "first_run" / "pyproject.toml"
     own = exercise.folder / "pyproject.toml"
     assert packages(own) == packages(first)
     shutil.copy(first, own)
-    made = Example(lab, "course", place)
+    made = Example(lab, "course", place, root=True)
     made.state_root = f"{lab.shared_inside}/course-{os.getpid()}"
     done = teach(made, "teacher.yml")
     assert done.returncode == 0, done.stdout
@@ -49,7 +49,7 @@ def teach(course: Example, playbook: str, *arguments: str, **variables: object) 
     given = {
         **{f"lab_cluster_{name}": value for name, value in lab.items()},
         "course_root": course.state_root,
-        "course_store": f"{course.lab.shared_inside}/example/store_root",
+        "course_store": course.cluster["store_root"],
         **variables,
     }
     return course.play(*arguments, playbook=playbook, **given)
@@ -57,7 +57,7 @@ def teach(course: Example, playbook: str, *arguments: str, **variables: object) 
 
 def hand_out(course: Example, folder: Path, student: str) -> Example:
     """A student's own copy of the exercise, whose runs go where his variables say."""
-    made = Example(course.lab, "cpu_ddp_lab", folder / student)
+    made = Example(course.lab, "cpu_ddp_lab", folder / student, root=True)
     shutil.copy(course.folder.parent / "cpu_ddp_lab" / "pyproject.toml", made.folder)
     given = read_json(course.host_path(course.state_root) / "vars" / f"{student}.json")["launch_cluster"]
     made.cluster, made.state_root = given, given["state_root"]

@@ -36,7 +36,7 @@ def lab() -> Iterator[LabCluster]:
 
 @pytest.fixture(scope="module")
 def example(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
-    made = Example(lab, "cpu_ddp_lab", tmp_path_factory.mktemp("trainer"))
+    made = Example(lab, "cpu_ddp_lab", tmp_path_factory.mktemp("trainer"), root=True)
     made.edit("jobs/trainer.yml", FEW)
     made.cluster.update(caches=f"{made.state_root}/caches", offline=True)
     yield made

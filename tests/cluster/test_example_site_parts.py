@@ -37,10 +37,11 @@ def example(lab: LabCluster, tmp_path: Path) -> Iterator[Example]:
 
 
 @pytest.fixture
-def tools(lab: LabCluster) -> Iterator[Path]:
+def tools(lab: LabCluster, example: Example) -> Iterator[Path]:
     folder = lab.shared / "site_parts"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
+    example.user.give(folder)
     yield folder
     shutil.rmtree(folder)
 
@@ -69,6 +70,8 @@ def test_a_real_charliecloud_holds_the_ranks(example: Example, tools: Path, lab:
     # Charliecloud mounts the node's own over them.
     for name in ("group", "hosts", "resolv.conf"):
         (root / "etc" / name).touch()
+    # Where it finds no folder to mount on, it makes one.
+    example.user.give(root)
     example.cluster["setup"] = {"commands": [line]}
     asked = {"container.image": f"{inside}/image"}
     done = example.play("-e", "job=jobs/charliecloud.yml", launch_overrides=asked)

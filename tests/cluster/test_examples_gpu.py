@@ -41,7 +41,7 @@ class GpuExample(Example):
     """An example on a lab with the stand-ins, and the shell of a login node that has pyxis."""
 
     def __init__(self, lab: LabCluster, name: str, folder: Path, **env: str) -> None:
-        super().__init__(lab, name, folder)
+        super().__init__(lab, name, folder, root=True)
         self.tools = f"{self.state_root}.tools"
         tools = self.host_path(self.tools)
         command(tools, "srun", PYXIS_SRUN)

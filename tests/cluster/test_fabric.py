@@ -26,7 +26,7 @@ SIZES = {"min": "64K", "max": "128K", "factor": 2}
 def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     if lab.way != "realistic":
         pytest.skip("nodes of the simple way share the host's links: there is none to slow")
-    made = Site(lab, tmp_path, request.node.name, root=True)
+    made = Site(lab, tmp_path, request.node.name)
     yield made
     made.close()
 

@@ -27,7 +27,7 @@ LOOK = (
 def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     if lab.way != "realistic":
         pytest.skip("a lab of the simple way has no node of its own to run it on")
-    made = Site(lab, tmp_path, request.node.name, root=True)
+    made = Site(lab, tmp_path, request.node.name)
     yield made
     made.close()
 

@@ -30,7 +30,7 @@ SAMPLED = 'until [ -e "$RANKZERO_RUN_DIR/monitor/0/$(uname -n).host.csv" ]; do s
 def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     if lab.way != "realistic":
         pytest.skip("nodes of the simple way share the host's interfaces and folders: there is no fault to plant")
-    made = Site(lab, tmp_path, request.node.name, root=True)
+    made = Site(lab, tmp_path, request.node.name)
     yield made
     made.close()
 

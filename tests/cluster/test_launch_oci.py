@@ -61,7 +61,7 @@ def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Ite
         pytest.skip("in a lab of the simple way all nodes are this machine: tests/unit/runtime/test_oci.py is the same")
     if lab.node(lab.nodes[0], ["sh", "-c", "command -v crun"], check=False).returncode:
         pytest.skip(f"the nodes' root of Slurm {lab.lab.slurm} has no crun")
-    made = Site(lab, tmp_path, request.node.name, root=True)
+    made = Site(lab, tmp_path, request.node.name)
     yield made
     made.close()
 
@@ -101,7 +101,7 @@ def nothing_is_left(site: Site, text: str) -> None:
     site.lab.wait_until(lambda: leftovers(site, text) == {}, 30, f"nothing of {text} is left on any node")
 
 
-def ranks_look_about(site: Site, container: dict[str, Any], fit: str, uid: int = 0, **parts: Any) -> Path:
+def ranks_look_about(site: Site, container: dict[str, Any], fit: str, uid: int | None = None, **parts: Any) -> Path:
     """Six ranks on two nodes in an image: each says what it must. `fit`: what the preflight says of a node. `parts`: of
     the job, which has to bring TOKEN=hidden; `launch` are options of its launch. Returns the run directory, once the
     job has left its nodes.
@@ -129,7 +129,7 @@ def ranks_look_about(site: Site, container: dict[str, Any], fit: str, uid: int =
         assert (seen["RANK"], seen["SLURM_PROCID"], seen["WORLD_SIZE"]) == (str(rank), str(rank), "6")
         assert (seen["HOME"], seen["cwd"]) == (f"{launch['run_dir']}/home", f"{launch['run_dir']}/work")
         assert (seen["INSIDE"], seen["OMP_NUM_THREADS"], seen["image"], seen["data"]) == ("torch", "2", True, ["x"])
-        assert (seen["uid"], seen["write"]) == (uid, "Read-only file system")
+        assert (seen["uid"], seen["write"]) == (site.user.uid if uid is None else uid, "Read-only file system")
         assert seen["digest"] == hashlib.sha256(b"hidden").hexdigest()
         spaces.append(seen["space"])
     # One container a node, which its ranks share.
@@ -217,7 +217,16 @@ def opened_shell(site: Site, job: dict[str, Any]) -> tuple[Terminal, str]:
     assert shown.rc == 0, shown.output
     folder = shown.results("rankzero.slurm.job_shell")[-1]["folder"]
     extra = site.folder / f".extra-{len(site.plays) - 1}.json"
-    words = [*site.plays[-1].argv[:4], "-e", f"@{extra}", "-e", f"job={site.write(job)}"]
+    shell = site.plays[-1].argv
+    words = [
+        *shell[: shell.index("rankzero.slurm.shell") + 1],
+        "-e",
+        json.dumps(site.direct()),
+        "-e",
+        f"@{extra}",
+        "-e",
+        f"job={site.write(job)}",
+    ]
     terminal = Terminal([*words, "-e", "run=true"], site.folder)
     terminal.expect(END_OF_PROMPT)
     return terminal, folder

@@ -37,7 +37,7 @@ pytestmark = [
         PLUGIN is None or shutil.which("enroot") is None or os.getuid() != 0,
         reason="needs root, the plugin spank_pyxis.so and enroot; no distribution of the tests has a package of them",
     ),
-    pytest.mark.needs_root("not tried as the ordinary user yet"),
+    pytest.mark.needs_root("no machine of the tests has pyxis: what has not run as another user stays as it is"),
 ]
 #: With it, enroot's hook for PyTorch sets the ranks' places to its own (trap 5).
 IN_THE_IMAGE = {**VALUES, "PYTORCH_VERSION": "2.7.0"}

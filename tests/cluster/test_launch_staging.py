@@ -41,7 +41,7 @@ sys.exit(int(sys.argv[1]))
 def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     if lab.way != "realistic":
         pytest.skip("nodes of the simple way share the host's folders: none can lack what another one has")
-    made = Site(lab, tmp_path, request.node.name, root=True)
+    made = Site(lab, tmp_path, request.node.name)
     code = tmp_path / "code"
     (code / "data").mkdir()
     (code / "data" / "text").write_text("read", encoding="utf-8")
@@ -91,16 +91,16 @@ def test_a_node_that_does_not_see_the_store_works_on_a_copy(site: Site) -> None:
         lines = table(run)
         assert "proj=ok env=ok" in lines["node02"] and "proj=ok env=ok" in lines["node04"]
         assert "proj=staged env=staged" in lines["node03"] and "python=3." in lines["node03"]
-        ranks = said(run)
+        ranks, own = said(run), f"rankzero-{site.user.uid}-{launch['job_id']}"
         for node in NODES:
-            assert re.fullmatch(f"/tmp/rankzero-0-{launch['job_id']}-[0-9a-f]{{8}}/environment", ranks[node]["prefix"])
+            assert re.fullmatch(f"/tmp/{own}-[0-9a-f]{{8}}/environment", ranks[node]["prefix"])
             assert ranks[node]["venv"] == ranks[node]["prefix"]
             assert ranks[node]["path"].startswith(f"{ranks[node]['prefix']}/bin:")
             assert ranks[node]["data"] == "read"
             assert Path(ranks[node]["cwd"]).name == "work"
         assert ranks["node02"]["helper"].startswith(f"{store}/code/")
         # Not in the node's /tmp, which is memory in this lab: on its disk.
-        assert re.match(f"/var/tmp/rankzero-0-{launch['job_id']}-\\w+/code.copy/tree/helper", ranks["node03"]["helper"])
+        assert re.match(f"/var/tmp/{own}-\\w+/code.copy/tree/helper", ranks["node03"]["helper"])
         assert not node_folders(site.lab, *NODES)
         sent = json.loads((run / "preflight" / "0" / "stage" / "plan").read_text())
         assert sent["code"]["nodes"] == sent["environment"]["nodes"] == ["node03"]

@@ -100,7 +100,6 @@ def test_a_manifest_of_an_earlier_run_is_a_job_file(site: Site) -> None:
     assert (second["key"], second["submission"], second["job_id"]) == (first["key"], "unchanged", first["job_id"])
 
 
-@pytest.mark.needs_root("not tried as the ordinary user yet")
 def test_the_example_trains_under_both_launchers(site: Site) -> None:
     """The real thing: torch's DDP over Gloo on two nodes with two ranks each, in an environment built for it.
 
@@ -112,7 +111,7 @@ def test_the_example_trains_under_both_launchers(site: Site) -> None:
         kind: {"launch_job": "first_run/jobs/first_run.yml", "launch_overrides": {"launcher": kind, "nodes": 2}}
         for kind in kinds
     }
-    cluster = {**site.cluster, "store_root": f"{site.lab.shared_inside}/example/store_root"}
+    cluster = {**site.cluster, "store_root": f"{site.user.place('example')}/store_root"}
     played = site.play_many(jobs, wait=True, timeout=600, launch_cluster=cluster)
     assert played.rc == 0, played.output
     for kind in kinds:

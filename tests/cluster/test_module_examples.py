@@ -164,7 +164,7 @@ class Project:
     def play(self, name: str, tasks: list[dict[str, Any]]) -> Played:
         play = {"name": name, "hosts": "slurm_login", "gather_facts": False, "tasks": tasks}
         (self.site.folder / f"{name}.yml").write_text(json.dumps([play]), encoding="utf-8")
-        shell = str(self.site.folder / "home.sh")
+        shell = self.site.shell("home", f"""exec "$LAB_SHELL" -c 'HOME={self.home} exec /bin/sh "$@"' sh "$@\"""")
         nothing = {"launch_cluster": None, "launch_wait": None, "launch_logs_dest": None}
         return self.site.play(None, playbook=f"{name}.yml", ansible_shell_executable=shell, **nothing)
 
@@ -172,7 +172,7 @@ class Project:
 @pytest.fixture(scope="module")
 def project(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     folder = tmp_path_factory.mktemp("project")
-    site = Site(lab, folder, "examples", root=True)
+    site = Site(lab, folder, "examples")
     for path, text in PROJECT.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text, encoding="utf-8")
@@ -181,7 +181,6 @@ def project(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         run("git", "-C", str(folder), *words)
     home = f"{lab.shared_inside}/home-{site.token}"
     # Without settings, everything is below the home, which a cluster's nodes share.
-    site.program("home.sh", f'exec {lab.dir / "bin" / "head"} env HOME={home} /bin/sh "$@"')
     there = site.host_path(home)
     (there / "scratch" / "me" / "logs").mkdir(parents=True)
     (there / "node-exporter").mkdir()
@@ -190,6 +189,7 @@ def project(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     (there / "scratch" / "me" / "logs" / "rank0.log").write_text("CUDA out of memory\n", encoding="utf-8")
     (there / "project" / "images").mkdir(parents=True)
     run("mksquashfs", str(folder / "texts"), str(there / "project" / "images" / "torch.sqsh"), "-quiet")
+    site.user.give(there)
     # Two launches of one job that have ended: what the examples look at.
     twice = [{"rankzero.slurm.job": {"job": "jobs/gpt.yml", "relaunch": "always"}}, *LAUNCH[1:2]]
     twice = [{**task, "register": "launch"} if "rankzero.slurm.job" in task else task for task in twice]

@@ -77,7 +77,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
 def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest, index: Index) -> Iterator[Site]:
     if lab.way != "realistic":
         pytest.skip("nodes of the simple way have the host's network and folders")
-    made = Site(lab, tmp_path, request.node.name, root=True)
+    made = Site(lab, tmp_path, request.node.name)
     made.cluster["store_root"] = f"{made.state_root}/store"  # its own: what it holds is what is tested
     code = tmp_path / "code"
     (code / "prog.py").write_text(PROGRAM, encoding="utf-8")
@@ -134,7 +134,8 @@ def proven(site: Site, index: Index, launch: dict[str, Any]) -> Path:
     assert [(one["value"], one["network"], one["cached"]) for one in ranks] == [(2, "none", True)] * 4
     assert {one["node"] for one in ranks} == set(NODES)
     for one in ranks:
-        assert re.fullmatch(f"/tmp/rankzero-0-{launch['job_id']}-[0-9a-f]{{8}}/environment", one["prefix"]), one
+        own = f"/tmp/rankzero-{site.user.uid}-{launch['job_id']}"
+        assert re.fullmatch(f"{own}-[0-9a-f]{{8}}/environment", one["prefix"]), one
         assert one["venv"] == one["prefix"] and one["file"].startswith(one["prefix"])
     assert "environment: 2 nodes made it" in log
     table = (run / "preflight" / "0" / "table").read_text()
@@ -152,12 +153,13 @@ def test_from_a_login_node_that_has_a_network(site: Site, index: Index) -> None:
     again = site.launch(job(site, index, "cache"))
     assert (again["submission"], again["key"]) == ("unchanged", launch["key"])
     # What a node that was killed has left goes when the next job starts, and a cancelled one leaves nothing.
-    dead = "/var/tmp/rankzero-0-999999-deadbeef"
-    site.lab.node(NODES[0], ["sh", "-c", f"mkdir -p {dead}/install && touch {dead}/lock && touch -d 2020-01-01 {dead}"])
+    dead = f"/var/tmp/rankzero-{site.user.uid}-999999-deadbeef"
+    leave = f"mkdir -p {dead}/install && touch {dead}/lock && touch -d 2020-01-01 {dead}"
+    site.lab.node(NODES[0], [*site.user.become(), "sh", "-c", leave])
     wanted = {**job(site, index, "cache"), "command": ["sh", "-c", "touch begun-$RANK; exec sleep 300"]}
     launch = site.launch(wanted)
     site.wait_for(site.run_dir(launch) / "work" / "begun-3")
-    assert "environment" in site.lab.node(NODES[0], ["sh", "-c", "ls /tmp/rankzero-0-*"]).stdout
+    assert "environment" in site.lab.node(NODES[0], ["sh", "-c", f"ls /tmp/rankzero-{site.user.uid}-*"]).stdout
     assert site.lab.node(NODES[0], ["test", "-e", dead], check=False).returncode == 1
     site.lab.head(["scancel", launch["job_id"]])
     assert site.ended(launch["job_id"]) == "CANCELLED"
@@ -171,6 +173,7 @@ def test_carried_in_and_tampered_with(site: Site, index: Index) -> None:
     assert bundle["changed"], bundle
     carried = site.host_path(f"{site.state_root}/usb")
     shutil.copytree(bundle["ref"]["path"], carried)
+    site.user.give(carried.parent)
 
     wanted = job(site, index, "wheelhouse", **nodes_have)
     # Nothing of this is on the cluster, which has no network either: the launch does not begin.
@@ -226,15 +229,9 @@ def test_inside_an_image(site: Site, index: Index, runtime: str) -> None:
     wanted["container"] = {"runtime": runtime, "image": image.replace(str(site.lab.shared), site.lab.shared_inside)}
     wanted["setup"] = {"commands": [f'export PATH="{tools}:$PATH"'] if tools else []}
     wanted["preflight"] = {"imports": ["alpha", "gamma"]}
-    # The real apptainer wants an ordinary user here; his packages come from root's store.
-    given = {}
-    if runtime == "apptainer":
-        task(site, "slurm_login", kind="wheelhouse", **nodes_have)
-        site.outcome(site.launch(site.job("true", name="store")))
-        given = site.as_ordinary_user()
     prefixes = set()
     for seed in (1, 2):
-        launch = site.launch({**wanted, "seed": seed}, **given)
+        launch = site.launch({**wanted, "seed": seed})
         outcome, run = site.outcome(launch), site.run_dir(launch)
         log = log_of(run, launch["job_id"])
         assert outcome["success"], (outcome, log, rank_logs(run))

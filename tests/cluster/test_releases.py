@@ -43,7 +43,7 @@ def newer(request: pytest.FixtureRequest) -> Iterator[LabCluster]:
 
 @pytest.fixture
 def site(newer: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
-    made = Site(newer, tmp_path, request.node.name, root=True)
+    made = Site(newer, tmp_path, request.node.name)
     yield made
     made.close()
 

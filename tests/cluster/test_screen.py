@@ -16,13 +16,10 @@ from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from typing import Any
 
-import pytest
-
 from tests.cluster.launching import PLAYBOOK, RESULT, UNTIL_GO, Site
 from tests.repository import BIN
 from tests.terminals import Terminal, clean, kept
 
-pytestmark = pytest.mark.needs_root("not tried as the ordinary user yet")
 CALLBACK = {"ANSIBLE_STDOUT_CALLBACK": "rankzero.slurm.screen"}
 STEPS = 'for i in $(seq 1 8); do echo "step $i/8 loss $((9 - i)).25 (10 tokens/s)"; sleep 0.5; done'
 FAILS = """echo 'Traceback (most recent call last):'
@@ -32,12 +29,17 @@ echo 'ValueError: batch size 3 is not divisible by 2'
 exit 1"""
 
 
+def playbook(site: Site, name: str) -> list[str]:
+    """The command line of a playbook that works on the lab's head as the site's user."""
+    where = ["-i", str(site.lab.inventory), *site.user.inventory(site.folder)]
+    return [str(BIN / "ansible-playbook"), *where, name]
+
+
 def argv(site: Site, job: Mapping[str, Any]) -> list[str]:
     """The command line with which the site's user launches a job, and waits."""
     extra = {"launch_cluster": site.cluster, "launch_wait": True, "launch_logs_dest": str(site.folder / "runs")}
     (site.folder / "extra.json").write_text(json.dumps(extra), encoding="utf-8")
-    playbook = [str(BIN / "ansible-playbook"), "-i", str(site.lab.inventory), PLAYBOOK]
-    return [*playbook, "-e", "@extra.json", "-e", f"job={site.write(job)}"]
+    return [*playbook(site, PLAYBOOK), "-e", "@extra.json", "-e", f"job={site.write(job)}"]
 
 
 def steps(lines: list[str]) -> list[str]:
@@ -66,8 +68,7 @@ def test_a_launch_at_a_terminal(site: Site) -> None:
 def test_three_terminals_follow_one_launch_each_at_its_width(site: Site) -> None:
     job = site.job(f"{STEPS}; {UNTIL_GO}; {RESULT}", artifact={"path": "result.json", "require": {"loss": {"lt": 2}}})
     launch = site.launch(job)
-    words = [str(BIN / "ansible-playbook"), "-i", str(site.lab.inventory), "rankzero.slurm.attach"]
-    words += ["-e", f"run_dir={launch['run_dir']}"]
+    words = [*playbook(site, "rankzero.slurm.attach"), "-e", f"run_dir={launch['run_dir']}"]
     with ExitStack() as all_of_them:
         terminals = [
             all_of_them.enter_context(closing(Terminal(words, site.folder, width, **CALLBACK)))

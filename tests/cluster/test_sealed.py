@@ -93,7 +93,7 @@ def user_site(site_lab: LabCluster, tmp_path: Path, request: pytest.FixtureReque
 def site(lab: LabCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Site]:
     if lab.way != "realistic":
         pytest.skip("nodes of the simple way share the host's folders: none can lack what another one has")
-    made = Site(lab, tmp_path, request.node.name, root=True)
+    made = Site(lab, tmp_path, request.node.name)
     yield prepared(made)
     made.close()
 
@@ -180,7 +180,7 @@ def test_a_node_that_does_not_see_the_store_gets_the_file_and_a_killed_mount_is_
         site.lab.head(["scancel", launch["job_id"]])
         site.ended(launch["job_id"])
         site.lab.wait_until(lambda: not left(site, "node03"), 60, "node03 has cleaned up")
-        assert f"rankzero-0-{launch['job_id']}-" in left(site, "node02")
+        assert f"rankzero-{site.user.uid}-{launch['job_id']}-" in left(site, "node02")
     finally:
         site.lab.faults.unhide("node03", store)
     again = site.launch(job(site, ["prog.py"], nodes, name="again", artifact={}))

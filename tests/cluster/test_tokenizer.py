@@ -17,7 +17,6 @@ from tests import hub
 from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import Site
 
-pytestmark = pytest.mark.needs_root("not tried as the ordinary user yet")
 LOAD = (
     "import os, transformers; t = transformers.AutoTokenizer.from_pretrained('our-lab/course'); "
     "s = t.decode(t('hello<user> hello slurm')['input_ids']) + t.eos_token; "

@@ -23,7 +23,7 @@ from tests.cluster.launching import JOB_SECONDS, Site, rank_logs, read_json
 from tests.repository import BIN, ROOT
 
 # The packages are large: 700 MB.
-pytestmark = [pytest.mark.more, pytest.mark.needs_root("not tried as the ordinary user yet")]
+pytestmark = pytest.mark.more
 
 PACKAGES = ["mlflow", "trackio", "wandb"]
 STEPS = 12
