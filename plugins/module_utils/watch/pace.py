@@ -45,7 +45,7 @@ class Pace:
     _first: tuple[int, float] | None = None
     _last: tuple[int, float] | None = None
     _took: list[float] = field(default_factory=list)
-    _told: float = 0.0
+    _told: tuple[float, float] = (0.0, 0.0)
     _early: list[float] = field(default_factory=list)
     _slow: float = 1.0
 
@@ -57,7 +57,6 @@ class Pace:
         self._early.clear()
         self._first = self._last = None
         self._took.clear()
-        self._told = 0.0
 
     def step(self, step: int, total: int | None, now: float) -> float | None:
         """Record a step. Returns the seconds until the last step, where the pace so far allows an estimate."""
@@ -70,7 +69,7 @@ class Pace:
             self._took = [*self._took, took_one][-KEPT:]
             if len(self._early) < WARM_UP + COMPARED:
                 self._early.append(took_one)
-            self._last, self.stepped, self._told = (step, now), now, 0.0
+            self._last, self.stepped = (step, now), now
         first, since = self._first or (step, now)
         done, took = step - first, now - since
         if not total or step >= total or done <= 0 or took < PACE_SECONDS:
@@ -120,21 +119,27 @@ class Pace:
     def news(self, now: float) -> str:
         """The same, but only when a stall begins and each time its length has doubled; else an empty string."""
         text = self.stands(now)
-        since = self.stepped if self.stepped is not None and self.usual is not None else self.heard
-        if not text or since is None or now - since < self._told:
+        since = self.stepped if self.stepped is not None and self.usual is not None else self._grew(now)
+        if not text or now - since < self._due(since):
             return ""
-        self._told = 2 * (now - since)
+        self._told = (since, 2 * (now - since))
         return text
+
+    def _due(self, since: float) -> float:
+        """The age at which a silence is told of next: of one that began after the last that was told of, at once."""
+        return self._told[1] if self._told[0] == since else 0.0
 
     def silent(self, now: float) -> bool:
         """Whether the ranks of a run whose steps have no time yet should be looked at: its log has not grown for a
-        minute, for two, for four.
+        minute, and each minute again; after SILENT_SECONDS, each time that has doubled. A program that still imports
+        its modules at one look may hang at the next.
         """
-        age = now - self._grew(now)
+        since = self._grew(now)
+        age = now - since
         timed = self.stepped is not None and self.usual is not None
-        if timed or now - self._watched < WATCHED_SECONDS or age < max(STALL_SECONDS, self._told):
+        if timed or now - self._watched < WATCHED_SECONDS or age < max(STALL_SECONDS, self._due(since)):
             return False
-        self._told = 2 * age
+        self._told = (since, age + STALL_SECONDS if age < SILENT_SECONDS else 2 * age)
         return True
 
     def events(self, now: float, rest: str) -> list[Event]:
