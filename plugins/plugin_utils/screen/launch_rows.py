@@ -51,12 +51,11 @@ def head(host: str, plan: Plan) -> Row:
 
 def limit(time: str) -> str:
     """A time limit for people: `10 min`, `2 h 30 min`, `1 d 4 h`. Text in another form is returned as it is."""
-    _days, dash, rest = time.rpartition("-")
-    parts = rest.split(":")
-    if dash or len(parts) != 3 or not all(part.isdigit() for part in parts):
+    days, _dash, rest = time.rpartition("-")
+    parts = [days or "0", *rest.split(":")]
+    if len(parts) != 4 or not all(part.isdigit() for part in parts):
         return time
-    hours, minutes, seconds = map(int, parts)
-    named = ((hours, "h"), (minutes, "min"), (seconds, "s"))
+    named = zip(map(int, parts), ("d", "h", "min", "s"))
     return " ".join(f"{number} {unit}" for number, unit in named if number) or time
 
 

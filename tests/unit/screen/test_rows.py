@@ -23,7 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report i
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import LaunchResult
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import borrowed, launched
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import borrowed, launched, limit
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import Channel
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, NOTE, OK, RUNNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
@@ -257,3 +257,9 @@ def test_a_launch_that_goes_on_tells_how_to_come_back() -> None:
     assert "job 7 continues" in rows[0].text
     for playbook in ("attach", "cancel"):
         assert f"rankzero.slurm.{playbook} -e run_dir=/s/runs/gpt/0123456789abcdef/2" in rows[-1].text
+
+
+def test_a_time_limit_of_days_is_told_in_days() -> None:
+    assert [limit(text) for text in ("1-04:00:00", "02:30:00", "1-04", "UNLIMITED")] == [
+        "1 d 4 h", "2 h 30 min", "1-04", "UNLIMITED",
+    ]  # fmt: skip
