@@ -79,7 +79,8 @@ def main() -> int:
     # Only what comes after the stores have been found is counted.
     request.pop("stores")
     counter = Counter(options.kill, options.at)
-    launcher = LaunchSubmission(Request.of(request, f"{socket.gethostname()}:{os.getpid()}"), Slurm())
+    submitter = f"{socket.gethostname()}:{os.getpid()}"
+    launcher = LaunchSubmission(Request.of(request).changed(submitter=submitter), Slurm())
     counter.arm()
     try:
         result = launcher.launch().result()

@@ -38,15 +38,14 @@ def launch(path: str) -> dict[str, Any]:
     with open(path, encoding="utf-8") as stream:
         request = json.load(stream)
     slurm = Slurm()
-
-    def submission(request: dict[str, Any], who: str) -> Any:
-        if "elements" in request:
-            return SweepSubmission(SweepRequest.of(request, who, None), slurm)
-        return LaunchSubmission(Request.of(request, who), slurm)
-
+    params = {"x_runtime": None, "state": "present"}
     try:
-        sent = {"x_request": request, "x_runtime": None, "state": "present"}
-        result = carry_out(sent, None, submission, slurm, check_mode=False)
+        if "elements" in request:
+            sweep = SweepRequest.of(request)
+            result = carry_out(sweep, lambda whole: SweepSubmission(whole, slurm), slurm, params, check_mode=False)
+        else:
+            one = Request.of(request)
+            result = carry_out(one, lambda whole: LaunchSubmission(whole, slurm), slurm, params, check_mode=False)
     except RankzeroError as error:
         return {"failed": True, "kind": type(error).__name__, "msg": error.message}
     return {name: result.get(name) for name in ("submission", "job_id", "message", "run_dir", "generation")}
