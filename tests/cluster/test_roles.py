@@ -147,6 +147,35 @@ def test_other_ways_to_be_ready(programs: Site, ready: dict[str, Any], style: st
     assert programs.outcome(launch)["success"], log_of(programs.run_dir(launch), launch["job_id"])
 
 
+def test_roles_share_nodes_and_split_their_cpus(programs: Site) -> None:
+    """Both roles are on the same nodes at the same time, each with CPUs and a meeting point of its own."""
+    told = "$SLURMD_NODENAME $MASTER_PORT $SLURM_CPUS_ON_NODE"
+    roles = {
+        "server": {
+            "nodes": 2,
+            "share": True,
+            "shell": f'echo "{told}" >server-$RANK; exec python3 server.py {{port}} 0',
+            "ready": {"http": "/health"},
+        },
+        "client": {
+            "nodes": 2,
+            "shell": f'echo "{told}" >client-$RANK; [ $RANK = 1 ] || python3 client.py ask {" ".join(TOLD)}',
+            "after_ready": ["server"],
+        },
+    }
+    launch = programs.launch(of_roles(programs, roles, {"answers": {}}), wait=True)
+    run = programs.run_dir(launch)
+    assert programs.outcome(launch)["success"], log_of(run, launch["job_id"])
+    started = read_json(run / "started.json")
+    assert len(started["nodes"]) == 2
+    assert [role["nodes"] for role in started["roles"]] == [started["nodes"]] * 2
+    for rank, node in enumerate(started["nodes"]):
+        rows = [(run / "work" / f"{role}-{rank}").read_text().split() for role in ("server", "client")]
+        assert [(row[0], row[2]) for row in rows] == [(node, "1")] * 2, rows
+        assert rows[0][1] != rows[1][1], rows
+    nothing_left(programs, launch)
+
+
 @pytest.mark.parametrize(
     ("policy", "code", "success"),
     [("done", 0, True), ("done", 3, False), ("ignore", 3, True), ("fail", 0, False)],

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, topology
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import (
+    Topology,
+    job_gpus,
+    node_groups,
+    topology,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import Variable
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options
@@ -60,6 +65,7 @@ def steps(
     `options`: those of a program's srun; `argv`: its words; `variables`: the environment that it is to have.
     """
     made: list[RoleStep] = []
+    groups = [[role.name for role in group] for group in node_groups(context.spec)]
     first_rank, launch = 0, list(variables(context.spec)) if context.spec.roles else []
     for role in context.spec.roles.values():
         shape = topology(role.spec, context.site.settings.launchers)
@@ -69,7 +75,8 @@ def steps(
             RoleStep(
                 role.name,
                 shape,
-                options(dataclasses.replace(context, spec=role.spec, topology=shape)),
+                options(dataclasses.replace(context, spec=role.spec, topology=shape))
+                + (_beside(role, job_gpus(context.spec)) if [role.name] not in groups else ()),
                 argv(role.spec),
                 tuple(_exports(role, shape, first_rank)),
                 tuple(variable for name, variable in own.items() if known.get(name) != variable.value),
@@ -80,11 +87,20 @@ def steps(
     return tuple(made)
 
 
+def _beside(role: Role, gpus_of_job: int) -> Options:
+    """Return the options by which a step leaves the rest of its nodes to the others."""
+    own = role.spec.resources.gpus_per_node
+    gpus: Options = ((("gpus-per-node", str(own)) if own else ("gres", "none")),) if gpus_of_job else ()
+    return (("exact", True), ("mem", "0"), *gpus)
+
+
 def _exports(role: Role, shape: Topology, first_rank: int) -> Iterator[tuple[str, str]]:
     keys = role.keys
     yield "RANKZERO_ROLE", role.name
     yield "RANKZERO_FIRST_RANK", str(first_rank)
     yield "RANKZERO_ON_EXIT", keys.on_exit
+    if keys.share:
+        yield "RANKZERO_SHARE", "1"
     if keys.after_ready:
         yield "RANKZERO_AFTER_READY", " ".join(keys.after_ready)
     if keys.ready:
@@ -114,6 +130,7 @@ def role_lines(steps_of_roles: Sequence[RoleStep], roles: Mapping[str, Role]) ->
             logs += f" to rank-{first + shape.world_size - 1:04d}.log"
         words = [f"role {step.name}: {shape.nodes} x {shape.ranks_per_node} by {shape.starter.shown}", logs]
         words.append("decides" if not lines else f"on exit {keys.on_exit}")
+        words += [f"on nodes of {steps_of_roles[0].name}"] if keys.share else []
         words += [f"after {' and '.join(keys.after_ready)} ready"] if keys.after_ready else []
         words += [f"ready by {keys.ready.way} {keys.ready.value}".strip()] if keys.ready else []
         lines.append("; ".join(words))

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import (
     ONCE,
     SCRIPT,
@@ -123,20 +124,27 @@ def topology(spec: LaunchSpec, own: Launchers) -> Topology:
 
 def job_topology(spec: LaunchSpec, own: Launchers) -> Topology:
     """Return what the job asks of Slurm. With roles these are the nodes of all, and of each node one task with the CPUs
-    of the role that needs most.
+    of the roles that need most.
     """
-    shapes = [topology(role.spec, own) for role in spec.roles.values()]
-    if not shapes:
+    groups = [[topology(role.spec, own) for role in group] for group in node_groups(spec)]
+    if not groups:
         return topology(spec, own)
     return replace(
-        shapes[0],
-        nodes=sum(shape.nodes for shape in shapes),
+        groups[0][0],
+        nodes=sum(group[0].nodes for group in groups),
         tasks_per_node=1,
-        cpus_per_task=max(shape.cpus_per_node for shape in shapes),
+        cpus_per_task=max(sum(shape.cpus_per_node for shape in group) for group in groups),
     )
 
 
 def job_gpus(spec: LaunchSpec) -> int:
-    """Return the GPUs that the job asks of each node: those of the role that needs most."""
-    own = spec.resources.gpus_per_node
-    return max((role.spec.resources.gpus_per_node for role in spec.roles.values()), default=own)
+    """Return the GPUs that the job asks of each node: those of the roles that need most."""
+    groups = [[role.spec.resources.gpus_per_node for role in group] for group in node_groups(spec)]
+    return max(map(sum, groups), default=spec.resources.gpus_per_node)
+
+
+def node_groups(spec: LaunchSpec) -> Sequence[Sequence[Role]]:
+    """Return the roles that have nodes in common: the one that decides with those beside it, then each other alone."""
+    roles = [*spec.roles.values()]
+    beside = [role for role in roles[1:] if role.keys.share]
+    return [[*roles[:1], *beside], *([role] for role in roles[1:] if role not in beside)] if roles else []

@@ -24,11 +24,15 @@ def settle(job: Job) -> None:
 def lay_out(job: Job) -> None:
     """Give each role its nodes, and each process a port, and let every role know of all."""
     left, ranks = list(job.nodes), sum(role.ranks for role in job.roles)
-    first = ports.row(job.id, min(ranks, MOST_PORTS))
+    own, others = min(ranks, MOST_PORTS), len(job.roles) - 1
+    first = ports.row(job.id, own + others)
     if not first:
-        verdict.refuse(job, 71, f"no {ranks} free ports in a row on {job.node}, one for each process of the roles")
-    for role in job.roles:
-        role.nodes, left = left[: role.node_count], left[role.node_count :]
+        verdict.refuse(job, 71, f"no {own + others} free ports in a row on {job.node}, which the roles need")
+    for number, role in enumerate(job.roles):
+        if role.beside:
+            role.nodes = job.roles[0].nodes[: role.node_count]
+        else:
+            role.nodes, left = left[: role.node_count], left[role.node_count :]
         if len(role.nodes) < role.node_count:
             verdict.refuse(job, 71, f"role {role.name} needs {role.node_count} nodes, and {len(role.nodes)} are left")
         address = {}
@@ -45,5 +49,8 @@ def lay_out(job: Job) -> None:
             RANKZERO_NODELIST=",".join(role.nodes),
             RANKZERO_MASTER_ADDR=address[role.nodes[0]],
         )
+        if number:
+            # Two roles may meet on the same node.
+            role.env["RANKZERO_MASTER_PORT"] = str(first + own + number - 1)
         for kind, words in roles.told(role).items():
             job.export(f"RANKZERO_{role.name.upper()}_{kind.upper()}", ",".join(words))

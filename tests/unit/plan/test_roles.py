@@ -104,6 +104,55 @@ def test_the_job_asks_for_the_nodes_of_all_and_for_what_the_largest_role_needs_o
     assert dict(made.probe)["nodes"] == "6"
 
 
+def beside(nodes: int = 2, **more: Any) -> dict[str, Any]:
+    """The job with its servers on nodes of the trainer."""
+    rows = [(f"roles.{path.replace('__', '.')}", value) for path, value in more.items()]
+    return changed(("roles.rollout.share", True), ("roles.rollout.nodes", nodes), *rows)
+
+
+def test_roles_on_the_same_nodes_split_their_cpus() -> None:
+    made = planned(beside())
+    header = dict(made.header)
+    # 4 ranks of 1 CPU, and 3 servers of 2.
+    assert (header["nodes"], header["ntasks-per-node"], header["cpus-per-task"]) == ("4", "1", "10")
+    for step, cpus in zip(made.roles, ("4", "2")):
+        options = dict(step.step)
+        assert (options["cpus-per-task"], options["exact"], options["mem"]) == (cpus, True, "0")
+        assert not {"gres", "gpus-per-node"} & {*options}
+    assert [dict(step.exports).get("RANKZERO_SHARE") for step in made.roles] == [None, "1"]
+
+
+def test_roles_on_the_same_nodes_split_their_gpus() -> None:
+    job = beside(trainer__resources={"gpus_per_node": 4}, judge={"command": ["judge"], "share": True})
+    made = planned(job)
+    assert dict(made.header)["gpus-per-node"] == "4"
+    options = {step.name: dict(step.step) for step in made.roles}
+    assert options["trainer"]["gpus-per-node"] == "4" and "gres" not in options["trainer"]
+    assert options["rollout"]["gres"] == options["judge"]["gres"] == "none"
+    both = copy.deepcopy(job)
+    both["roles"]["rollout"] |= {"resources": {"gpus_per_node": 3}}
+    assert dict(planned(both).header)["gpus-per-node"] == "7"
+
+
+def test_a_role_that_has_its_own_nodes_says_nothing_of_the_rest_of_them() -> None:
+    for step in planned(JOB).roles:
+        assert not {"exact", "mem", "gres"} & {*dict(step.step)}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("roles.trainer.share", True), ["roles.trainer.share", "trainer decides"]),
+        (("roles.rollout.nodes", 5), ["roles.rollout.nodes: 5 nodes", "trainer", "has 4"]),
+        (("roles.rollout.share", "often"), ["roles.rollout.share", "often"]),
+    ],
+)
+def test_who_can_be_beside_whom(change: tuple[str, Any], words: list[str]) -> None:
+    with pytest.raises(SpecError) as error:
+        read(changed(("roles.rollout.share", True), change))
+    assert all(word in str(error.value) for word in words), error.value
+
+
 def test_each_role_has_its_own_step_environment_and_numbers() -> None:
     made = steps(JOB)
     trainer, rollout = made["trainer"], made["rollout"]

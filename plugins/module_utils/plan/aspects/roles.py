@@ -25,8 +25,10 @@ class Roles(Aspect):
                 yield ["artifact.role", "roles"], "artifact.role: this job has no roles; leave it out"
             return
         roles = spec.roles
+        first, *_others = roles.values()
         for role in roles.values():
             here = f"roles.{role.name}"
+            yield from _beside(here, role, first)
             for name in role.keys.after_ready:
                 yield from _gate(here, role, name, roles)
             for name in named_in([*role.spec.command, role.spec.shell or ""]):
@@ -47,6 +49,17 @@ class Roles(Aspect):
                 )
         yield from _cycles(roles)
         yield from _not_with_roles(spec)
+
+
+def _beside(here: str, role: Role, first: Role) -> Iterator[Finding]:
+    path, nodes, most = f"{here}.share", role.spec.resources.nodes, first.spec.resources.nodes
+    if role.keys.share and role is first:
+        yield [path], f"{path}: {role.name} decides; write share in the roles that are to run beside it"
+    elif role.keys.share and nodes > most:
+        yield (
+            [path, f"{here}.nodes", f"roles.{first.name}.nodes"],
+            f"{here}.nodes: {nodes} nodes, but {first.name}, whose nodes it shares, has {most}; take at most as many",
+        )
 
 
 def _gate(here: str, role: Role, name: str, roles: Mapping[str, Role]) -> Iterator[Finding]:

@@ -116,6 +116,13 @@ class RoleKeys:
         FAIL,
         example=RESTART,
     )
+    share: bool = option(
+        t.BOOLEAN,
+        "It runs on nodes of the role that decides, at the same time. Each has the CPUs and GPUs that it asks for, "
+        "and the memory is for both.",
+        False,
+        example=True,
+    )
 
 
 def _schema() -> Mapping[str, Any]:
