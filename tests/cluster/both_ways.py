@@ -9,28 +9,19 @@ environment.
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
+from rankzero.sbatch.calls import Call, calls, differences
 from tests.cluster.launching import FINAL, JOB, JOB_SECONDS, Site, read_json
 
 JOBS_SECONDS = 300
-#: Differs between any two jobs: numbers, ports, processes, the choice of nodes and cores.
-OF_ONE_JOB = re.compile(
-    r"SLURM_(JOB_?ID|TASK_PID|(JOB_|STEP_)?NODELIST|STEP_LAUNCHER_PORT|SRUN_COMM_(PORT|HOST)|LAUNCH_NODE_IPADDR|"
-    r"(JOB_|STEP_)GPUS|STEP_?ID|TOPOLOGY_ADDR|CPU_BIND(_LIST|_VERBOSE|_TYPE)?|JOB_(START|END)_TIME)|"
-    r"SLURMD_NODENAME|HOST(NAME)?|PWD|OLDPWD|_|(CUDA|ROCR)_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK"
-)
-#: What only the launch has, and what only a submission by hand has: options of the two headers, and of the login.
-OF_ONE_WAY = re.compile(r"RANKZERO_.*|SLURM_(EXPORT_ENV|GET_USER_ENV|JOB_DEPENDENCY|OPEN_MODE)|MAIL|SHELL|SHLVL")
 
 
 @dataclass(frozen=True)
@@ -55,39 +46,10 @@ class Script:
         return [f"{folder}{word}" if word == self.path else word for word in self.line]
 
 
-def calls(place: Path, names: Mapping[str, str], random: str = "") -> list[str]:
-    """What the programs of one job have written down below `place`, without what differs between any two jobs. `names`:
-    text that does -> what stands for it.
-    """
-    noted = []
-    for path in place.glob("calls/*.json"):
-        text = path.read_text(encoding="utf-8", errors="surrogateescape")
-        for name, common in names.items():
-            text = text.replace(name, common)
-        call = json.loads(text)
-        chosen = [value for name, value in call["environment"].items() if re.fullmatch(random, name) and value]
-        call["arguments"] = [_without(chosen, word) for word in call["arguments"]]
-        kept = {
-            name: value
-            for name, value in call["environment"].items()
-            if not OF_ONE_JOB.fullmatch(name) and not OF_ONE_WAY.fullmatch(name) and not re.fullmatch(random, name)
-        }
-        noted.append(json.dumps({**call, "environment": kept}, sort_keys=True))
-    return sorted(noted)
-
-
-def _without(chosen: Iterable[str], word: str) -> str:
-    for value in chosen:
-        word = word.replace(value, "CHOSEN")
-    return word
-
-
-def difference(by_hand: Iterable[str], launched: Iterable[str]) -> Mapping[str, Any]:
-    """The first calls that only one of the ways has made."""
-    return {
-        "only sbatch": sorted({*by_hand} - {*launched})[:2],
-        "only the launch": sorted({*launched} - {*by_hand})[:2],
-    }
+def noted(place: Path, names: Mapping[str, str], random: str = "") -> list[Call]:
+    """What the programs of one job have written down below `place`, without what differs between any two jobs."""
+    texts = (path.read_text(encoding="utf-8", errors="surrogateescape") for path in place.glob("calls/*.json"))
+    return calls(texts, names, random)
 
 
 class BothWays:
@@ -124,14 +86,15 @@ class BothWays:
         inside = f"{self.by_hand}/{name}"
         # Where the script itself lies: below slurmd's own folder, or in the run directory.
         own = {f"/var/spool/slurmd/job{int(plain):05}": "SPOOL", inside: "FOLDER", plain: "JOB"}
-        expected = calls(self.site.host_path(inside) / script.noted, own, script.random)
+        expected = noted(self.site.host_path(inside) / script.noted, own, script.random)
         work = f"{inside}.launched" if script.in_place else f"{launch['run_dir']}/work"
         names = {work: "FOLDER", launch["run_dir"]: "SPOOL", str(launch["job_id"]): "JOB"}
-        actual = calls(self.site.host_path(work) / script.noted, names, script.random)
-        if actual != expected:
+        actual = noted(self.site.host_path(work) / script.noted, names, script.random)
+        wrong = differences(expected, actual)
+        if wrong:
             said = self.site.run_dir(launch) / "logs" / "0" / "rank-0000.log"
             text = said.read_text(encoding="utf-8", errors="replace")[-2000:] if said.exists() else ""
-            raise AssertionError(f"{name}: {json.dumps(difference(expected, actual), indent=1)}\n{text}")
+            raise AssertionError("\n".join([name, *wrong, text]))
         code, signal = self.exit_code(plain).split(":")
         outcome = read_json(self.site.run_dir(launch) / "outcome.json")
         assert outcome["success"] == (code == signal == "0")

@@ -12,7 +12,8 @@ import json
 import shlex
 import shutil
 
-from tests.cluster.both_ways import calls, difference
+from rankzero.sbatch.calls import differences
+from tests.cluster.both_ways import noted
 from tests.cluster.launching import JOB_SECONDS, Site, log_of, rank_logs
 from tests.cluster.test_script_jobs import CORPUS
 from tests.stand_ins import PYXIS_SBATCH, PYXIS_SRUN, command, squashfs
@@ -59,9 +60,10 @@ def test_a_script_in_an_image_does_what_it_does_under_sbatch(site: Site) -> None
         launch_cluster={**site.cluster, "setup": {"commands": [f"export PATH={tools}:$PATH"]}},
         ansible_shell_executable=site.shell("with-pyxis", f'PATH="{tools}:$PATH" exec "$LAB_SHELL" "$@"'),
     )
-    site.lab.wait_until(lambda: len(calls(site.host_path(by_hand), {})) == 5, JOB_SECONDS, "sbatch has run the script")
+    site.lab.wait_until(lambda: len(noted(site.host_path(by_hand), {})) == 5, JOB_SECONDS, "sbatch has run the script")
     outcome, run = site.outcome(launch), site.run_dir(launch)
     assert outcome["success"], (log_of(run, launch["job_id"]), rank_logs(run))
-    expected = calls(site.host_path(by_hand), {by_hand: "FOLDER", plain: "JOB"}, ASKED)
-    actual = calls(site.host_path(launched), {launched: "FOLDER", str(launch["job_id"]): "JOB"}, ASKED)
-    assert actual == expected, json.dumps(difference(expected, actual), indent=1)
+    expected = noted(site.host_path(by_hand), {by_hand: "FOLDER", plain: "JOB"}, ASKED)
+    actual = noted(site.host_path(launched), {launched: "FOLDER", str(launch["job_id"]): "JOB"}, ASKED)
+    wrong = differences(expected, actual)
+    assert not wrong, "\n".join(wrong)

@@ -20,7 +20,8 @@ _FORMS = re.compile(
     r"hf_\w{8,}|sk-[\w-]{12,}|gh[pousr]_\w{16,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abp]-[\w-]{10,}|AKIA[0-9A-Z]{12,}|"
     r"(?<![0-9A-Za-z/@:])[0-9a-f]{32,128}(?![0-9A-Za-z])|eyJ[\w-]{10,}\.[\w.-]{10,}|://[^/\s:@]+:[^/\s@]+@"
 )
-_ASSIGNED = re.compile(r"(?<![\w$])(-{0,2}[A-Za-z_][\w.-]*)(?:=|:\s+|\s+)[\"']?([^\s\"'`;|&)=,][^\s\"'`;|&),]*)")
+#: A name and the word after it, which may be the name of the next one.
+_ASSIGNED = re.compile(r"(?<![\w$])(-{0,2}[A-Za-z_][\w.-]*)(?=(?:=|:\s+|\s+)[\"']?([^\s\"'`;|&)=,][^\s\"'`;|&),]*))")
 _LOGIN = re.compile(r"\blogin\b(?:\s+--?[\w-]+)*[\s=]+[\"']?([^\s\"'`;|&)-][^\s\"'`;|&)]*)")
 #: Shorter values are words of every text.
 _SHORTEST = 6

@@ -1,0 +1,83 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two jobs of one script, compared by what their programs have noted."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rankzero.sbatch.calls import calls, differences
+from rankzero.sbatch.secret_words import values_in
+
+VALUE = "correct-horse-battery"
+
+
+def said(rank: int, job: str = "7", **changes: Any) -> str:
+    """What one rank notes. changes: of its environment, or `arguments`, `folder` and `program`."""
+    own = {"SLURM_JOB_ID": job, "SLURM_PROCID": str(rank), "SLURM_NTASKS": "2", "RANKZERO_NAME": job, "A": "1"}
+    call: dict[str, Any] = {"program": "python", "arguments": ["t.py", f"--out=/runs/{job}"], "folder": f"/runs/{job}"}
+    call |= {name: changes.pop(name) for name in tuple(changes) if name in call}
+    kept = {name: value for name, value in {**own, **changes}.items() if value is not None}
+    return json.dumps({**call, "environment": kept})
+
+
+def compared(launched: list[str], by_hand: list[str] | None = None, random: str = "") -> list[str]:
+    plain = calls(by_hand or [said(0), said(1)], {"/runs/7": "FOLDER"}, random)
+    return differences(plain, calls(launched, {"/runs/8": "FOLDER"}, random))
+
+
+def test_two_jobs_of_one_script_do_not_differ() -> None:
+    assert compared([said(1, "8"), said(0, "8")]) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"arguments": ["t.py"]}, "arguments: sbatch 't.py --out=FOLDER'; the job 't.py'"),
+        ({"folder": "/runs/8/sub"}, "folder: sbatch 'FOLDER'; the job 'FOLDER/sub'"),
+        ({"A": "2"}, "A: sbatch '1'; the job '2'"),
+        ({"A": None}, "A: sbatch '1'; the job not set"),
+        ({"B": "\udcff"}, "B: sbatch not set; the job '\\udcff'"),
+        ({"SLURM_NTASKS": "4"}, "SLURM_NTASKS: sbatch '2'; the job '4'"),
+    ],
+)
+def test_what_differs_is_named_once_with_its_ranks(changes: dict[str, Any], line: str) -> None:
+    assert compared([said(rank, "8", **changes) for rank in (0, 1)]) == [f"python, ranks 0, 1: {line}"]
+    assert compared([said(0, "8"), said(1, "8", **changes)]) == [f"python, rank 1: {line}"]
+
+
+def test_a_rank_too_few_or_too_many_is_a_difference() -> None:
+    call = "'python t.py --out=FOLDER' in 'FOLDER'"
+    assert compared([said(0, "8")]) == [f"python, rank 1: only sbatch calls it: {call}"]
+    assert compared([said(0, "8"), said(1, "8"), said(1, "8")]) == [f"python, rank 1: only the job calls it: {call}"]
+
+
+def test_values_of_one_job_count_nowhere() -> None:
+    both = [[said(0, job, MASTER_PORT=port, arguments=[f"--port={port}"])] for job, port in (("8", "20"), ("7", "10"))]
+    assert compared(*both, random="MASTER_PORT") == []
+    assert len(compared(*both)) == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"HF_TOKEN": VALUE},
+        {"arguments": ["t.py", "--api-key", VALUE]},
+        {"HF_TOKEN": VALUE, "arguments": ["t.py", VALUE], "B": f"x{VALUE}", "folder": f"/{VALUE}"},
+        {"HF_TOKEN": VALUE, "SLURM_PROCID": "9", "arguments": [VALUE]},
+    ],
+)
+def test_no_line_has_the_value_of_a_secret(changes: dict[str, Any]) -> None:
+    lines = compared([said(0, "8", **changes), said(1, "8")])
+    assert lines and VALUE not in "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text", [f"python t.py --api-key {VALUE}", f"# curl password {VALUE}", f"login: token={VALUE}"]
+)
+def test_a_secret_after_any_word_is_seen(text: str) -> None:
+    assert VALUE in values_in(text)
