@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import statistics
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -105,15 +106,16 @@ class Storm:
         """Run the launches with their faults, until all of them have settled."""
         begun = time.monotonic()
         came = Came(batch, [self._launched(batch, number) for number in range(len(batch.jobs))])
-        tasks = [lambda injection=injection: self._inject(came, injection) for injection in batch.injections]
+        tasks: list[Callable[[], object]] = [functools.partial(self._launch, came)]
+        tasks += [functools.partial(self._inject, came, injection) for injection in batch.injections]
         waited = [number for number, job in enumerate(batch.jobs) if job.waited]
         waiting = None
         if waited:
             cases = [came.launched[number].case for number in waited]
             waiting = Waiting(self.ground, cases, [batch.jobs[number].start for number in waited])
-            tasks.append(lambda: waiting.launched(LAUNCHED))
-        with ThreadPoolExecutor(len(tasks) + 2) as pool:
-            for future in [pool.submit(task) for task in (lambda: self._launch(came), *tasks)]:
+            tasks.append(functools.partial(waiting.launched, LAUNCHED))
+        with ThreadPoolExecutor(len(tasks) + 1) as pool:
+            for future in [pool.submit(task) for task in tasks]:
                 try:
                     future.result()
                 except Exception as error:

@@ -74,8 +74,8 @@ def _collected(folder: Path, nodes: int, ranks: int) -> None:
         (spool / "samples" / f"{name}.host.csv").write_text(SAMPLES)
         own = collector.Collector(str(spool), str(logs), collector.PER_NODE, name, ranks)
         own.print = printed.append
-        own.look()
-        own.look(final=True)
+        own.scan()
+        own.scan(final=True)
         own.bring_samples()
         for log in own.known.values():
             os.close(log.descriptor)

@@ -306,6 +306,8 @@ cluster_name:
   sample: lab-1f3a
 """
 
+from typing import Any
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
@@ -313,7 +315,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab import roots
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.cluster import apply
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import from_options
 
-ARGUMENTS = {
+ARGUMENTS: dict[str, dict[str, Any]] = {
     # options of lab_cluster: written by make reference
     "state": {"type": "str", "choices": ["present", "stopped", "restarted", "absent"], "default": "present"},
     "name": {"type": "str", "default": "lab"},

@@ -136,7 +136,7 @@ class Site:
         self.slug = re.sub(r"[^a-z0-9]+", "-", name.lower().removeprefix("test_")).strip("-")[:40]
         place = self.user.place("launch")
         self.state_root = f"{place}/{self.slug}-{self.token}"
-        self.cluster = {"state_root": self.state_root, "store_root": f"{place}/store"}
+        self.cluster: dict[str, Any] = {"state_root": self.state_root, "store_root": f"{place}/store"}
         self.plays: list[Play] = []
         self._of_head: list[str] = []
         (folder / "code").mkdir()

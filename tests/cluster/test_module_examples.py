@@ -28,7 +28,7 @@ from tests.repository import ROOT, files, read, run
 #: Module -> its examples, which are tasks.
 EXAMPLES: Mapping[str, str] = {
     Path(path).stem: next(
-        node.value.value
+        ast.literal_eval(node.value)
         for node in ast.parse(read(path)).body
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "EXAMPLES"
     )

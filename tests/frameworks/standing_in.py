@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 SHOWN = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT",
@@ -34,7 +35,7 @@ def train(options, steps, folder, line, tracker, printing):
     signal.signal(signal.SIGTERM, lambda *_: told.append(True))
     env = os.environ
     rank = int(env["RANK"])
-    seen = {name: env.get(name) for name in SHOWN}
+    seen: dict[str, Any] = {name: env.get(name) for name in SHOWN}
     seen.update(
         options=options, cwd=os.getcwd(), python=sys.executable, tokens=[len(env.get(name, "")) for name in SECRETS]
     )

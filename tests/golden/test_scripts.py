@@ -9,7 +9,6 @@ is committed.
 
 from __future__ import annotations
 
-import functools
 import os
 import subprocess
 from pathlib import Path
@@ -19,9 +18,11 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import sweep
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from tests.plans import plan
@@ -311,17 +312,21 @@ def rendered(name: str) -> str:
     data = SPECS[name]
     merged = merge([Layer(f"jobs/{name}.yml", data)])
     spec = validated(merged)
-    plan_of = functools.partial(
-        plan,
-        code_key="c0de" * 16,
-        environment_key="e" * 32 if spec.environment.mode in (*MODES, "conda") else None,
-        packages_key="a" * 32 if spec.environment.mode in ON_NODES else None,
-        runtime_key="4" * 32,
-        # With a blank, which has to be quoted; only a container cannot mount such a path.
-        state_root="/project/ml/rankzero" + ("" if "container" in data else " state"),
-        store_root="/scratch/ml/rankzero",
-        **FOUND.get(name, {}),
-    )
+
+    def plan_of(spec: LaunchSpec, merged: Merged) -> Plan:
+        return plan(
+            spec,
+            merged,
+            code_key="c0de" * 16,
+            environment_key="e" * 32 if spec.environment.mode in (*MODES, "conda") else None,
+            packages_key="a" * 32 if spec.environment.mode in ON_NODES else None,
+            runtime_key="4" * 32,
+            # With a blank, which has to be quoted; only a container cannot mount such a path.
+            state_root="/project/ml/rankzero" + ("" if "container" in data else " state"),
+            store_root="/scratch/ml/rankzero",
+            **FOUND.get(name, {}),
+        )
+
     if name == SWEEP:
         elements, _notes = sweep.elements(spec, sweep.specs(spec, merged), plan_of)
         made = sweep.array_plan(spec, elements, "/project/ml/rankzero state")

@@ -83,11 +83,10 @@ def test_nothing_is_written_into_a_finished_request() -> None:
     written = []
     for path in files("plugins/", ".py"):
         if path.startswith(("plugins/action/", "plugins/plugin_utils/")):
-            for node in ast.walk(syntax_tree(path)):
-                targets = node.targets if isinstance(node, ast.Assign) else []
+            for node in [node for node in ast.walk(syntax_tree(path)) if isinstance(node, ast.Assign)]:
                 written += [
                     f"{path}:{node.lineno}"
-                    for target in targets
+                    for target in node.targets
                     if isinstance(target, ast.Subscript)
                     and any(getattr(part, "attr", "") in ("arguments", "request") for part in ast.walk(target.value))
                 ]

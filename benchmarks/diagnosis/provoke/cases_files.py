@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from benchmarks.diagnosis.provoke.case import Case, trainer
 
 _EXCEPTION = ("exception", "python_exception_other")
@@ -35,7 +37,7 @@ _FETCH = "from huggingface_hub import {what}\n{what}({arguments})\n"
 _FAKE = "a server on the node answers in the place of the hub"
 
 
-def hub(name: str, family: str, root: str, status: int, error: str, message: str, **more: object) -> Case:
+def hub(name: str, family: str, root: str, status: int, error: str, message: str, **more: Any) -> Case:
     return Case(
         name,
         family,
@@ -49,7 +51,7 @@ def hub(name: str, family: str, root: str, status: int, error: str, message: str
         env={"HF_ENDPOINT": "http://127.0.0.1:18099", "HF_HOME": "$PWD/hf", "HF_HUB_DISABLE_XET": "1"},
         faked=_FAKE,
         **more,
-    )  # type: ignore[arg-type]
+    )
 
 
 # A table: one case per row, with its program.

@@ -284,15 +284,16 @@ class First(Agent):
 
 def main(plan):
     unbound()
-    first = os.environ["RANK"] == "0"
-    agent = (First if first else Agent)(plan)
-    if first and agent.count < 2:
-        raise SweepFailed("a sweep needs at least two nodes, and this job has one")
-    agent.introduce()
-    if not first:
-        agent.follow()
+    if os.environ["RANK"] != "0":
+        other = Agent(plan)
+        other.introduce()
+        other.follow()
         return
-    result = agent.decide()
+    first = First(plan)
+    if first.count < 2:
+        raise SweepFailed("a sweep needs at least two nodes, and this job has one")
+    first.introduce()
+    result = first.decide()
     if not result["measured_pairs"]:
         raise SweepFailed(f"no pair of nodes could be measured: {result['measures'][0]['error']}")
     publish(os.path.join(os.getcwd(), RESULT), result)

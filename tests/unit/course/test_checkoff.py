@@ -265,7 +265,6 @@ def test_another_exercise(semester: Semester) -> None:
     (run / "work/result.json").rename(run / "work/proof.json")
     (run / "work/model.pt").rename(run / "work/weights.bin")
     edit(run / "work/proof.json", "seconds_per_epoch", "epoch")
-    semester.conclude = lambda *_: None  # type: ignore[method-assign]
     edit(run / "outcome.json", json.loads((run / "outcome.json").read_text())["artifact"]["sha256"], "0" * 64)
     semester.rows["13"].update(JobName=semester.rows["13"]["JobName"].replace("ddp-lab", "fit"))
     jobs.rename(jobs.parent / "fit")

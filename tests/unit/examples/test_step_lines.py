@@ -30,7 +30,7 @@ def printed(path: Path) -> Iterator[str]:
         )
         metrics = parse_metrics(line)
         if metrics is not None and metrics.step is not None:
-            stamped = call.func.id == "say" and says is not None and "datetime.now()" in ast.unparse(says)
+            stamped = ast.unparse(call.func) == "say" and says is not None and "datetime.now()" in ast.unparse(says)
             yield f"{STAMP} {line}" if stamped else line
 
 

@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_report
 from ansible_collections.rankzero.slurm.plugins.modules import job_info
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.page import annotations
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page import annotations as ci_annotations
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.markdown import markdown
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import html as page
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
@@ -64,7 +64,7 @@ def places(root: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict
         "ls --json": listed["launches"][0]["message"],
         "page": page(seen),
         "Markdown": markdown(Page.of(seen)),
-        "annotation": "\n".join(annotations.annotation_lines(Page.of(seen))),
+        "annotation": "\n".join(ci_annotations.annotation_lines(Page.of(seen))),
         "JSON": documents._picked(why, documents.DIAGNOSIS)["sentence"],
         "message": message,
     }

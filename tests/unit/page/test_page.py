@@ -16,7 +16,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import Page
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.page import annotations
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page import annotations as ci_annotations
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.markdown import markdown
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import (
     MOST_DATA,
@@ -267,18 +267,18 @@ def test_the_summary_and_the_annotations(root: Path, tmp_path: Path) -> None:
     assert text.startswith("## bad ffffffff/1\n") and "### Cause" in text
     for place in (text, page(seen)):
         assert "memory is full" in place and "CUDA out of memory" in place and "rank 7" in place
-    place = tmp_path / "summary.md"
+    written = tmp_path / "summary.md"
     for _twice in range(2):
-        annotations.append_summary(text, {annotations.STEP_SUMMARY: str(place)})
-    assert place.read_text() == text
+        ci_annotations.append_summary(text, {ci_annotations.STEP_SUMMARY: str(written)})
+    assert written.read_text() == text
     with pytest.raises(RankzeroError, match="annotations: GITHUB_STEP_SUMMARY="):
-        annotations.append_summary(text, {annotations.STEP_SUMMARY: str(tmp_path)})
-    (line,) = annotations.annotation_lines(Page.of(seen))
+        ci_annotations.append_summary(text, {ci_annotations.STEP_SUMMARY: str(tmp_path)})
+    (line,) = ci_annotations.annotation_lines(Page.of(seen))
     said = "::error title=bad/ffffffff/1::the program ended with exit code 3; the GPU's memory is full"
     assert re.match(re.escape(said) + ".*; where rank 7", line)
-    (row,) = json.loads(annotations.code_quality(Page.of(seen)))
+    (row,) = json.loads(ci_annotations.code_quality(Page.of(seen)))
     assert row["severity"] == "major" and row["location"]["lines"] == {"begin": 1} and len(row["fingerprint"]) == 64
-    assert annotations.annotation_lines(Page.of(found(root, f"gpt/{KEY}"))) == []
-    assert [annotations.platform({name: "true"}) for name in ("GITHUB_ACTIONS", "GITLAB_CI", "CI")] == [
+    assert ci_annotations.annotation_lines(Page.of(found(root, f"gpt/{KEY}"))) == []
+    assert [ci_annotations.platform({name: "true"}) for name in ("GITHUB_ACTIONS", "GITLAB_CI", "CI")] == [
         "github", "gitlab", "none",
     ]  # fmt: skip

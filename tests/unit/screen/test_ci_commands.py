@@ -27,7 +27,11 @@ COMMANDS = (
 def test_no_runner_of_a_ci_system_finds_a_command_in_a_text(text: str) -> None:
     assert RUNNERS.search(text)
     shown = printable.printable_result({"msg": text, "evidence": [{"text": text, "line": 3}], "what": text})
-    for told in (printable.printable(text), printable.printable_lines(text), shown["msg"], shown["what"], str(shown)):
+    for told in (
+        printable.printable(text),
+        printable.printable_lines(text),
+        *map(str, (shown["msg"], shown["what"], shown)),
+    ):
         assert not RUNNERS.search(told)
         # What passes here twice, on the node and on the controller, is not changed again.
         assert printable.printable_lines(told) == told

@@ -388,7 +388,7 @@ def test_a_poll_ends_when_nobody_reads_it_any_more(login: Login, run_dir: Path) 
     login.poll(Target(str(run_dir), "7", state="another"), hold=600.0)
     command, request = login.sent
     state = remote_poll.state_of(str(run_dir), "")
-    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     waiting = subprocess.Popen(["/bin/sh", "-c", command], env=login.environment, **streams)
     assert waiting.stdin and waiting.stdout
     waiting.stdin.write(request.replace(b'"another"', json.dumps(state).encode()))
