@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tests.cluster.launching import Site, log_of, rank_logs
+from tests.cluster.launching import Site, log_of, nothing_left, rank_logs, read_json
+from tests.cluster.roles_programs import CLIENT, SERVER
 from tests.stand_ins import apptainer
 
 SHOW = 'echo "I am $RANK of $WORLD_SIZE in $(pwd), home $HOME, image $INSIDE, threads $OMP_NUM_THREADS"'
@@ -88,3 +89,61 @@ def test_an_apptainer_that_cannot_be_seen_from_here_is_a_warning_and_the_nodes_d
     assert "apptainer is not in PATH on" in " ".join(played.output.split())
     outcome = site.outcome(played.launch())
     assert outcome["message"].startswith("neither apptainer nor singularity is in PATH on ")
+
+
+def evaluation(site: Site, server: dict[str, Any], client: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """Two servers, and a client that asks them and decides; each with further keys."""
+    for name, text in (("server.py", SERVER), ("client.py", CLIENT)):
+        (site.folder / "code" / name).write_text(text, encoding="utf-8")
+    told = ["{server.urls}", "{server.hosts}", "{server.nodes}"]
+    roles = {
+        "server": {"nodes": 2, "command": ["server.py", "{port}", "0"], "ready": {"http": "/health"}, **server},
+        "client": {"command": ["client.py", "ask", *told], "after_ready": ["server"], **client},
+    }
+    artifact = {"path": "result.json", "role": "client", "require": {"answers": {}}}
+    job = site.job([], roles=roles, artifact=artifact, **spec)
+    del job["command"]
+    return job
+
+
+def test_the_roles_of_a_launch_share_the_image_of_the_job(site: Site) -> None:
+    """The image's OWN is for a role that says none, and what a role says of its variables wins over the image's."""
+    parts = contained(site)
+    image = site.host_path(parts["container"]["image"])
+    image.write_text(image.read_text() + "OWN=image\n")
+    site.user.give(image)
+    launch = site.launch(evaluation(site, {"env": {"OWN": "server"}}, {}, **parts), wait=True)
+    run = site.run_dir(launch)
+    assert site.outcome(launch)["success"], log_of(run, launch["job_id"])
+    result = read_json(run / "work" / "result.json")
+    assert {answer["own"] for answer in result["answers"]} == {"server"} and result["own"] == "image"
+    assert [answer["rank"] for answer in result["answers"]] == ["0", "1"]
+    assert result["told"]["WORLD_SIZE"] == "1"
+    # The preflight has looked into it on every node.
+    table = (run / "preflight" / "0" / "table").read_text().splitlines()
+    assert len([line for line in table if "image=ok mounts=ok apptainer=ok" in line]) == 3
+    nothing_left(site, launch)
+
+
+def test_a_role_in_a_container_beside_one_without(site: Site) -> None:
+    parts = contained(site)
+    image = site.host_path(parts["container"]["image"])
+    image.write_text(image.read_text() + "OWN=image\n")
+    site.user.give(image)
+    container = parts.pop("container")
+    launch = site.launch(evaluation(site, {"container": container}, {}, **parts), wait=True)
+    run = site.run_dir(launch)
+    assert site.outcome(launch)["success"], log_of(run, launch["job_id"])
+    result = read_json(run / "work" / "result.json")
+    assert {answer["own"] for answer in result["answers"]} == {"image"} and result["own"] is None
+    nothing_left(site, launch)
+
+
+def test_a_role_whose_container_does_not_start_is_named_with_the_reason(site: Site) -> None:
+    parts = contained(site)
+    container = {**parts.pop("container"), "image": "/nowhere/serve.sif"}
+    launch = site.launch(evaluation(site, {"container": container}, {}, **parts), wait=False)
+    outcome, run = site.outcome(launch), site.run_dir(launch)
+    assert not outcome["success"] and not (run / "work" / "result.json").exists()
+    assert "role server did not start in its container" in outcome["message"], log_of(run, launch["job_id"])
+    assert "/nowhere/serve.sif" in outcome["message"]

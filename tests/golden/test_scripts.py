@@ -64,6 +64,25 @@ SPECS: dict[str, dict[str, Any]] = {
         },
         "artifact": {"require": {"reward": {"gt": 0.6}}, "then": "end"},
     },
+    "roles-containers": {
+        "name": "evaluation",
+        "resources": {"time": "01:00:00"},
+        "roles": {
+            "server": {
+                "container": {"runtime": "pyxis", "image": "/project/images/vllm.sqsh", "mounts": ["/data:/data:ro"]},
+                "command": ["vllm", "serve", "/data/model", "--port", "{port}"],
+                "ready": {"http": "/health"},
+                "env": {"VLLM_LOGGING_LEVEL": "INFO"},
+            },
+            "judge": {
+                "container": {"runtime": "apptainer", "image": "/project/images/judge.sif", "workdir": "/judge"},
+                "command": ["judge", "--port", "{port}"],
+                "ready": {"port": True},
+            },
+            "client": {"after_ready": ["server", "judge"], "command": ["evaluate.py", "{server.urls}", "{judge.urls}"]},
+        },
+        "artifact": {"role": "client", "require": {"tokens": {"gt": 0}}},
+    },
     "exclusive-all-cpus": {
         "name": "whole",
         "command": ["train.py"],
@@ -322,7 +341,7 @@ def rendered(name: str) -> str:
             packages_key="a" * 32 if spec.environment.mode in ON_NODES else None,
             runtime_key="4" * 32,
             # With a blank, which has to be quoted; only a container cannot mount such a path.
-            state_root="/project/ml/rankzero" + ("" if "container" in data else " state"),
+            state_root="/project/ml/rankzero" + ("" if spec.contained else " state"),
             store_root="/scratch/ml/rankzero",
             **FOUND.get(name, {}),
         )

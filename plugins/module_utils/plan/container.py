@@ -64,6 +64,11 @@ class Entry:
         return self.kind.name
 
     @property
+    def facts(self) -> str:
+        """What the job's programs must know of a runtime that the cluster has declared; "" of one of ours."""
+        return "\n".join(f"{self.kind.name} {fact}" for fact in self.kind.facts()) if self.kind.record else ""
+
+    @property
     def image_file(self) -> str:
         """The image as a path that each node must see; empty if it is a name in a registry."""
         return self.image if self.image.startswith("/") else ""

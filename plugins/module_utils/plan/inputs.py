@@ -121,6 +121,11 @@ class Site:
 
     def keyed(self, spec: LaunchSpec) -> dict[str, str]:
         """Return what the cluster declares of the launch that is part of the launch key, by name."""
+        _first, *others = spec.programs.items()
+        of_roles = {option + name: own for option, program in others for name, own in self._keyed(program).items()}
+        return {**self._keyed(spec), **of_roles}
+
+    def _keyed(self, spec: LaunchSpec) -> dict[str, str]:
         runtime = self.settings.containers.get(spec.container.runtime)
         keyed = starter(spec.launcher.kind, self.settings.launchers).keyed()
         judge = self.judge(spec)

@@ -67,6 +67,7 @@ class Plan:
     run_dir: str
     runtime_dir: str
     refs: tuple[Ref, ...]
+    # The container of all programs; None where each role has its own.
     container: Entry | None = None
     environment_dir: str = ""
     caches: str | None = None
@@ -90,6 +91,12 @@ class Plan:
     def gpus_per_node(self) -> int:
         """The GPUs that the job asks of each node."""
         return job_gpus(self.spec)
+
+    @property
+    def containers(self) -> tuple[Entry, ...]:
+        """The containers of all programs, each once."""
+        given = [role.container for role in self.roles] or [self.container]
+        return tuple(made for number, made in enumerate(given) if made is not None and made not in given[:number])
 
     @property
     def name(self) -> str:
@@ -131,20 +138,18 @@ def plan(spec: LaunchSpec, merged: Merged, inputs: Inputs, site: Site, container
     python = f"{environment_path}/bin/python" if environment_path else "python3"
     environment_of = _environments(merged, environment_path, site, inputs)
     trackers = chosen(spec.trackers, site.settings.trackers)
-    exported = environment_of(spec) + _named(refs)
-    exported += tracker_variables(spec, merged, trackers, _tracked(spec, key, token, runs_dir, inputs.commit))
+    of_all = _named(refs)
+    of_all += tracker_variables(spec, merged, trackers, _tracked(spec, key, token, runs_dir, inputs.commit))
+    exported = environment_of(spec) + of_all
     runs_mounted, checkpoints = container_places or (runs_dir, spec.checkpoint.dir)
     inside = _environments_inside(spec, inputs, site, refs)
-    container = entry(
-        dataclasses.replace(spec, checkpoint=dataclasses.replace(spec.checkpoint, dir=checkpoints)),
-        runs_dir=runs_mounted,
-        built=_built(spec, site, refs),
-        environments=inside,
-        places=[*_read(spec, inputs, refs), runtime_dir, *filter(None, [spec.environment.path])],
-        writable=[site.caches] if site.caches else [],
-        variables=[*(variable.name for variable in exported), *([MLFLOW_RUN] if MLFLOW.name in spec.trackers else [])],
-        own=site.settings.containers,
-    )
+    read = [*_read(spec, inputs, refs), runtime_dir]
+    containers = _Containers(spec, site, runs_mounted, checkpoints, inside, read, _built(spec, site, refs))
+
+    def container_of(program: LaunchSpec) -> Entry | None:
+        return containers.of(program, [*environment_of(program), *of_all])
+
+    container = container_of(spec) if spec.one_container else None
     context = Context(
         spec=spec,
         site=site,
@@ -178,8 +183,38 @@ def plan(spec: LaunchSpec, merged: Merged, inputs: Inputs, site: Site, container
         environments_inside=inside,
         trackers=trackers,
         judge=site.judge(spec),
-        roles=steps(context, _step, lambda program: _argv(program, python), environment_of),
+        roles=steps(context, _step, lambda program: _argv(program, python), environment_of, container_of),
     )
+
+
+@dataclass(frozen=True)
+class _Containers:
+    """What the containers of a launch have in common: the folders of runs, checkpoints and environments made inside,
+    those that are read, and the image that is built for the job.
+    """
+
+    spec: LaunchSpec
+    site: Site
+    runs_dir: str
+    checkpoints: str | None
+    environments: str
+    read: Sequence[str]
+    built: str | None
+
+    def of(self, program: LaunchSpec, given: Sequence[Variable]) -> Entry | None:
+        """Return what a program runs in; None without a container. `given`: its variables."""
+        spec, names = self.spec, [variable.name for variable in given]
+        checkpoint = dataclasses.replace(spec.checkpoint, dir=self.checkpoints)
+        return entry(
+            dataclasses.replace(spec, container=program.container, resources=program.resources, checkpoint=checkpoint),
+            runs_dir=self.runs_dir,
+            built=self.built if program.container == spec.container else None,
+            environments=self.environments,
+            places=[*self.read, *filter(None, [spec.environment.path])],
+            writable=[self.site.caches] if self.site.caches else [],
+            variables=[*names, *([MLFLOW_RUN] if MLFLOW.name in spec.trackers else [])],
+            own=self.site.settings.containers,
+        )
 
 
 def _environments(
@@ -285,9 +320,11 @@ def manifest(plan: Plan, merged: Merged, facts: Mapping[str, object]) -> JsonObj
         "world_size": plan.topology.world_size,
         **({"roles": [step.record() for step in plan.roles]} if plan.roles else {}),
         **({"launcher": plan.topology.starter.record()} if plan.topology.starter.own else {}),
-        **({"container": plan.container.kind.record} if plan.container and plan.container.kind.record else {}),
+        **(
+            {"container": own[0]} if (own := [made.kind.record for made in plan.containers if made.kind.record]) else {}
+        ),
         **({"artifact_format": plan.judge.record()} if plan.judge else {}),
-        **({"trackers": own} if (own := [kind.record() for kind in plan.trackers if kind.own]) else {}),
+        **({"trackers": rows} if (rows := [kind.record() for kind in plan.trackers if kind.own]) else {}),
         "refs": [ref.record() for ref in plan.refs],
         # The folder's name is the digest of its files.
         "runtime": plan.runtime_dir,

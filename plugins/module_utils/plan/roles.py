@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import (
     Topology,
     job_gpus,
@@ -32,7 +33,7 @@ _PLACE = re.compile(r"\{([A-Za-z][A-Za-z0-9_-]*)\.(" + "|".join(TOLD) + r")\}")
 @dataclass(frozen=True)
 class RoleStep:
     """The step of one role: `exports` tell the job runtime of it, `variables` are those that differ from the launch's,
-    and `unset` the names of the deciding role's that this one does not have.
+    `unset` the names of the deciding role's that this one does not have, and `container` is what it runs in.
     """
 
     name: str
@@ -42,6 +43,7 @@ class RoleStep:
     exports: tuple[tuple[str, str], ...]
     variables: tuple[Variable, ...]
     unset: tuple[str, ...]
+    container: Entry | None
 
     def record(self) -> JsonObject:
         """The role as launch.json has it. Its ranks are numbered after those of the roles before it."""
@@ -59,10 +61,12 @@ def steps(
     options: Callable[[Context], Options],
     argv: Callable[[LaunchSpec], tuple[str, ...]],
     variables: Callable[[LaunchSpec], Sequence[Variable]],
+    container: Callable[[LaunchSpec], Entry | None],
 ) -> tuple[RoleStep, ...]:
     """Return the steps of all roles, the deciding one first; none of a job without roles.
 
-    `options`: those of a program's srun; `argv`: its words; `variables`: the environment that it is to have.
+    `options`: those of a program's srun; `argv`: its words; `variables`: the environment that it is to have;
+    `container`: what it runs in.
     """
     made: list[RoleStep] = []
     groups = [[role.name for role in group] for group in node_groups(context.spec)]
@@ -71,16 +75,18 @@ def steps(
         shape = topology(role.spec, context.site.settings.launchers)
         own = {variable.name: variable for variable in variables(role.spec)}
         known = {variable.name: variable.value for variable in launch}
+        inside = container(role.spec)
         made.append(
             RoleStep(
                 role.name,
                 shape,
-                options(dataclasses.replace(context, spec=role.spec, topology=shape))
+                options(dataclasses.replace(context, spec=role.spec, topology=shape, container=inside))
                 + (_beside(role, job_gpus(context.spec)) if [role.name] not in groups else ()),
                 argv(role.spec),
-                tuple(_exports(role, shape, first_rank)),
+                tuple(_exports(role, shape, first_rank, inside)),
                 tuple(variable for name, variable in own.items() if known.get(name) != variable.value),
                 tuple(item.name for item in launch if item.source == "env" and item.name not in own),
+                inside,
             )
         )
         first_rank += shape.world_size
@@ -94,7 +100,7 @@ def _beside(role: Role, gpus_of_job: int) -> Options:
     return (("exact", True), ("mem", "0"), *gpus)
 
 
-def _exports(role: Role, shape: Topology, first_rank: int) -> Iterator[tuple[str, str]]:
+def _exports(role: Role, shape: Topology, first_rank: int, inside: Entry | None) -> Iterator[tuple[str, str]]:
     keys = role.keys
     yield "RANKZERO_ROLE", role.name
     yield "RANKZERO_FIRST_RANK", str(first_rank)
@@ -115,6 +121,8 @@ def _exports(role: Role, shape: Topology, first_rank: int) -> Iterator[tuple[str
     yield "RANKZERO_GPUS_PER_NODE", str(role.spec.resources.gpus_per_node)
     yield "RANKZERO_WORLD_SIZE", str(shape.world_size)
     yield "RANKZERO_WAIT", str(role.spec.launcher.wait)
+    if inside and inside.facts:
+        yield "RANKZERO_CONTAINER_FACTS", inside.facts
     if shape.starter.ranks:
         yield "RANKZERO_RANK_NAMES", " ".join(f"{name}={source}" for name, source in shape.starter.ranks.items())
 
@@ -122,6 +130,7 @@ def _exports(role: Role, shape: Topology, first_rank: int) -> Iterator[tuple[str
 def role_lines(steps_of_roles: Sequence[RoleStep], roles: Mapping[str, Role]) -> list[str]:
     """Return a line for each role, for people."""
     lines: list[str] = []
+    own_images = len({step.container.image if step.container else "" for step in steps_of_roles}) > 1
     for step in steps_of_roles:
         shape, keys = step.topology, roles[step.name].keys
         first = int(dict(step.exports)["RANKZERO_FIRST_RANK"])
@@ -130,6 +139,8 @@ def role_lines(steps_of_roles: Sequence[RoleStep], roles: Mapping[str, Role]) ->
             logs += f" to rank-{first + shape.world_size - 1:04d}.log"
         words = [f"role {step.name}: {shape.nodes} x {shape.ranks_per_node} by {shape.starter.shown}", logs]
         words.append("decides" if not lines else f"on exit {keys.on_exit}")
+        if own_images:
+            words.append(f"in {step.container.image} by {step.container.runtime}" if step.container else "no container")
         words += [f"on nodes of {steps_of_roles[0].name}"] if keys.share else []
         words += [f"after {' and '.join(keys.after_ready)} ready"] if keys.after_ready else []
         words += [f"ready by {keys.ready.way} {keys.ready.value}".strip()] if keys.ready else []

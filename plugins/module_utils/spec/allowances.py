@@ -40,7 +40,10 @@ def secrets_of(spec: LaunchSpec) -> list[tuple[str, str, str]]:
 
 def images_of(spec: LaunchSpec) -> list[tuple[str, str]]:
     """Return (option, image) for each image named in a job's spec. A Containerfile may name more."""
-    named = [("container.image", spec.container.image if spec.container.runtime != "none" else None)]
+    named = [
+        (f"{option}container.image", program.container.image if program.container.runtime != "none" else None)
+        for option, program in spec.programs.items()
+    ]
     if spec.container.build is not None:
         named.append(("container.build.reference", spec.container.build.reference))
     return [(option, image) for option, image in named if image]

@@ -153,8 +153,8 @@ class LaunchSpec:
     roles: dict[str, Role] = option(
         ROLES,
         "Several programs in one job instead of one: name -> its `command` or `shell`, `nodes`, `launcher`, `env`, "
-        "`resources.cpus_per_rank`, `resources.gpus_per_node`, and `ready`, `after_ready`, `on_exit`. What a role does "
-        "not say is as at the top of the job. See docs/roles.md.",
+        "`resources.cpus_per_rank`, `resources.gpus_per_node`, `container`, and `ready`, `after_ready`, `on_exit`. "
+        "What a role does not say is as at the top of the job. See docs/roles.md.",
         {},
         example={
             "server": {"command": ["serve.py", "--port", "{port}"], "ready": {"http": "/health"}},
@@ -274,3 +274,18 @@ class LaunchSpec:
             "doc": "Run the job with many values, as one job array. See rankzero.slurm.sweep.",
         },
     )
+
+    @property
+    def programs(self) -> dict[str, LaunchSpec]:
+        """The spec of each program by the option that it stands in: `roles.NAME.`, or "" for a job with one."""
+        return {f"roles.{role.name}.": role.spec for role in self.roles.values()} or {"": self}
+
+    @property
+    def one_container(self) -> bool:
+        """Whether all programs run in the same container, or all in none."""
+        return all(program.container == self.container for program in self.programs.values())
+
+    @property
+    def contained(self) -> bool:
+        """Whether any of the programs runs in a container."""
+        return any(program.container.runtime != "none" for program in self.programs.values())

@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles
     INHERITED,
     OF_A_ROLE,
     ROLES,
+    WHOLE,
     RoleKeys,
     deciding,
 )
@@ -264,7 +265,8 @@ class _Reader:
         for path in _leaf_paths(program):
             if not any(path == known or path.startswith(f"{known}.") for known in OF_A_ROLE):
                 self.complain(path, f"is of the whole launch; a role may have {', '.join([*OF_A_ROLE, *sorted(keys)])}")
-        spec = self.table(LaunchSpec, merge([Layer("", inherited), Layer("", program)]).data, "")
+        above = {name: value for name, value in inherited.items() if name not in WHOLE or name not in program}
+        spec = self.table(LaunchSpec, merge([Layer("", above), Layer("", program)]).data, "")
         started = self.table(RoleKeys, {name: value for name, value in own.items() if name in keys}, "")
         # The nodes of a job with roles differ in their ranks: their CPUs are not shared out by a count.
         resources = dataclasses.replace(spec.resources, cpus_per_rank=spec.resources.cpus_per_rank or 1)

@@ -48,8 +48,8 @@ class Inside:
             self.slurm, self.request.places, thorough=True, building=building
         )
         problems += storage_problems
-        if self.request.container:
-            problems += container_support.check(self.slurm, self.request.container)
+        for needs in self.request.containers:
+            problems += container_support.check(self.slurm, needs)
         for sentence in notes:
             self.slurm.note(sentence)
         return checks.Checked(problems, notes, facts)

@@ -77,7 +77,7 @@ class Request:
     submitter: str = ""
     secrets_file: str | None = None
     secret_files: Mapping[str, str] = field(default_factory=dict)
-    container: ContainerNeeds | None = None
+    containers: Sequence[ContainerNeeds] = ()
     inside_job: AllocationNeeds | None = None
     placement: Placement | None = None
     places: StorageNeeds = field(default_factory=StorageNeeds)
@@ -96,7 +96,8 @@ class Request:
     def of(cls, given: JsonObject) -> Request:
         """Build a request from the module's arguments, as `arguments` returns them."""
         typed = {name: kind(**given[name]) for name, kind in _TYPED.items() if isinstance(given.get(name), Mapping)}
-        return cls(**{**given, **typed, "refs": [Ref.of(ref) for ref in given["refs"]]})
+        containers = [ContainerNeeds(**needs) for needs in given.get("containers", ())]
+        return cls(**{**given, **typed, "containers": containers, "refs": [Ref.of(ref) for ref in given["refs"]]})
 
     def arguments(self) -> JsonObject:
         """Return the arguments for the module. The module adds the submitter itself."""
@@ -130,7 +131,6 @@ class Request:
 
 _TYPED: dict[str, Callable[..., Any]] = {
     "limits": ResourceNeeds,
-    "container": ContainerNeeds,
     "inside_job": AllocationNeeds,
     "placement": Placement,
     "places": StorageNeeds,

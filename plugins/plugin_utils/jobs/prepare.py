@@ -337,19 +337,24 @@ def _program_file(spec: LaunchSpec) -> str:
 
 
 def _check_program(spec: LaunchSpec, snapshot: Snapshot) -> None:
-    program = _program_file(spec)
-    known = [entry.path for entry in snapshot.files]
+    known = {entry.path for entry in snapshot.files}
     # Below container.workdir the file is the image's.
-    if program and not spec.container.workdir and program not in known:
+    absent = {
+        option: name
+        for option, program in spec.programs.items()
+        if (name := _program_file(program)) and not program.container.workdir and name not in known
+    }
+    if absent:
         from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 
-        scripts = [path for path in known if path.endswith(".py")]
+        scripts = sorted(path for path in known if path.endswith(".py"))
         raise SpecError(
             [
                 (
-                    f"command: the program {program} is not in the code snapshot of {snapshot.src}"
-                    f"{suggestion(program, scripts)}; its Python files: {', '.join(scripts[:8]) or '(none)'}"
+                    f"{option}command: the program {name} is not in the code snapshot of {snapshot.src}"
+                    f"{suggestion(name, scripts)}; its Python files: {', '.join(scripts[:8]) or '(none)'}"
                 )
+                for option, name in absent.items()
             ]
         )
 

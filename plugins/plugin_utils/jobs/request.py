@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import node_copies
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.parallelism import group_nodes
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
@@ -47,7 +48,7 @@ def request_of(plan: Plan, site: Site, refs: Sequence[Ref], files: Mapping[str, 
             sources=_sources_on_nodes(spec),
         ),
         stores=Stores(site.store_root, list(site.settings.stores), site.settings.store_group_writable),
-        container=container_needs(plan),
+        containers=container_needs(plan),
         inside_job=allocation_asked(plan),
         placement=_placement(spec),
         checkpoint_dir=shared_checkpoints(spec),
@@ -70,14 +71,17 @@ def _own_runtime(kind: Runtime) -> dict[str, Any] | None:
     return {"commands": list(kind.used), "images": list(kind.images), "suffix": kind.suffix, "refuses": kind.refuses}
 
 
-def container_needs(plan: Plan) -> ContainerNeeds | None:
-    """What the job's container needs from the cluster; None for a job without a container."""
-    spec, made = plan.spec, plan.container
-    if made is None:
-        return None
+def container_needs(plan: Plan) -> list[ContainerNeeds]:
+    """What the containers of the job's programs need from the cluster."""
+    own = [(plan.spec.roles[role.name].spec, role.container) for role in plan.roles]
+    needs = [_needs_of(plan, spec, made) for spec, made in own or [(plan.spec, plan.container)] if made]
+    return [asked for number, asked in enumerate(needs) if asked not in needs[:number]]
+
+
+def _needs_of(plan: Plan, spec: LaunchSpec, made: Entry) -> ContainerNeeds:
     return ContainerNeeds(
         runtime=made.runtime,
-        own_setup=bool(spec.setup.modules or spec.setup.commands),
+        own_setup=bool(plan.spec.setup.modules or plan.spec.setup.commands),
         options=[name for name, _value in made.step],
         level=spec.container.level,
         # An image that is built for the job was not named by the user, so it need not be checked.
@@ -149,9 +153,13 @@ def _placement(spec: LaunchSpec) -> Placement | None:
 
 def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
     """What the nodes mount or read besides the roots: (the option, its path on the cluster)."""
-    sources = [("container.mounts", mount(text).source) for text in spec.container.mounts]
-    if spec.container.runtime != "none" and (spec.container.image or "").startswith("/"):
-        sources.append(("container.image", str(spec.container.image)))
+    sources: list[tuple[str, str]] = []
+    for option, program in spec.programs.items():
+        inside = program.container
+        sources += [(f"{option}container.mounts", mount(text).source) for text in inside.mounts]
+        if inside.runtime != "none" and (inside.image or "").startswith("/"):
+            sources.append((f"{option}container.image", str(inside.image)))
+    sources = [*{path: (option, path) for option, path in reversed(sources)}.values()][::-1]
     if spec.code.in_place:
         sources.append(("code.in_place", spec.code.in_place))
     if spec.environment.path:

@@ -97,6 +97,6 @@ def _problem(job: Job, log: str, code: int) -> str:
     # What the runtime says of itself, and at least the last words.
     words = [re.sub(r"\x1b\[[0-9;]*m", "", line).strip() for line in lines]
     last = "; ".join([line for line in words if line][-2:])
-    why = outside.failure(job, log)
+    why = outside.failure(job, job.get("RANKZERO_CONTAINER"), log)
     why = f"{last[:300]} ({why})" if last and why.startswith("see ") else why
     return f"the step that makes it inside the image ended with exit code {code}: {why}"

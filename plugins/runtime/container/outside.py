@@ -17,7 +17,7 @@ from artifact import verdict
 from core import processes
 from core.log import ending
 from core.log_names import ranks_of
-from core.state import PROGRAM, SETUP, Job
+from core.state import PROGRAM, SETUP, Job, Role
 
 # A network file system may show the last logs late: their absence is believed after half a minute only.
 LOOKS = 35
@@ -56,7 +56,8 @@ def prepare(job: Job, runtime: str, variables: Sequence[str]) -> None:
         except OSError:
             verdict.refuse(job, 73, f"cannot create {folder}")
     # The image's values beat those of the job, and hooks of the image set some more: a file survives both.
-    values = job.path(f".container-{job.attempt}.env")
+    role = job.get("RANKZERO_ROLE")
+    values = job.path(f".container-{job.attempt}{f'-{role}' if role else ''}.env")
     job.export("RANKZERO_CONTAINER_ENV", values)
     try:
         with open(values, "w", encoding="utf-8", errors="surrogateescape") as stream:
@@ -77,41 +78,62 @@ def reason(text: str, patterns: Sequence[str]) -> str:
     return ""
 
 
-def _logged(job: Job) -> int:
-    """How many ranks have begun a log, of whichever style of names."""
+def logged(job: Job, ranks: range) -> int:
+    """How many of these ranks have begun a log, of whichever style of names."""
     walk = os.walk(job.get("RANKZERO_LOGS"))
-    return len({rank for _folder, _folders, names in walk for name in names for rank in ranks_of(name)})
+    seen = {rank for _folder, _folders, names in walk for name in names for rank in ranks_of(name)}
+    return sum(rank in ranks for rank in seen)
 
 
 def prove(job: Job) -> None:
     """After the step, where it is not the program that has failed. A container that did not start leaves no rank, and
     what it said in the step's log; a node on which it did not start can even leave srun with exit code 0: every rank
-    must have a log.
+    must have a log. Of a launch with roles: those of the role that decides.
     """
-    step, log, ranks = job.step, os.path.join(job.get("RANKZERO_LOGS"), "step.log"), job.number("RANKZERO_WORLD_SIZE")
+    step, log, count = job.step, os.path.join(job.get("RANKZERO_LOGS"), "step.log"), job.number("RANKZERO_WORLD_SIZE")
     if step.ended_by != PROGRAM:
         return
+    if job.failed_role:
+        _blame(job, log)
+        return
+    runtime, ranks = _runtime(job, job.roles[0] if job.roles else None), range(count)
+    if not runtime:
+        return
     if step.exit_code != 0:
-        if not _logged(job):
+        if not logged(job, ranks):
             step.ended_by = SETUP
             who = "the script did not start" if job.is_script else "no rank started"
-            step.message = f"{who} in its container: {failure(job, log)}"
+            step.message = f"{who} in its container: {failure(job, runtime, log)}"
         return
     for _look in range(job.number("RANKZERO_LOG_LOOKS", LOOKS)):
-        if _logged(job) >= ranks:
+        if logged(job, ranks) >= count:
             return
         processes.pause(1)
     step.ended_by, step.exit_code = SETUP, 70
     step.message = (
-        f"{_logged(job)} of {ranks} ranks started, although srun says success: the container did not start everywhere; "
-        f"see {log}"
+        f"{logged(job, ranks)} of {count} ranks started, although srun says success: the container did not start "
+        f"everywhere; see {log}"
     )
 
 
-def failure(job: Job, log: str) -> str:
+def _runtime(job: Job, role: Role | None) -> str:
+    """The runtime of the container of a role, or of the only program; empty where it runs in none."""
+    return (role.env.get("RANKZERO_CONTAINER") if role else "") or job.get("RANKZERO_CONTAINER")
+
+
+def _blame(job: Job, log: str) -> None:
+    """Say of a role that has ended the launch that it did not even start in its container, where that is so."""
+    failed, *_others = (role for role in job.roles if job.failed_role.startswith(f"role {role.name} "))
+    runtime = _runtime(job, failed)
+    if runtime and not logged(job, range(failed.first_rank, failed.first_rank + failed.ranks)):
+        job.failed_role = f"role {failed.name} did not start in its container: {failure(job, runtime, log)}"
+        job.step.message = job.failed_role
+
+
+def failure(job: Job, runtime: str, log: str) -> str:
     """What the step's log says of a container that did not start, or where it can be read."""
     try:
-        problem = reason(ending(log), facts(job, job.get("RANKZERO_CONTAINER"), "log"))
+        problem = reason(ending(log), facts(job, runtime, "log"))
     except OSError:
         problem = ""
     if re.search(_MEMORY, problem):

@@ -33,10 +33,11 @@ _TASK = re.compile(rb"^srun: error: (\S+): tasks? (\d+)[\d,-]*: (.+)$", re.MULTI
 
 def register(job: Job, words: list[str]) -> None:
     """Take up a role from the script: the words of its srun, with the environment that it has there."""
+    of_the_image = job.get("RANKZERO_CLEARED").split()
     role = Role(
         job.get("RANKZERO_ROLE"),
         words,
-        dict(job.env),
+        {name: value for name, value in job.env.items() if name not in of_the_image},
         node_count=job.number("RANKZERO_NODES"),
         per_node=job.number("RANKZERO_RANKS_PER_NODE"),
         ranks=job.number("RANKZERO_WORLD_SIZE"),

@@ -220,7 +220,7 @@ def test_without_a_container_nothing_changes() -> None:
     assert made.container is None
     assert not [name for name, _value in made.step if "container" in name]
     assert "container" not in render_script(made)
-    assert container_needs(made) is None
+    assert container_needs(made) == []
 
 
 def test_the_run_is_writable_and_all_else_of_ours_is_not() -> None:
@@ -291,18 +291,20 @@ def test_torchrun_itself_runs_inside() -> None:
 def test_the_summary_and_the_request_name_it() -> None:
     made = planned({**APPTAINER}, setup={"modules": ["apptainer"]})
     assert any(line.endswith("in /images/torch.sif by apptainer") for line in summary(made))
-    assert container_needs(made) == ContainerNeeds(
-        runtime="apptainer",
-        own_setup=True,
-        options=[],
-        level="step",
-        image="/images/torch.sif",
-        sources=[],
-        runs_dir=made.runs_dir(),
-    )
+    assert container_needs(made) == [
+        ContainerNeeds(
+            runtime="apptainer",
+            own_setup=True,
+            options=[],
+            level="step",
+            image="/images/torch.sif",
+            sources=[],
+            runs_dir=made.runs_dir(),
+        )
+    ]
     made = planned({**PYXIS, "level": "job", "image": "ubuntu", "mounts": ["/d:/e"], "env": ["A"]})
-    asked = container_needs(made)
-    assert asked and (asked.level, asked.image, asked.sources) == ("job", "", ["/d"])
+    (asked,) = container_needs(made)
+    assert (asked.level, asked.image, asked.sources) == ("job", "", ["/d"])
     assert asked.options == [name for name, _value in made.step if "container" in name]
 
 

@@ -54,8 +54,8 @@ def test_a_runtime_of_the_cluster_is_planned_as_ours_are() -> None:
     facts = dict(made.exports)["RANKZERO_CONTAINER_FACTS"].splitlines()
     told = {"boxer images root squashfs", "boxer command boxer", "boxer command boxer-run", "boxer log ^boxer: "}
     assert told <= set(facts)
-    needs = container_needs(made)
-    assert needs is not None and needs.own is not None
+    (needs,) = container_needs(made)
+    assert needs.own is not None
     assert (needs.own["commands"], needs.own["images"]) == (RECORD["commands"], RECORD["images"])
     assert made.container.kind.record is not None and json.loads(json.dumps(made.container.kind.record)) == RECORD
 

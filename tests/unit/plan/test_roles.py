@@ -12,15 +12,23 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import plan as real
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.node_copies import stages
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.changes import spec_changes
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import RoleStep
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import images_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import OWN_LAUNCHERS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import override_layer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import container_needs
 from tests.plans import plan
 
+PYXIS = {"runtime": "pyxis", "image": "/images/vllm.sqsh"}
 JOB: dict[str, Any] = {
     "name": "grpo",
     "env": {"ALL": "1"},
@@ -207,7 +215,24 @@ def test_a_job_without_roles_has_no_step_of_a_role() -> None:
         ([("roles.rolout", {"nodes": 3})], "roles.rolout: is no role of this job; did you mean rollout?; roles:"),
         ([("sweep", {"parameters": {"a": [1]}})], "sweep: does not go with roles"),
         ([("launcher", {"inside_job": "7"})], "launcher.inside_job: does not go with roles"),
-        ([("container", {"runtime": "apptainer", "image": "/x.sif"})], "container.runtime: does not go with roles"),
+        ([("container", {**PYXIS, "level": "job"})], "container.level: does not go with roles"),
+        ([("roles.rollout.container.level", "job")], "roles.rollout.container.level: is of the whole launch"),
+        ([("roles.rollout.container", {"runtime": "pyxis"})], "roles.rollout.container.image: is required"),
+        (
+            [("roles.rollout.container", PYXIS), ("preflight.imports", ["torch"])],
+            "preflight.imports: looks with the Python of one image",
+        ),
+        (
+            [("roles.rollout.container", PYXIS), ("environment.mode", "wheelhouse")],
+            "environment.mode: wheelhouse is made inside one image",
+        ),
+        (
+            [
+                ("container", {"runtime": "oci", "build": {"suite": "bookworm"}}),
+                ("roles.trainer.container", {"runtime": "none"}),
+            ],
+            "container.build: trainer, which decides, runs in another image",
+        ),
     ],
 )  # fmt: skip
 def test_mistakes_name_the_role_and_what_is_allowed(changes: list[tuple[str, Any]], said: str) -> None:
@@ -248,3 +273,54 @@ def test_what_any_role_does_is_in_the_key_and_among_the_changes(path: str, value
 def test_slurms_limits_are_those_of_all_roles() -> None:
     made = planned(JOB)
     assert made.job.nodes == 6 and made.job.cpus_per_node == 6
+
+
+def test_all_roles_are_in_the_container_of_the_job() -> None:
+    made = planned(changed(("container", {**PYXIS, "mounts": ["/data:/data:ro"]})))
+    trainer, rollout = made.roles
+    for role in made.roles:
+        assert role.container and role.container.image == "/images/vllm.sqsh"
+        assert dict(role.step)["container-image"] == "/images/vllm.sqsh"
+    # What each says of its environment wins over the image's, and the preflight looks into what is everybody's.
+    assert trainer.container and "OF_TRAINER" in trainer.container.variables
+    assert rollout.container and "OF_ROLLOUT" in rollout.container.variables
+    assert "OF_TRAINER" not in rollout.container.variables
+    assert made.container and len(container_needs(made)) == 1
+
+
+def test_a_role_has_a_container_of_its_own_as_a_whole_or_none() -> None:
+    job = changed(
+        ("container", {**PYXIS, "mounts": ["/data:/data:ro"]}),
+        ("roles.rollout.container", {"runtime": "apptainer", "image": "/images/serve.sif"}),
+        ("roles.judge", {"command": ["judge"], "container": {"runtime": "none"}}),
+    )
+    made = planned(job)
+    trainer, rollout, judge = made.roles
+    assert (
+        trainer.container and trainer.container.image == "/images/vllm.sqsh" and "container-image" in dict(trainer.step)
+    )
+    assert rollout.container and rollout.container.words[-1] == "/images/serve.sif"
+    assert "--bind=/data:/data:ro" not in rollout.container.words and "container-image" not in dict(rollout.step)
+    assert judge.container is None and "container-image" not in dict(judge.step)
+    # There is not one that the preflight could look into.
+    assert made.container is None
+    assert [needs.image for needs in container_needs(made)] == ["/images/vllm.sqsh", "/images/serve.sif"]
+    lines = summary(made)
+    assert any("role rollout" in line and "in /images/serve.sif by apptainer" in line for line in lines)
+    assert any("role judge" in line and "no container" in line for line in lines)
+    assert dict(images_of(made.spec)) == {
+        "roles.trainer.container.image": "/images/vllm.sqsh",
+        "roles.rollout.container.image": "/images/serve.sif",
+    }
+
+
+def test_nothing_is_copied_to_the_nodes_where_any_role_is_in_a_container() -> None:
+    assert not stages(read(changed(("roles.rollout.container", PYXIS)))) and stages(read(JOB))
+
+
+def test_what_the_cluster_declares_of_any_role_is_in_the_key() -> None:
+    settings = ClusterSettings(launchers=OWN_LAUNCHERS.parse({"own": {"per": "rank", "command": ["own", "{rank}"]}}))
+    job = changed(("roles.rollout.launcher", {"kind": "own"}))
+    spec = validated(merge([Layer("job.yml", job)]), (), settings)
+    keyed = Site("/s", "/t", settings).keyed
+    assert [*keyed(spec)] == ["roles.rollout.launcher"] and [*keyed(read(JOB))] == []

@@ -132,7 +132,7 @@ def test_what_it_says_is_found_in_the_log_and_diagnosed(runtime: Runtime, tmp_pa
     log.write_text(f"begin\n{COMPLAINTS[runtime.name]}\nsrun: error: n1: task 0: Exited with exit code 1\n")
     line = (
         "import sys; sys.path.insert(0, sys.argv[1]); from container import outside; from core import state\n"
-        "job = state.Job({'RANKZERO_CONTAINER': sys.argv[2]}, sys.argv[1]); print(outside.failure(job, sys.argv[3]))"
+        "job = state.Job({}, sys.argv[1]); print(outside.failure(job, sys.argv[2], sys.argv[3]))"
     )
     words = [sys.executable, "-I", "-B", "-c", line, RUNTIME, runtime.name, str(log)]
     done = subprocess.run(words, capture_output=True, text=True, check=True)

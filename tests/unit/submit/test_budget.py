@@ -152,7 +152,7 @@ def test_what_is_left_of_an_accounts_minutes() -> None:
 
 def checks(fake: FakeSlurm, known: Knowledge, tmp_path: Path, **asked: Any) -> list[str]:
     needs = ResourceNeeds(**{"nodes": 2, "time_minutes": 30.0, **asked})
-    made = Checks(fake.slurm(), needs, where=StorageNeeds(), container=None, check_mode=False, clock=time.time)
+    made = Checks(fake.slurm(), needs, where=StorageNeeds(), containers=(), check_mode=False, clock=time.time)
     made.user, made.groups = "nobody", frozenset()
     made.informed.recall = lambda: known  # type: ignore[method-assign]
     return made.run().problems

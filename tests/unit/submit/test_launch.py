@@ -270,11 +270,11 @@ def test_a_job_that_can_never_run_is_refused_before_anything_is_written(bench: B
 def test_a_container_that_the_cluster_cannot_run_is_refused_before_anything_is_written(bench: Bench) -> None:
     wanted = {"runtime": "pyxis", "own_setup": False}
     with pytest.raises(RankzeroError, match=r"the cluster cannot run this job:\n  - container.runtime: pyxis is not"):
-        bench.launch(container=ContainerNeeds(**wanted))
+        bench.launch(containers=[ContainerNeeds(**wanted)])
     assert not bench.runs.exists()
     assert bench.cluster.commands == ["sinfo", "scontrol", "scontrol", "srun"]
     bench.cluster.help = "  --container-image=PATH\n"
-    assert bench.launch(container=ContainerNeeds(**wanted))["submission"] == "submitted"
+    assert bench.launch(containers=[ContainerNeeds(**wanted)])["submission"] == "submitted"
 
 
 @pytest.mark.parametrize("prepared", ["nothing", "active", "succeeded", "failed", "intent", "lost", "missing"])

@@ -262,7 +262,7 @@ def checks(fake: FakeSlurm, folder: Path, check_mode: bool = False, now: float =
     where = StorageNeeds(roots={"state_root": str(folder)})
     request = ResourceNeeds(**{"nodes": 1, "partition": "short", "time_minutes": 10.0, **asked})
     made = Checks(
-        fake.slurm(), request, where=where, container=None, check_mode=check_mode, clock=lambda: now
+        fake.slurm(), request, where=where, containers=(), check_mode=check_mode, clock=lambda: now
     )  # fmt: skip
     made.user, made.informed.user = "nobody", "nobody"
     return made

@@ -23,9 +23,8 @@ class Container(Aspect):
 
     def exports(self, context: Context) -> Iterable[tuple[str, str]]:
         """Return what the job's programs must know of a runtime that the cluster has declared."""
-        kind = context.container.kind if context.container else None
-        if kind is not None and kind.record is not None:
-            yield "RANKZERO_CONTAINER_FACTS", "\n".join(f"{kind.name} {fact}" for fact in kind.facts())
+        if context.container and context.container.facts:
+            yield "RANKZERO_CONTAINER_FACTS", context.container.facts
 
     def header(self, context: Context) -> Options:
         """Return the options that the runtime needs in the header of the batch script."""

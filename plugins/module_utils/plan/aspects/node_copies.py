@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 def stages(spec: LaunchSpec) -> bool:
     """Return whether a node may get a copy at all. A container mounts the shared paths, the same on every node."""
-    return spec.preflight.enabled and spec.preflight.stage != "never" and spec.container.runtime == "none"
+    return spec.preflight.enabled and spec.preflight.stage != "never" and not spec.contained
 
 
 class NodeCopies(Aspect):

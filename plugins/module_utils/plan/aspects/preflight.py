@@ -88,7 +88,7 @@ def _required(context: Context) -> list[str]:
 
     `?` means that a package must be there. It is not imported, which takes long on some file systems.
     """
-    if context.container and context.container.kind.unseen:
+    if not context.spec.one_container or (context.container and context.container.kind.unseen):
         return []
     asked = {name.partition("@")[0] for name in context.spec.preflight.imports}
     missing = [name for name in context.topology.starter.packages if name not in asked]

@@ -12,6 +12,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import P
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import starters
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, suggestion
 
 
@@ -93,10 +94,27 @@ def _not_with_roles(spec: LaunchSpec) -> Iterator[Finding]:
     given = {
         "launcher.inside_job": any(role.spec.launcher.inside_job for role in spec.roles.values()),
         "sweep": spec.sweep is not None,
-        "container.runtime": spec.container.runtime != "none",
+        "container.level": any(role.spec.container.level == "job" for role in spec.roles.values()),
         "logs.per": spec.logs.per == "node",
         "launcher.port": any(role.spec.launcher.port for role in spec.roles.values()),
     }
     for path, there in given.items():
         if there:
             yield [path, "roles"], f"{path}: does not go with roles; leave it out, or give this job a single program"
+    if spec.one_container:
+        return
+    instead = "the roles have not all the same container"
+    if spec.environment.mode in ON_NODES:
+        yield (
+            ["environment.mode", "roles"],
+            f"environment.mode: {spec.environment.mode} is made inside one image, and {instead}; use sealed, or none",
+        )
+    if spec.preflight.imports:
+        yield (
+            ["preflight.imports", "roles"],
+            f"preflight.imports: looks with the Python of one image, and {instead}; leave it out",
+        )
+    first, *others = spec.roles.values()
+    if any(role.spec.container.build for role in others) and not first.spec.container.build:
+        sentence = f"container.build: {first.name}, which decides, runs in another image; name its image as built"
+        yield ["container.build", f"roles.{first.name}.container"], sentence

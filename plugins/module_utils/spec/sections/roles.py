@@ -25,7 +25,11 @@ DECIDING = "trainer"
 OF_A_ROLE = (
     *("command", "shell", "env", "launcher"),
     *("resources.nodes", "resources.cpus_per_rank", "resources.gpus_per_node"),
+    *(f"container.{key}" for key in ("runtime", "image", "mounts", "workdir", "mount_home", "remap_root", "writable")),
+    "container.env",
 )
+#: Of these a role has its own as a whole, or that of the job.
+WHOLE = ("container",)
 #: The sections that a role has from the top of the job, where it says nothing else.
 INHERITED = ("name", "env", "launcher", "resources", "setup", "code", "environment", "container", "fabric", "offline")
 #: What happens once a role ends before the deciding one.

@@ -63,7 +63,7 @@ class Checked:
 
 
 class Checks:
-    """The checks of one request. `asked` is Request.limits, `where` Request.places, `container` Request.container."""
+    """The checks of one request. `asked` is Request.limits, `where` Request.places, `containers` Request.containers."""
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ class Checks:
         asked: ResourceNeeds,
         *,
         where: StorageNeeds,
-        container: ContainerNeeds | None,
+        containers: Sequence[ContainerNeeds],
         check_mode: bool,
         clock: Callable[[], float],
     ) -> None:
         self.slurm = slurm
         self.ask = asked
         self.where = where
-        self.container = container
+        self.containers = containers
         self.user, self.groups = whoami()
         state_root = where.roots.get("state_root")
         folder = os.path.join(state_root, "cache", "cluster") if state_root else None
@@ -115,8 +115,8 @@ class Checks:
             checked.problems += self._too_many(known, verdict) + self._minutes_left(known, verdict)
         if self.ask.segment or self.ask.group_nodes > 1:
             self._topology(known, checked)
-        if self.container:
-            checked.problems += container_support.check(self.slurm, self.container)
+        for needs in self.containers:
+            checked.problems += container_support.check(self.slurm, needs)
         # If the nodes are hidden, only Slurm can tell that there are too few, and sbatch itself would not.
         if (self.check_mode or refused) and script is not None and not checked.problems:
             refused = "" if self._last_word(script, options, checked) else refused
@@ -206,8 +206,8 @@ class Checks:
 
 def of(request: Request, slurm: Slurm, *, check_mode: bool, clock: Callable[[], float]) -> Checks:
     """Return the checks for a submission."""
-    where, container = request.places, request.container
-    return Checks(slurm, request.limits, where=where, container=container, check_mode=check_mode, clock=clock)
+    where, containers = request.places, request.containers
+    return Checks(slurm, request.limits, where=where, containers=containers, check_mode=check_mode, clock=clock)
 
 
 def raise_for(problems: list[str]) -> None:
