@@ -52,8 +52,8 @@ def converted(path: str, folder: str, asked: Asked | None = None) -> Converted:
     text = _read(path)
     for name in secret_words(list(asked.arguments)):
         raise RankzeroError(f"--arg: {name} is a secret, which would be written into the job file; use a variable")
-    folder, source = os.path.abspath(folder), os.path.dirname(os.path.abspath(path))
-    script = Script(text, source, asked.arguments, dict(asked.variables or {}))
+    folder = os.path.abspath(folder)
+    script = Script(text, submitted_from(os.path.abspath(path)), asked.arguments, dict(asked.variables or {}))
     secrets = values_in(text) | values_of(script.given.items())
     job = job_of(script, os.path.basename(path))
     spec = _relative(job.spec, folder)
@@ -69,6 +69,16 @@ def converted(path: str, folder: str, asked: Asked | None = None) -> Converted:
         return _script_job(script, path, folder, job)
     except RankzeroError as error:
         raise RankzeroError(hidden(str(error), secrets)) from None
+
+
+def submitted_from(path: str) -> str:
+    """The folder in which sbatch would start a script, as for a launch of it: the current one where the script is below
+    it. Else, and where the current one contains a home, whose files are no code, that of the script.
+    """
+    here, home = os.getcwd(), os.path.expanduser("~")
+    if os.path.commonpath([here, path]) == here != os.path.commonpath([here, home]):
+        return here
+    return os.path.dirname(path)
 
 
 def job_of(script: Script, name: str) -> Job:

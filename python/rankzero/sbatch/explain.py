@@ -13,7 +13,7 @@ from itertools import zip_longest
 
 from rankzero.sbatch import helpers
 from rankzero.sbatch.job import Job
-from rankzero.sbatch.lines import ASSIGNMENT, Piece, heads, pieces, substitutions
+from rankzero.sbatch.lines import ASSIGNMENT, Piece, heads, operands, pieces, substitutions
 from rankzero.sbatch.options import names
 from rankzero.sbatch.recorder import Call, Recording
 from rankzero.sbatch.step import declared
@@ -32,6 +32,8 @@ TELLS = names(
     "netstat getent git mktemp nproc nvidia-smi srun true :"
 )
 FILTERS = names("head tail grep awk sed cut tr sort uniq wc bc tac rev paste xargs cat")
+#: Commands that read several inputs: what other commands print, or files.
+COMPARES = FILTERS | names("comm join")
 #: Commands that start the ranks.
 STARTS = names(
     "srun torchrun accelerate deepspeed python python2 python3 uv apptainer singularity env numactl timeout mpirun"
@@ -98,7 +100,7 @@ class Body:
             self.job.keep(piece.line, first, "what it does may differ on the nodes")
         elif self.ended:
             self.job.keep(piece.line, first, "follows the end of the script")
-        elif any(text.startswith("<") for text in piece.redirections) or "<(" in piece.text or ">(" in piece.text:
+        elif any(text.startswith("<") for text in piece.redirections) or ">(" in piece.text:
             self.job.keep(piece.line, piece.head or "<", "reads an input of the script's")
         elif unsafe := self._unsafe(piece.text):
             self.job.keep(piece.line, f"$({unsafe})", "its output is known only on the node")
@@ -109,7 +111,8 @@ class Body:
         """The first command in a substitution whose output is not known here."""
         for inner in substitutions(text):
             first, *others = [os.path.basename(head.strip("\"'")) for head in heads(inner)] or ["<"]
-            if inner.lstrip().startswith("<") or not (first in TELLS or first.startswith("python")):
+            told = first in TELLS or first.startswith("python") or (first in COMPARES and _of_others(inner))
+            if inner.lstrip().startswith("<") or not told:
                 return first
             if rest := [head for head in others if head not in FILTERS | TELLS]:
                 return rest[0]
@@ -139,6 +142,7 @@ class Body:
         handlers: Mapping[str, Callable[[Piece], None]] = {
             "cd": self._folder,
             "exit": self._exit,
+            "shift": self._shift,
             "unset": self._unset,
             "mkdir": self._mkdir,
             "scontrol": self._scontrol,
@@ -177,6 +181,9 @@ class Body:
         else:
             self.ended = True
             self.job.becomes(piece.line, "exit", "the exit code is that of the ranks")
+
+    def _shift(self, piece: Piece) -> None:
+        self.job.becomes(piece.line, "shift", "nothing: the arguments are where they are used")
 
     def _unset(self, piece: Piece) -> None:
         slurm = all(word.startswith(("SLURM_", "-")) for word in piece.words[1:])
@@ -293,6 +300,12 @@ def _same(call: Call | None, other: Call | None) -> bool:
         return False
     read = [each.words[0] == "source" and os.path.basename(each.words[-1]) == CONDA for each in (call, other)]
     return call.words == other.words or all(read)
+
+
+def _of_others(text: str) -> bool:
+    """Whether the first command of a line reads what other commands print, `<(...)`, and nothing else."""
+    words = operands(text)
+    return bool(words) and all(word.startswith("<(") for word in words)
 
 
 def _of_ml(given: list[str]) -> list[str]:

@@ -4,8 +4,8 @@
 """The first process of the sandbox in which a batch script is recorded: a program that recorder.py starts.
 
 It gets a request as JSON on its standard input, builds a root folder in memory (the system's programs read-only, a copy
-of the script's folder, no home, no devices, no network), gives up every capability and runs the script there. The
-programs that a script may start are stand-ins, which write down how they were called. That is its output, as JSON.
+of the folder where the script starts, no home, no devices, no network), gives up every capability and runs the script
+there. The programs that it may start are stand-ins, which write down how they were called. That is its output, as JSON.
 
 What it imports must be loaded before the root changes: standard library only, and none of it inside a function.
 """

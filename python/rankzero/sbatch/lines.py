@@ -204,6 +204,12 @@ def heads(text: str) -> list[str]:
     return [head for head in parts if head]
 
 
+def operands(text: str) -> list[str]:
+    """The words of the first command of a line, without its name and its options."""
+    at, _operator = _cut(text, (*_OPERATORS, "|", ";", "\n"))
+    return [word for word in _split(text[:at], (" ", "\n", "\t"))[1:] if not word.startswith("-")]
+
+
 def _line(lines: list[str], at: int, text: str) -> int:
     """The place of a command in the script, from `at` on: where its first word is, else `at`."""
     first = next((word for word in text.split() if word != "function"), "")

@@ -73,7 +73,7 @@ def translated(script: Script) -> Job:
         if body.has_project:
             body.project()
         else:
-            job.keep(line, "uv run", "there is no pyproject.toml beside the script")
+            job.keep(line, "uv run", "there is no pyproject.toml where the script starts")
     if body.commands:
         job.put("setup", "commands", body.commands)
     steps.apply(job, step)
@@ -256,10 +256,10 @@ def _compare(job: Job, step: Step, second: Step) -> None:
 
 
 def _of_this_machine(job: Job, script: Script, words: list[str]) -> None:
-    """The path of the script's folder means nothing on the cluster, where the code is in another one."""
+    """The path of the folder of the code means nothing on the cluster, where the code is in another one."""
     for what, value in {"the program or its set-up": "\n".join(words), **job.spec.get("env", {})}.items():
         if script.folder in value and script.folder not in script.text:
-            job.keep(0, what, "has the path of the script's folder, which is another one on the cluster")
+            job.keep(0, what, "has the path of the folder where the script starts, which is another one on the cluster")
 
 
 def _patterns(job: Job, piece: Piece, step: Step) -> None:
@@ -332,4 +332,4 @@ def _folder(job: Job, script: Script, step: Step, pair: Pair) -> None:
     job.spec["code"] = {"src": folder}
     program = step.program[0] if step.program else ""
     if program.endswith(".py") and not program.startswith("/") and not os.path.isfile(os.path.join(folder, program)):
-        job.keep(step.line, "the program", "is not among the files beside the script")
+        job.keep(step.line, "the program", "is not among the files of the folder where the script starts")

@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`rankzero init --from`: the folder in which a script starts, and lines that only prepare its program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rankzero.sbatch.convert import converted
+from tests.unit.command.recorded import needs_sandbox
+from tests.unit.command.test_init import HEAD, made_of, spec_of
+
+pytestmark = needs_sandbox
+
+
+def test_a_port_that_no_program_listens_on_is_set_for_every_rank(tmp_path: Path) -> None:
+    ports = "<(ss -Htln | cut -d: -f2 | sort -u) <(seq 20000 30000 | sort)"
+    body = f"export MASTER_PORT=$(comm -13 {ports} | shuf -n 1)\nsrun python train.py"
+    assert spec_of(tmp_path, body)["command"] == ["train.py"]
+
+
+def test_an_input_that_a_port_is_compared_with_may_be_another_one_on_the_node(tmp_path: Path) -> None:
+    made = made_of(
+        tmp_path, "export MASTER_PORT=$(comm -13 taken <(seq 20000 30000) | head -n 1)\nsrun python train.py"
+    )
+    assert "$(comm)" in {row.what for row in made.rows if row.kept}
+
+
+def test_arguments_that_a_script_shifts_away_are_those_of_its_program(
+    rankzero: Callable[..., int], tmp_path: Path
+) -> None:
+    script = tmp_path / "train.sbatch"
+    script.write_text(f'{HEAD}steps=$1\nshift\nsrun python train.py --steps "$steps" "$@"\n', encoding="utf-8")
+    (tmp_path / "train.py").touch()
+    assert rankzero("init", str(tmp_path), "--from", str(script), "--arg", "9", "--arg=--lr=1") == 0
+    made = yaml.safe_load((tmp_path / "jobs" / "train.yml").read_text(encoding="utf-8"))
+    assert made["command"] == ["train.py", "--steps", "9", "--lr=1"]
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("srun uv run python train.py", {"command": ["train.py"], "environment": {"mode": "venv", "project": ".."}}),
+        ("srun -n1 ./prepare\nsrun python train.py", {"script": "../scripts/slurm/train.sbatch"}),
+    ],
+)
+def test_a_script_starts_where_it_is_submitted(
+    body: str, wanted: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As under sbatch, and as `rankzero run scripts/slurm/train.sbatch` starts it."""
+    folder = tmp_path / "scripts" / "slurm"
+    folder.mkdir(parents=True)
+    for file in ("train.py", "pyproject.toml"):
+        (tmp_path / file).touch()
+    (folder / "train.sbatch").write_text(f"{HEAD}{body}\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    made = yaml.safe_load(converted("scripts/slurm/train.sbatch", "jobs").text)
+    assert {key: made.get(key) for key in ("code", *wanted)} == {"code": {"src": ".."}, **wanted}
+
+
+@pytest.mark.parametrize("home", ["", "me"])
+def test_a_folder_that_contains_a_home_is_no_code(home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "train.py").touch()
+    (tmp_path / "project" / "train.sbatch").write_text(f"{HEAD}srun python train.py\n", encoding="utf-8")
+    monkeypatch.setenv("HOME", str(tmp_path / home))
+    monkeypatch.chdir(tmp_path)
+    made = yaml.safe_load(converted("project/train.sbatch", "project/jobs").text)
+    assert (made["command"], made["code"]) == (["train.py"], {"src": ".."})
