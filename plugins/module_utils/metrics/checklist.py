@@ -72,12 +72,15 @@ class Answer:
 
 @dataclass(frozen=True)
 class Progress:
-    """The newest step of a rank. `seconds`: the median time of a step, None if unknown; `at`: its epoch seconds."""
+    """The newest step of a rank. `seconds`: the median time between two steps, None if unknown; `at`: its epoch
+    seconds; `average`: the seconds since the start, imports included, by its number: for an estimate.
+    """
 
     step: int
     total: int | None
     seconds: float | None
     at: float
+    average: float | None = None
 
 
 @dataclass(frozen=True)
@@ -286,8 +289,7 @@ def network_in_words(chosen: Sequence[str]) -> str:
 def progress_of(log: RankLog, begun: float | None, most: int = STEPS) -> Progress | None:
     """The newest step of a log, None without one.
 
-    The time of a step comes from time stamps, else from the lines' own step times, else from the average since `begun`.
-    Of a long log, the newest `most` steps count.
+    The time of a step comes from time stamps, else from the lines' own. Of a long log, the newest `most` steps count.
     """
     steps: list[tuple[int, int | None, float | None, float | None]] = []
     for line in from_the_end(log.tail):
@@ -307,9 +309,8 @@ def progress_of(log: RankLog, begun: float | None, most: int = STEPS) -> Progres
     between = gaps((step, at) for step, _total, at, _seconds in steps)
     durations = [seconds for *_rest, seconds in steps if seconds]
     seconds = statistics.median(between) if between else statistics.median(durations) if durations else None
-    if seconds is None and begun is not None and len(steps) > 1 and log.modified > begun:
-        seconds = (log.modified - begun) / step
-    return Progress(step, total, seconds, at or log.modified)
+    since = log.modified - begun if begun is not None and len(steps) > 1 else 0.0
+    return Progress(step, total, seconds, at or log.modified, since / step if since > 0 else None)
 
 
 def from_the_end(text: str) -> Iterator[str]:

@@ -114,6 +114,29 @@ def parse_metrics(line: str) -> Metrics | None:
     )
 
 
+def progress_in(
+    lines: Iterable[str], before: Metrics | None
+) -> tuple[str | None, list[tuple[int, str]], Metrics | None]:
+    """(the newest line with progress, the steps that are new with their lines, the newest numbers) of lines that follow
+    those which gave the numbers `before`.
+    """
+    newest: str | None = None
+    steps: list[tuple[int, str]] = []
+    with_step = False
+    for line in lines:
+        metrics = parse_metrics(line)
+        if metrics is None:
+            continue
+        after = metrics.after(before)
+        # A line with a step says more than one without, such as the result at the end.
+        if metrics.step is not None or not with_step:
+            newest, with_step = line, metrics.step is not None
+        if after.step is not None and (before is None or after.step != before.step):
+            steps.append((after.step, line))
+        before = after
+    return newest, steps, before
+
+
 def _trained(line: str) -> re.Match[str] | None:
     """The step of the training that a line names, or that its bar counts."""
     step = _STEP.search(line)

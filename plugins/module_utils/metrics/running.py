@@ -28,11 +28,11 @@ def progress(launch: ModuleResult, now: float) -> ModuleResult | None:
         newest = progress_of(log, launch["started_at"])
         if newest is None:
             continue
-        left = None
-        if newest.total is not None and newest.seconds is not None:
-            left = max(0.0, (newest.total - newest.step) * newest.seconds - max(0.0, now - newest.at))
+        left, seconds = None, newest.seconds or newest.average
+        if newest.total is not None and seconds is not None:
+            left = max(0.0, (newest.total - newest.step) * seconds - max(0.0, now - newest.at))
         age = max(0.0, now - newest.at)
-        if newest.seconds is not None and age > max(LATE_SECONDS, LATE * newest.seconds):
+        if seconds is not None and age > max(LATE_SECONDS, LATE * seconds):
             left = None
         return {"step": newest.step, "total": newest.total, "loss": _loss(log), "seconds_left": left, "step_age": age}
     return None

@@ -8,14 +8,13 @@ From the step times that the ranks log, at both ends of their logs. Pure.
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import RankLog
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import SLOWER, gaps, parse_metrics
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import seconds_in, time_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import SLOWER
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import step_times
 
 # The first steps compile and fill caches; so many are compared.
 WARM_UP, FEWEST, NEWEST = 2, 5, 10
@@ -62,20 +61,3 @@ def find_slowdown(logs: Iterable[tuple[int, RankLog]]) -> Slowdown | None:
     apart = tuple(rank for rank, time in sorted(own.items()) if time >= APART * now)
     apart = apart if len(own) >= RANKS and len(apart) < len(own) / 2 else ()
     return Slowdown(usual, now, apart) if apart or now >= SLOWER * usual > 0 else None
-
-
-def step_times(text: str) -> list[float]:
-    """The times of the steps that a part of a log shows, in seconds: as the lines state them, else between their time
-    stamps.
-    """
-    stated: list[float] = []
-    steps: list[tuple[int, float | None]] = []
-    for line in re.split(r"[\r\n]", text):
-        metrics = parse_metrics(line)
-        if metrics is None or metrics.step is None:
-            continue
-        seconds = seconds_in(line)
-        if seconds:
-            stated.append(seconds)
-        steps.append((metrics.step, time_in(line)))
-    return stated or gaps(steps)

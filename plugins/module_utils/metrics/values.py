@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import (
     NUMBER,
     real_number,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics, gaps, parse_metrics
 
 # A number with its name, as `name: 1.5`, `name=1.5`, `'name': 1.5`, `name (ms): 1.5` or `lr=[1.5]`.
 _VALUE = re.compile(
@@ -104,6 +104,23 @@ def seconds_in(line: str) -> float | None:
     match = _STEPS_PER_SECOND.search(line)
     rate = _scaled(match[1], 1.0) if match else None
     return 1 / rate if rate else None
+
+
+def step_times(text: str) -> list[float]:
+    """The times of the steps that a part of a log shows, in seconds: as the lines state them, else between their time
+    stamps.
+    """
+    stated: list[float] = []
+    steps: list[tuple[int, float | None]] = []
+    for line in re.split(r"[\r\n]", text):
+        metrics = parse_metrics(line)
+        if metrics is None or metrics.step is None:
+            continue
+        seconds = seconds_in(line)
+        if seconds:
+            stated.append(seconds)
+        steps.append((metrics.step, time_in(line)))
+    return stated or gaps(steps)
 
 
 def _scaled(text: str, unit: float) -> float | None:

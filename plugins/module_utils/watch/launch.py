@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import about, duration, moment, short_list
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics, progress_in
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import own
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
@@ -292,21 +292,13 @@ class Watch:
         self._torn = pieces.pop()[-LOG_BYTES:] if pieces else ""
         self._log_attempt, self._offset = chunk.attempt, chunk.size
         events = self._match([*pieces, self._torn])
-        newest: str | None = None
-        with_step = False
-        for piece in pieces:
-            metrics = parse_metrics(piece)
-            if metrics is None:
-                continue
-            self.metrics = metrics.after(self.metrics)
-            # A line with a step says more than one without, such as the result at the end.
-            if metrics.step is not None or not with_step:
-                newest, with_step = piece, metrics.step is not None
+        newest, steps, self.metrics = progress_in(pieces, self.metrics)
+        self.pace.slowing.add_look(steps, now - chunk.age, now)
         if newest is None or self.metrics is None:
             return events
         left, fraction = self._progress(self.metrics, now)
         if attached:
-            self.pace.attach(now - chunk.age, [metrics.step for metrics in map(parse_metrics, pieces) if metrics])
+            self.pace.attach(now - chunk.age, [step for step, _line in steps])
         return [Event("metrics", printable(newest.strip(), LINE_WIDTH) + left, fraction), *events]
 
     def _match(self, lines: list[str]) -> list[Event]:

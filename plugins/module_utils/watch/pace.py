@@ -16,14 +16,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress im
     STALL_SECONDS,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.slowing import Slowing
 
 # How long (seconds) steps are observed before their pace gives an estimate of the end.
 PACE_SECONDS = 10.0
 # The same for a run whose steps have no time: seconds without a new line in the log; what a look at the ranks shows
 # counts from STALL_SECONDS on. A wait that has just begun, and may see an old log first, watches for so long before.
 SILENT_SECONDS, WATCHED_SECONDS = 300.0, 10.0
-# Steps are slow from so many times their usual time on, over so many seconds. The first ones fill caches.
-SLOWER, SLOW_SECONDS, WARM_UP, COMPARED = 1.4, 20.0, 2, 5
 # The usual step time is the median of this many steps.
 KEPT = 64
 
@@ -40,21 +39,19 @@ class Pace:
     stepped: float | None = None
     ends: float | None = None
     blamed: float | None = None
+    slowing: Slowing = field(default_factory=Slowing)
     _begun: float = 0.0
     _watched: float = 0.0
     _first: tuple[int, float] | None = None
     _last: tuple[int, float] | None = None
     _took: list[float] = field(default_factory=list)
     _told: tuple[float, float] = (0.0, 0.0)
-    _early: list[float] = field(default_factory=list)
-    _slow: float = 1.0
 
     def begin(self, now: float, age: float = 0.0) -> None:
         """Start a new attempt, which is that old already, and forget the steps of the one before."""
         self._begun = now - age
         self.heard, self.stepped, self.ends, self._watched = now, None, None, now
-        self.blamed, self._slow = None, 1.0
-        self._early.clear()
+        self.blamed, self.slowing = None, Slowing(now)
         self._first = self._last = None
         self._took.clear()
 
@@ -67,8 +64,6 @@ class Pace:
             before, since = self._last
             took_one = (now - since) / (step - before)
             self._took = [*self._took, took_one][-KEPT:]
-            if len(self._early) < WARM_UP + COMPARED:
-                self._early.append(took_one)
             self._last, self.stepped = (step, now), now
         first, since = self._first or (step, now)
         done, took = step - first, now - since
@@ -89,12 +84,11 @@ class Pace:
         usual = self.usual
         return usual is not None and self.stepped is not None and now - self.stepped > max(LATE_SECONDS, LATE * usual)
 
-    def attach(self, written: float, known: list[int | None]) -> None:
+    def attach(self, written: float, steps: list[int]) -> None:
         """Take over what the log showed before the wait began: when it was written, and the steps in it.
 
         Their time is at most that since the start: steps before them, and the start itself, took a part of it.
         """
-        steps = [step for step in known if step is not None]
         self.heard, self.stepped = written, written if steps else None
         if len(steps) > 1 and steps[-1] > steps[0] and written > self._begun and not self._took:
             self._took.append((written - self._begun) / (steps[-1] - steps[0]))
@@ -144,7 +138,7 @@ class Pace:
 
     def events(self, now: float, rest: str) -> list[Event]:
         """News of a run that stands still (`rest`: what is said besides), or whose ranks should be looked at."""
-        text, slower = self.news(now), self.slower()
+        text, slower = self.news(now), self.slowing.slower()
         if text:
             return [Event("stalled", f"{text}: it stands still{rest}")]
         if slower is not None:
@@ -154,16 +148,3 @@ class Pace:
     def blame(self, now: float) -> None:
         """A look has shown which rank the others wait for: until the log grows, the run stands still."""
         self.blamed = self._grew(now)
-
-    def slower(self) -> tuple[float, float] | None:
-        """(usual, new time of a step in seconds) when the newest steps take longer than the first ones did, and each
-        time that has grown by half; None otherwise.
-        """
-        early, late = self._early[WARM_UP:], self._took[-COMPARED:]
-        if len(early) < COMPARED or len(self._took) < WARM_UP + 2 * COMPARED:
-            return None
-        usual, took = statistics.median(early), statistics.median(late)
-        if took < SLOWER * max(usual, self._slow * usual):
-            return None
-        self._slow = took / usual
-        return usual, took

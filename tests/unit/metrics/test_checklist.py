@@ -54,9 +54,18 @@ def test_time_stamps_decide_over_what_lines_say() -> None:
     assert (found.step, found.seconds) == (3, 4.0)
 
 
-def test_without_any_time_the_average_since_the_start_counts() -> None:
-    found = checklist.progress_of(log("step 9 loss 1\nstep 10 loss 1\n", modified=1100.0), 1000.0)
-    assert found is not None and found.seconds == 10.0
+def test_what_came_before_the_steps_is_no_part_of_their_time() -> None:
+    """Imports and start-up of 40 s, then ten steps of 6 s whose lines give no time."""
+    text = "".join(f"step {step}/90 loss 1\n" for step in range(1, 11))
+    found = checklist.progress_of(log(text, modified=1100.0), 1000.0)
+    assert found is not None and (found.seconds, found.average) == (None, 10.0)
+    assert answers({0: log(text, modified=1100.0)}, begun=1000.0, now=1101.0)["steps"] == (
+        "step 10 of 90, the last 1 s ago",
+        True,
+    )
+    assert stall({0: log(text, modified=1100.0)}, 1300.0, 1000.0) is None, "its ranks tell more: find_silence"
+    stamped = "".join(f"2026-01-01 00:01:{40 + 6 * step:02} step {step}/90 loss 1\n" for step in range(1, 4))
+    assert answers({0: log(f"2026-01-01 00:00:00 importing\n{stamped}")})["steps"] == ("step 3 of 90, 6 s a step", True)
 
 
 def test_the_check_list_of_a_run() -> None:

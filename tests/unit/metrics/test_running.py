@@ -41,6 +41,12 @@ def test_a_step_that_is_late_leaves_no_estimate(tmp_path: Path) -> None:
     assert late is not None and (late["seconds_left"], late["step_age"]) == (None, 137.0)
 
 
+def test_the_time_left_is_estimated_from_the_start_where_no_line_gives_a_time(tmp_path: Path) -> None:
+    """Ten steps in 95 s, the start-up included: 90 more take at most 855 s, of which 5 have passed."""
+    found = running(tmp_path, rank_0000="step 9/100 loss 2\nstep 10/100 loss 2\n")
+    assert found is not None and found["seconds_left"] == 850.0
+
+
 def test_what_the_log_does_not_show_is_not_known(tmp_path: Path) -> None:
     assert running(tmp_path, rank_0000="iteration 7\n") == {
         "step": 7,

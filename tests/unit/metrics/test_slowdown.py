@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import RankLog
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.slowdown import find_slowdown, step_times
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.slowdown import find_slowdown
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import step_times
 
 
 def steps(*times: float, first: int = 1) -> str:

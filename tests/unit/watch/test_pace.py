@@ -82,25 +82,8 @@ def test_a_wait_that_begins_late_takes_over_what_the_log_shows() -> None:
     pace = Pace()
     pace.begin(0.0, 360.0)
     pace.step(41, 100, 0.0)
-    pace.attach(-300.0, [1, None, 21, 41])
+    pace.attach(-300.0, [1, 21, 41])
     assert pace.stands(5.0) == "", "another line may come at once, where the clocks differ"
     assert pace.stands(11.0) == "no step for 5 min 11 s, where a step took 1.5 s"
     pace.step(42, 100, 12.0)
     assert pace.stands(13.0) == ""
-
-
-def test_slow_steps_are_noticed_by_the_wait_itself() -> None:
-    pace, now, told = Pace(), 0.0, []
-    pace.begin(now)
-    for step in range(1, 90):
-        now += 5.0 if step < 3 else 0.3 if step < 40 else 0.6 if step < 60 else 2.4
-        pace.step(step, 1000, now)
-        slower = pace.slower()
-        told += [tuple(round(seconds, 2) for seconds in slower)] if slower else []
-    assert told == [(0.3, 0.6), (0.3, 2.4)]
-
-
-def test_a_slow_start_is_no_slowness() -> None:
-    pace = paced(30, 1.0)
-    pace.step(31, 100, 40.0)
-    assert pace.slower() is None, "a single step, as of an evaluation"
