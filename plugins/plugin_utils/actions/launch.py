@@ -45,6 +45,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import ShellAnswer, Spec, call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.selection import refuse_clusters
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import described
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
@@ -362,14 +363,15 @@ class LaunchAction(Action):
         return record_of(ShellAnswer, self._low_level_execute_command(command, sudoable=True))
 
     def _command_line(self) -> dict[str, Any]:
-        """Overrides given as `-e nodes=8`: only names of the closed list, and only from the command line.
-
-        In a user's own play, other names are refused here; our playbooks have already refused them.
+        """Overrides given as `-e nodes=8`: only names of the closed list, only from the command line.
+        A user's own play is checked here; our playbooks have checked before.
         """
         extra = extra_variables(self)
         if self._task_vars.get(CHECKED) != C.DEFAULT_LOCAL_TMP:
             check_extra_variables(self, None, extra, self._task_vars)
             tell_localhost(self, None, extra, self._task_vars)
+            if not self._task.run_once:
+                refuse_clusters(None, extra, self._task_vars)
         return {name: plain(extra[name]) for name in (*short_names(), ARGUMENTS, SHORT_ARGUMENTS) if name in extra}
 
     def roots(self, job: Job) -> list[str]:

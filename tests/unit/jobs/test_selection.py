@@ -157,7 +157,8 @@ class Inventory:
             }
             for host in hosts
         }
-        self.task_vars = {"hostvars": known, "ansible_play_hosts_all": list(hosts)}
+        groups = {"slurm_login": list(hosts), "alpha": [host for host in hosts if host in clusters]}
+        self.task_vars: dict[str, Any] = {"hostvars": known, "ansible_play_hosts_all": list(hosts), "groups": groups}
 
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
@@ -174,6 +175,23 @@ def test_several_clusters_need_a_choice(playbook: str) -> None:
             assert word in raised.value.message
     with pytest.raises(RankzeroError, match="'slurm_login' is 2 clusters"):
         refuse_clusters(playbook, {"cluster": "slurm_login", ONE_CLUSTER: True}, two)
+
+
+@pytest.mark.parametrize(("chosen", "held"), [
+    (None, False), ("b", False), ("alpha", False), ("alpha:none", False), ("{{ all }}", False),
+    ("slurm_login", True), ("alpha:b", True), ("a1, a2,b", True),
+])  # fmt: skip
+def test_in_a_play_of_ones_own_the_variable_cluster_names_them_all(chosen: str | None, held: bool) -> None:
+    refuse_clusters(None, {}, Inventory("a1", "a2").task_vars)
+    two = Inventory("a1", "a2", "b").task_vars
+    two.update({} if chosen is None else {"cluster": chosen})
+    if held:
+        refuse_clusters(None, {}, two)
+        return
+    with pytest.raises(RankzeroError) as raised:
+        refuse_clusters(None, {"cluster": chosen}, two)
+    for word in ("2 clusters", "alpha (host a1), b", "--limit HOST", "vars: {cluster: GROUP}", "Nothing was done"):
+        assert word in raised.value.message
 
 
 def test_a_folder_for_each_cluster_is_a_choice() -> None:
