@@ -18,6 +18,7 @@ ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=")
 BLOCKS = ("if", "for", "while", "until", "case", "select", "function", "coproc", "{", "(", "((", "[[", "!", "time")
 INDENT = "    "
 _OPERATORS = (" && ", " || ", " | ", " & ", "; ")
+_HERE_DOCUMENT = re.compile(r"<<(?!<)-?[ \t]*(?:'([^'\n]*)'|\"([^\"\n]*)\"|\\?([^\s;&|<>()]+))")
 _REDIRECTION = re.compile(r"(?:\d|&)?(?:>>|>&|<&|>\||>|<<<|<<-?|<|&>>|&>)")
 
 
@@ -85,22 +86,41 @@ def pieces(parsed: str, script: str) -> Iterator[Piece]:
 
 
 def _commands(parsed: str) -> Iterator[str]:
-    """The commands of the function's body, each with the lines that belong to it."""
+    """The commands of the function's body, each with the lines that belong to it: also those of its quotes and of its
+    here-documents, however they look.
+    """
     waiting: list[str] = []
+    open_ones: list[str] = []
+    ends: list[str] = []
     for line in parsed.split("\n")[2:]:
-        if line == "}":
-            break
-        if (
-            line.startswith(INDENT)
-            and not line.startswith((INDENT + " ", INDENT + "}"))
-            and not _goes_on(waiting, line)
-        ):
-            if waiting:
+        if ends:
+            waiting.append(line)
+            if line.lstrip("\t") == ends[0]:
+                ends.pop(0)
+            continue
+        if not open_ones:
+            if line == "}":
+                break
+            if waiting and _begins(waiting, line):
                 yield "\n".join(waiting)
-            waiting = []
-        waiting.append(line.removeprefix(INDENT))
+                waiting = []
+        waiting.append(line if open_ones else line.removeprefix(INDENT))
+        text = f"{line}\n"
+        for at in _outside(text, open_ones):
+            match = _HERE_DOCUMENT.match(text, at)
+            if match and text[at - 1 : at] != "<":
+                ends.append(match[1] or match[2] or match[3] or "")
+    else:
+        # Not read as bash has read it: a block, which nothing explains.
+        waiting.insert(0, "{")
     if waiting:
         yield "\n".join(waiting)
+
+
+def _begins(waiting: list[str], line: str) -> bool:
+    """Whether a line begins another command."""
+    outer = line.startswith(INDENT) and not line.startswith((INDENT + " ", INDENT + "}"))
+    return outer and not _goes_on(waiting, line)
 
 
 def _goes_on(waiting: list[str], line: str) -> bool:
@@ -152,34 +172,42 @@ def _split(text: str, separators: tuple[str, ...]) -> list[str]:
     return [part for start, end in zip([-1, *cuts], [*cuts, len(text)]) if (part := text[start + 1 : end])]
 
 
-def _outside(text: str) -> Iterator[int]:
-    """The places of the characters outside quotes, `$( )`, `( )`, `${ }` and backquotes, and not behind a backslash."""
-    depth, quote, at = 0, "", 0
+def _outside(text: str, open_ones: list[str] | None = None) -> Iterator[int]:
+    """The places of the characters outside quotes, `$( )`, `( )`, `${ }` and backquotes, and not behind a backslash.
+
+    open_ones: what closes each that is open where the text begins, the inner ones last. Changed: where it ends.
+    """
+    open_ones = [] if open_ones is None else open_ones
+    at = 0
     while at < len(text):
-        character = text[at]
-        if character == "\\" and quote != "'":
+        character, before, inner = text[at], text[at - 1 : at], open_ones[-1] if open_ones else ""
+        if character == "\\" and inner != "'":
             at += 2
             continue
-        if quote == "'":
-            quote = "" if character == "'" else quote
-        elif character == '"' and depth == 0:
-            quote = "" if quote else '"'
-        elif character == "'" and not quote:
-            quote = "'"
-        elif character == "`":
-            depth += -1 if depth and quote_of_backquote(text, at) else 1
-        elif character in "({" and (depth or text[at - 1 : at] in ("$", "=", "<", ">")):
-            depth += 1
-        elif character in ")}" and depth:
-            depth -= 1
-        elif not quote and not depth:
+        if inner and character == inner[-1]:
+            open_ones.pop()
+        elif inner.endswith("'"):
+            pass  # nothing has a meaning here
+        elif opened := _opened(character, before, open_ones):
+            open_ones.append(opened)
+        elif character == "#" and inner in (")", "`") and before in ("", " ", "\n", "\t", "("):
+            at = (text + "\n").index("\n", at)
+        elif not inner:
             yield at
         at += 1
 
 
-def quote_of_backquote(text: str, at: int) -> bool:
-    """Whether a backquote closes one before it."""
-    return text[:at].count("`") % 2 == 1
+def _opened(character: str, before: str, open_ones: list[str]) -> str:
+    """What closes what a character opens; "" if it opens nothing."""
+    inner = open_ones[-1] if open_ones else ""
+    if character in '"`':
+        return character
+    if character == "'":
+        return "" if inner == '"' else "$'" if before == "$" else "'"
+    if character in "({":
+        starts = before == "$" if inner in ('"', "}") else inner == ")" or (before and before in "$=<>")
+        return {"(": ")", "{": "}"}[character] if starts else ""
+    return ""
 
 
 def substitutions(text: str) -> Iterator[str]:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`rankzero init --from`: the folder in which a script starts, and lines that only prepare its program."""
+"""`rankzero init --from`: the folder in which a script starts, lines that only prepare its program, and where a command
+ends that has several lines.
+"""
 
 from __future__ import annotations
 
@@ -73,3 +75,34 @@ def test_a_folder_that_contains_a_home_is_no_code(home: str, tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     made = yaml.safe_load(converted("project/train.sbatch", "project/jobs").text)
     assert (made["command"], made["code"]) == (["train.py"], {"src": ".."})
+
+
+#: Commands of several lines: how they begin -> what of them is not in the job. Behind each stands one more command.
+LONG = {
+    "a quoted function": ("srun bash -c '\nprepare() {\n    mkdir -p x\n}\nprepare\n    python train.py'", set()),
+    "a quoted document": ("srun python train.py --config '{\n    \"steps\": 3\n}'", set()),
+    "a here-document": ("cat > x.json <<EOF\n{\n    python it's\n}\nEOF\nsrun python train.py", {"cat"}),
+    "one with tabs": ("cat > x.json <<-'END OF IT'\n\tsay \"\n\tEND OF IT\nsrun python train.py", {"cat"}),
+    "quotes in quotes": ('WHO="$(echo "it\'s" | head -n 1)"\nsrun python train.py --who "$WHO"', set()),
+    "a comment in a substitution": ("WHO=$(\n# it's\necho x)\nsrun python train.py --who $WHO", set()),
+    "escapes in quotes": ("WHO=$'it\\'s'\nsrun python train.py --who \"$WHO\"", set()),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_command_of_several_lines_hides_nothing_that_follows(name: str, tmp_path: Path) -> None:
+    body, kept = LONG[name]
+    made = made_of(tmp_path, f"{body}\ntouch done")
+    assert {row.what for row in made.rows if row.kept and row.why} == {*kept, "touch"}
+
+
+def test_a_quoted_step_of_several_lines_is_its_one_program(tmp_path: Path) -> None:
+    step = """export PORT=29501 NODES=$SLURM_NNODES
+srun --ntasks-per-node=1 bash -c '
+    python -m torch.distributed.run --nnodes='"$NODES"' --nproc-per-node=4 --node-rank=$SLURM_NODEID \\
+        --master-addr='"$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)"' \\
+        --master-port='"$PORT"' \\
+    train.py --lr 1
+'"""
+    made = spec_of(tmp_path, step)
+    assert (made["launcher"]["kind"], made["command"]) == ("torchrun", ["train.py", "--lr", "1"])
