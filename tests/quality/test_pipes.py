@@ -1,0 +1,117 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""No pipe that ships, or that a page teaches, hides that its first program has failed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from tests.blocks import PAGES, blocks
+from tests.plans import plan
+from tests.repository import bullet_list, files, read
+
+FAILED = 3
+#: What a play gives to a shell. A bare `shell` is the line of a job.
+TASKS = ("ansible.builtin.shell", "ansible.builtin.raw")
+#: A line of a job in the text of a page.
+INLINE = re.compile(r"`(shell: [^`]+)`")
+#: Files of the examples that a shell reads.
+FOR_A_SHELL = (".sh", "crontab", "scrontab", ".service")
+
+
+def values(data: Any, *names: str) -> Iterator[str]:
+    """The texts under such a key, anywhere in a document."""
+    if isinstance(data, dict):
+        for name, value in data.items():
+            if name in names:
+                yield from [value] if isinstance(value, str) else values(value, "cmd")
+            yield from values(value, *names)
+    elif isinstance(data, list):
+        for entry in data:
+            yield from values(entry, *names)
+
+
+def documents(text: str) -> list[Any]:
+    """The documents of a text in YAML; none if another program's tags are in it."""
+    try:
+        return list(yaml.safe_load_all(text))
+    except yaml.YAMLError:
+        return []
+
+
+def programs(line: str) -> list[str]:
+    """The programs of the first pipe of a line, in order; none without a pipe."""
+    words = shlex.shlex(line, posix=True, punctuation_chars=True)
+    words.whitespace_split = True
+    found: list[str] = []
+    begins = True
+    for word in words:
+        if word in ("|", "|&"):
+            begins = True
+        elif set(word) <= set("&;|()"):
+            if len(found) > 1:
+                break
+            found, begins = [], True
+        elif begins and not re.match(r"\w+=", word):
+            found.append(word)
+            begins = False
+    return found if len(found) > 1 else []
+
+
+def job_lines() -> dict[str, str]:
+    """Every line with a pipe that a job of an example or a page has for its ranks, with its place."""
+    texts = [(path, read(path)) for path in files("examples/", ".yml")]
+    texts += [(block.place, block.text) for block in blocks() if block.language == "yaml"]
+    texts += [(page, found) for page in PAGES for found in INLINE.findall(read(page))]
+    lines = [(place, line) for place, text in texts for data in documents(text) for line in values(data, "shell")]
+    return {f"{place} {line}": line for place, line in lines if programs(line)}
+
+
+@pytest.mark.parametrize("line", [pytest.param(line, id=place) for place, line in job_lines().items()])
+def test_a_rank_ends_with_the_code_of_the_first_program(line: str, tmp_path: Path) -> None:
+    """By the bash that the plan starts, with stand-ins for the programs of the line."""
+    merged = merge([Layer("job.yml", {"name": "piped", "shell": line})])
+    argv = plan(validated(merged), merged, code_key="c0de", runtime_key="44", state_root="/s", store_root="/t").argv
+    first, *others = programs(line)
+    for name, body in {**dict.fromkeys(others, "cat > /dev/null"), first: f"exit {FAILED}"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\nPATH=/usr/bin:/bin\n{body}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    ended = subprocess.run(argv, cwd=tmp_path, env={"PATH": str(tmp_path)}, check=False, timeout=60)
+    assert ended.returncode == FAILED
+
+
+def test_no_play_and_no_file_for_a_shell_hides_a_failure_in_a_pipe() -> None:
+    texts = [(path, read(path)) for top in ("examples/", "playbooks/", "roles/") for path in files(top, ".yml")]
+    texts += [(block.place, block.text) for block in blocks() if block.language == "yaml"]
+    given = [(place, line) for place, text in texts for data in documents(text) for line in values(data, *TASKS)]
+    assert given, "the playbooks have lines for a shell"
+    for path in files("examples/"):
+        if path.endswith(FOR_A_SHELL):
+            lines = read(path).replace("\\\n", " ").splitlines()
+            given += [(path, line) for line in lines if not line.lstrip().startswith("#")]
+    hidden = [f"{place}: {line}" for place, line in given if programs(line) and "pipefail" not in line]
+    assert not hidden, f"write it without a pipe, or begin with `set -o pipefail`:{bullet_list(hidden)}"
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("a --x 'b | c'", []),
+        ("a || b", []),
+        ("cd x && A=1 a --y | tee log", ["a", "tee"]),
+        ("a 2>&1 |& b | c; d", ["a", "b", "c"]),
+    ],
+)
+def test_a_pipe_is_seen(line: str, found: list[str]) -> None:
+    assert programs(line) == found
