@@ -41,7 +41,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import RANK, RENDEZVOUS, STARTERS, Starter  # noqa: E402
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names  # noqa: E402
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import places, short_names  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import FORMATS  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Resources  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import OF_A_ROLE, RoleKeys  # noqa: E402
@@ -88,6 +88,9 @@ from __future__ import annotations
 
 #: Short name -> (the key of the job spec, whether it is a switch).
 SHORT_NAMES: dict[str, tuple[str, bool]] = {{'''
+
+OTHER_NAMES = """#: Name in another tool -> the short name that is meant.
+OTHER_NAMES: dict[str, str] = {"""
 
 DECLARED = f'''# Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
@@ -246,7 +249,13 @@ def command_options() -> str:
     for name, path in sorted(short_names().items()):
         info = fields.get(path) or fields[path.rpartition(".")[0]]
         lines.append(f"    {json.dumps(name)}: ({json.dumps(path)}, {info.meta['type'] is BOOLEAN}),")
-    return "\n".join([SHORT_NAMES, *lines, "}\n"])
+    short_of = {path: name for name, path in short_names().items()}
+    others = [
+        f"    {json.dumps(name)}: {json.dumps(short_of[path])},"
+        for name, path in sorted(places().items())
+        if path in short_of and name != short_of[path]
+    ]
+    return "\n".join([SHORT_NAMES, *lines, "}\n", OTHER_NAMES, *others, "}\n"])
 
 
 def declared_in_scripts() -> str:

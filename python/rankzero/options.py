@@ -152,7 +152,18 @@ def _attach(parser: Parser) -> None:
     parser.add_argument(
         "--until", choices=("started", "artifact", "finished"), help="what to wait for; default finished"
     )
-    parser.add_argument("--timeout", metavar="SECONDS", help="stop waiting after this time; the job continues")
+    parser.add_argument(
+        "--timeout", metavar="SECONDS", type=_seconds, help="stop waiting after this time; the job continues"
+    )
+
+
+def _seconds(text: str) -> str:
+    """A whole number of seconds."""
+    if text.isdecimal():
+        return text
+    number, factor = text[:-1], {"s": 1, "m": 60, "h": 3600, "d": 86400}.get(text[-1:])
+    example = int(number) * factor if factor and number.isdecimal() and len(number) < 9 else 300
+    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of seconds; write {example}")
 
 
 def _logs(parser: Parser) -> None:
@@ -266,27 +277,28 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         cut = own.index("--")
         own, program = own[:cut], own[cut + 1 :]
     if own and not own[0].startswith("-") and own[0] not in VERBS:
-        raise UsageError(f"rankzero: {own[0]!r} is not a verb{_nearest(own[0], VERBS)}; verbs: {', '.join(VERBS)}")
+        raise UsageError(_wrong().verb(own, program))
     top = parser()
     given, unknown = top.parse_known_args(own)
-    if given.verb and unknown:
-        options = _options(top, given.verb)
-        hint = _nearest(unknown[0].partition("=")[0], options)
-        raise UsageError(
-            f"rankzero {given.verb}: {unknown[0]!r} is not expected{hint}; see rankzero {given.verb} --help"
-        )
+    taken: Any = getattr(given, "arguments", None)
+    wrong = [*unknown, *(taken or ())]
+    if given.verb and wrong:
+        after = None if taken is None else program
+        raise UsageError(_wrong().option(own, wrong[0], _options(top, given.verb), after))
     if unknown:
         raise UsageError(f"rankzero: {unknown[0]!r} is not expected; see rankzero --help")
-    extra: Any = getattr(given, "arguments", None)
-    if program and extra is None:
+    if program and taken is None:
         raise UsageError(f"rankzero {given.verb}: takes no arguments of a program after --")
-    if extra:
-        raise UsageError(
-            f"rankzero {given.verb}: {extra[0]!r} is not expected; arguments of the program follow after --"
-        )
-    if extra is not None:
+    if taken is not None:
         _name_job(given, program)
     return given
+
+
+def _wrong() -> Any:
+    """The answers to wrong words, which are imported only for one."""
+    import rankzero.wrong_words
+
+    return rankzero.wrong_words
 
 
 def _name_job(given: argparse.Namespace, program: list[str]) -> None:
@@ -310,12 +322,3 @@ def verb_parser(top: Parser, verb: str) -> argparse.ArgumentParser:
     (choices,) = [action.choices for action in top._actions if isinstance(action, argparse._SubParsersAction)]
     chosen: argparse.ArgumentParser = choices[verb]
     return chosen
-
-
-def _nearest(word: str, known: Any) -> str:
-    import difflib
-
-    # `--gpus` means --gpus-per-node, although --gbs has more similar letters.
-    longer = sorted((name for name in known if len(word) > 2 and name.startswith(word)), key=len)
-    near = longer or difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {near[0]}?" if near else ""

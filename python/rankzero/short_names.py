@@ -41,3 +41,26 @@ SHORT_NAMES: dict[str, tuple[str, bool]] = {
     "time": ("resources.time", False),
     "tp": ("parallelism.tensor", False),
 }
+
+#: Name in another tool -> the short name that is meant.
+OTHER_NAMES: dict[str, str] = {
+    "cpus_per_task": "cpus_per_rank",
+    "gpu": "gpus_per_node",
+    "gpus": "gpus_per_node",
+    "gpus_per_socket": "gpus_per_node",
+    "mem": "memory",
+    "ngpus": "gpus_per_node",
+    "nnodes": "nodes",
+    "no_kill": "spares",
+    "nproc_per_node": "ranks_per_node",
+    "ntasks": "ranks_per_node",
+    "ntasks_per_node": "ranks_per_node",
+    "num_gpus": "gpus_per_node",
+    "num_nodes": "nodes",
+    "num_processes": "ranks_per_node",
+    "processes_per_node": "ranks_per_node",
+    "queue": "partition",
+    "tasks_per_node": "ranks_per_node",
+    "time_limit": "time",
+    "walltime": "time",
+}

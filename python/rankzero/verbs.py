@@ -102,7 +102,10 @@ def overrides(pairs: Sequence[str]) -> dict[str, Any]:
         try:
             values[name] = json.loads(value) if value[:1] in ("[", "{") else value
         except ValueError as error:
-            raise UsageError(f"--set {pair}: the value begins like JSON and is not: {error}") from None
+            bare = re.fullmatch(r"\[([^\[\]{}\"']*)\]", value)
+            words = [word.strip() for word in bare[1].split(",")] if bare else []
+            how = f"; quote the texts: --set '{name}={json.dumps(words)}'" if bare else ""
+            raise UsageError(f"--set {pair}: the value begins like JSON and is not: {error}{how}") from None
     return values
 
 

@@ -180,13 +180,21 @@ def _own_flags(spec: LaunchSpec) -> Iterator[tuple[Sequence[str], str]]:
             yield [f"{where}.{name}"], f"{where}.{name}: may not be given here; {instead}"
 
 
+def _built(image: str) -> str:
+    """What makes an image of a registry into a file."""
+    return "; to fetch it from a registry, set container.build.reference instead" if "/" in image else ""
+
+
 def _image(kind: Runtime, image: str) -> Iterator[tuple[Sequence[str], str]]:
     paths = ["container.image", "container.runtime"]
     if image.startswith("/"):
         if UNMOUNTABLE.search(image):
             yield paths, f"container.image: {image!r} has a blank, comma, colon or backslash; rename the file"
     elif "registry" not in kind.images:
-        yield paths, f"container.image: {image!r} must be an absolute path on the cluster for {kind.name}"
+        yield (
+            paths,
+            f"container.image: {image!r} must be an absolute path on the cluster for {kind.name}{_built(image)}",
+        )
     elif image.startswith((".", "~", "$")) or image.endswith(IMAGE_FILES):
         yield (
             paths,

@@ -44,7 +44,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resou
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.base import Kind
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.mlflow import MLFLOW, MLFLOW_RUN
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.registry import chosen
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options, time_shown
 
 
 @dataclass(frozen=True)
@@ -351,7 +351,7 @@ def summary(plan: Plan) -> list[str]:
         place.append(_count(plan.gpus_per_node, ask.gpu_type or "GPU"))
     place += ask.gres
     spares = f" (and {_count(ask.spares, 'spare node')})" if ask.spares else ""
-    limit = dict(plan.header).get("time", "(of the partition)")
+    limit = time_shown(dict(plan.header).get("time", "(of the partition)"))
     where = f"limit {limit}; partition {ask.partition or '(default)'}"
     inside, aside = plan.spec.launcher.inside_job, inside_job.ignored(plan.spec)
     if inside:

@@ -9,10 +9,10 @@ OverPartQOS the job's QOS comes first). Source: resource_limits, sacctmgr(1), Ac
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.likeness import suggestion
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import clock
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.site_limits import Knowledge
@@ -50,8 +50,7 @@ def _known(names: Sequence[str]) -> str:
 
 
 def _near(name: str, names: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]!r}?" if near else "."
+    return suggestion(name, names) or "."
 
 
 def charge(

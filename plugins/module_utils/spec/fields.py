@@ -46,14 +46,16 @@ def option(
     required: bool = False,
     sbatch: Sbatch | None = None,
     instead_of: tuple[str, ...] = (),
+    also: tuple[str, ...] = (),
 ) -> Any:
     """Declare a field of the table. `key`: part of the launch key. `short`: its name as `-e short=value`.
 
     `short_keys`: keys of a map that have a short name too: `-e mpi=pmix` sets `launcher.srun.mpi`. `sbatch`: how it is
-    passed to Slurm. `instead_of`: further sbatch options that the field replaces.
+    passed to Slurm. `instead_of`: further sbatch options that the field replaces. `also`: how other tools call it;
+    who writes one of these is asked whether the field was meant.
     """
     metadata = {"type": kind, "doc": doc, "key": key, "short": short, "example": example, "required": required}
-    metadata |= {"short_keys": short_keys, "sbatch": sbatch, "instead_of": instead_of}
+    metadata |= {"short_keys": short_keys, "sbatch": sbatch, "instead_of": instead_of, "also": also}
     # This is called in the bodies of the table's dataclasses, which pylint does not see.
     if isinstance(default, dict):
         return field(default_factory=lambda: dict(default), metadata=metadata)  # pylint: disable=invalid-field-call

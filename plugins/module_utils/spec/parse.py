@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -38,6 +40,41 @@ def short_names() -> Mapping[str, str]:
     return {info.meta["short"]: info.path for info in fields_of(LaunchSpec) if info.meta["short"]} | {
         key: f"{info.path}.{key}" for info in fields_of(LaunchSpec) for key in info.meta["short_keys"]
     }
+
+
+@functools.cache
+def places() -> Mapping[str, str]:
+    """Return where a name belongs that people write elsewhere: short name, name in another tool -> dotted path."""
+    known: dict[str, str] = {}
+    for info in fields_of(LaunchSpec):
+        sbatch = [info.meta["sbatch"].name] if info.meta["sbatch"] else []
+        for name in (*info.meta["also"], *sbatch, *info.meta["instead_of"]):
+            known.setdefault(name.replace("-", "_"), info.path)
+    return {**known, **short_names()}
+
+
+def meant(name: str, names: Collection[str], value: object = None) -> str:
+    """Ask about an unknown name: a key that is elsewhere, with how it is written there, or the most similar of `names`.
+    `value`: what was given for it.
+    """
+    word = name.rpartition(".")[2].replace("-", "_")
+    path = places().get(word)
+    if path is None and "." not in name:
+        value = None  # of another name, and it may be a secret
+        near = t.nearest(name, [*names, *short_names()])
+        path = None if near is None or near in names else short_names()[near]
+    if path is None or path in names:
+        return t.suggestion(name, [path] if path else names)
+    return f"; did you mean {path} ({_written(path, value)})?"
+
+
+def _written(path: str, value: object) -> str:
+    """How a key with its value stands in a job file, such as `resources: {nodes: 4}`."""
+    *sections, leaf = path.split(".")
+    short = isinstance(value, (str, int)) and len(str(value)) <= 40
+    plain = short and re.fullmatch(r"[\w./@+-]+", str(value)) is not None
+    shown = value if plain else json.dumps(value) if short else "..."
+    return "".join(f"{section}: {{" for section in sections) + f"{leaf}: {shown}" + "}" * len(sections)
 
 
 def further_arguments(values: Parameters) -> tuple[list[object], list[str]]:
@@ -120,7 +157,9 @@ def _unknown(name: str, paths: Collection[str], short: Sequence[str]) -> str:
     if whole:
         return f"{whole} is set as a whole; give all of its value as {whole} (on a command line as JSON)"
     if "." not in name:
-        return f"unknown{t.suggestion(name, short)}; short names: {', '.join(short)}"
+        near = places().get(name.replace("-", "_"))
+        hint = f"; did you mean {near}?" if near else t.suggestion(name, short)
+        return f"unknown{hint}; short names: {', '.join(short)}"
     section = name.partition(".")[0]
     known = sorted(path for path in paths if path.startswith(f"{section}."))
     listed = f"known there: {', '.join(known)}" if known else f"sections: {', '.join(_sections(paths))}"
@@ -289,7 +328,8 @@ class _Reader:
             path = prefix + name
             attribute = known.get(name)
             if attribute is None:
-                near, note = t.suggestion(name, list(known)), getattr(table, "UNKNOWN", "")
+                note = getattr(table, "UNKNOWN", "")
+                near = t.suggestion(name, list(known)) if note else meant(name, list(known), value)
                 self.complain(path, f"unknown key{near}; known here: {', '.join(known)}{'' if near else note}")
                 continue
             nested = attribute.metadata.get("section")

@@ -16,6 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.likeness import nearest as nearest
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.likeness import suggestion as suggestion
+
 Parse = Callable[[Any], Any]
 # Says what is wrong between the values of a map that are right by themselves, as the ends of sentences.
 Contradictions = Callable[[Mapping[str, Any]], list[str]]
@@ -192,6 +195,14 @@ def time_minutes(value: str) -> float:
     return part["a"] + part.get("b", 0) / 60
 
 
+def time_shown(value: str | bool) -> str:
+    """Return a Slurm time for people: a number alone is in minutes, so 90 is 01:30:00 (90 minutes)."""
+    text = str(value)
+    if not text.isdecimal():
+        return text
+    return f"{int(text) // 60:02d}:{int(text) % 60:02d}:00 ({text} minutes)"
+
+
 def _parse_time(value: object) -> str:
     if not isinstance(value, str):
         raise Invalid(f'must be quoted: YAML read it as {shown(value)}; write it like "04:00:00"')
@@ -331,20 +342,3 @@ def _parse_option(value: object) -> str | bool:
 
 
 OPTION = Type("option value: text, or true for a switch", _parse_option, {"type": list(SCALARS)})
-
-
-def nearest(word: str, names: Sequence[str], likeness: float = 0.5) -> str | None:
-    """Return the most similar name, or None if no similarity reaches `likeness` (0 to 1)."""
-    if len(word) > 100:  # too long for a misspelling, and the time to compare grows with the square of the length
-        return None
-    # Importing difflib takes 10 ms, and it is needed only for error messages.
-    import difflib
-
-    matches = difflib.get_close_matches(word, list(names), n=1, cutoff=likeness)
-    return matches[0] if matches else None
-
-
-def suggestion(word: str, names: Sequence[str]) -> str:
-    """Return `; did you mean X?` with the most similar name, or ""."""
-    match = nearest(word, names)
-    return f"; did you mean {match}?" if match else ""

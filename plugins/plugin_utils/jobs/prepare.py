@@ -48,6 +48,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import short_digest
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import EnvironmentSource, Outbound
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.program_file import check_program, program_file
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import request_of
@@ -138,13 +139,13 @@ def prepare(
     command.
     """
     spec = job.spec
-    _check_kind(spec, after)
+    _check_kind(spec, after, job.folder)
     snapshots = snapshots or Snapshots()
     snapshot = Snapshot.nothing(spec.code.in_place) if spec.code.in_place else None
     snapshot = snapshot or snapshots.snapshot_of(job.code_src, _chosen(elements or [spec], job))
     if spec.code.dirty == "refuse":
         provenance.refuse_changes(snapshot)
-    _check_program(spec, snapshot)
+    check_program(job, snapshot)
     leaving = Outbound()
     image = _image_key(job, leaving)
     built = _environment_source(job)
@@ -197,13 +198,16 @@ def _container_places(site: Site, elements: Sequence[LaunchSpec]) -> tuple[str, 
     return container_places(site.state_root, elements[0].name, elements)
 
 
-def _check_kind(spec: LaunchSpec, after: Sequence[Upstream] | None) -> None:
+def _check_kind(spec: LaunchSpec, after: Sequence[Upstream] | None, folder: str) -> None:
     """Check that the job is one launch, not several that must be launched together."""
     if spec.sweep is not None:
         raise RankzeroError(
             f"sweep: {spec.name} is a sweep of many launches; use rankzero.slurm.sweep (module job_sweep) for it"
         )
     if spec.after and after is None:
+        absent = [name for name in spec.after if not os.path.exists(os.path.join(folder, name))]
+        if absent:
+            raise RankzeroError(f"after: there is no {absent[0]} in {folder}; it names job files beside this one")
         raise RankzeroError(
             f"after: {spec.name} follows {', '.join(spec.after)}, which must be launched with it; use "
             "rankzero.slurm.pipeline (module job_pipeline)"
@@ -284,7 +288,7 @@ def _warnings(job: Job, snapshot: Snapshot) -> list[str]:
 
 def _of_the_image(spec: LaunchSpec, snapshot: Snapshot) -> list[str]:
     """What is not said by a program of the job's code that also has a place in the image."""
-    program, place = _program_file(spec), spec.container.workdir
+    program, place = program_file(spec), spec.container.workdir
     if not place or program not in {entry.path for entry in snapshot.files}:
         return []
     path = os.path.join(place, program)
@@ -328,35 +332,6 @@ def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callabl
     if problems:
         raise SpecError(problems)
     return lines
-
-
-def _program_file(spec: LaunchSpec) -> str:
-    """The relative path of the Python file that `command` runs; "" if it runs none."""
-    program = spec.command[0] if spec.command else ""
-    return "" if not program.endswith(".py") or os.path.isabs(program) else os.path.normpath(program)
-
-
-def _check_program(spec: LaunchSpec, snapshot: Snapshot) -> None:
-    known = {entry.path for entry in snapshot.files}
-    # Below container.workdir the file is the image's.
-    absent = {
-        option: name
-        for option, program in spec.programs.items()
-        if (name := _program_file(program)) and not program.container.workdir and name not in known
-    }
-    if absent:
-        from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
-
-        scripts = sorted(path for path in known if path.endswith(".py"))
-        raise SpecError(
-            [
-                (
-                    f"{option}command: the program {name} is not in the code snapshot of {snapshot.src}"
-                    f"{suggestion(name, scripts)}; its Python files: {', '.join(scripts[:8]) or '(none)'}"
-                )
-                for option, name in absent.items()
-            ]
-        )
 
 
 def _sources(snapshot: Snapshot, built: EnvironmentSource | None, job: Job) -> list[str]:

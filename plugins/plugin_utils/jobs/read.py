@@ -100,6 +100,11 @@ def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
             f"job: {full} is a folder; name one job file (files there: {short_list(names)}), or launch a folder of job "
             "files with the playbook reconcile"
         )
+    if full.endswith(".py"):
+        raise RankzeroError(
+            f"job: {path} is a Python program, and a job file is needed that names it, with a line such as "
+            f"command: [{os.path.basename(path)}]; `rankzero init` writes one"
+        )
     try:
         text = named_text(full, "job")
     except FileNotFoundError:

@@ -12,7 +12,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS, short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
+    ARGUMENTS,
+    SHORT_ARGUMENTS,
+    places,
+    short_names,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.role_options import ROLE_OPTIONS
 
@@ -94,7 +99,6 @@ LAUNCHING = ("train", "plan", "cancel", "sweep", "pipeline", "shell", "fabric")
 MEANT = {
     "state": "to cancel a job, use the playbook rankzero.slurm.cancel",
     "cancel": "to cancel a job, use the playbook rankzero.slurm.cancel",
-    "gpus": "did you mean gpus_per_node?",
     "wait": "did you mean launch_wait?",
 }
 
@@ -131,6 +135,10 @@ def refuse_unknown(playbook: str | None, extra: Collection[str], own: Collection
 def _meant(name: str, known: Collection[str]) -> str:
     # Match words of a name before similar letters: `wait_timeout` means launch_wait_timeout.
     parts = [candidate for candidate in known if f"_{name}_" in f"_{candidate}_"]
+    elsewhere = places().get(name)
+    short = next((key for key, path in short_names().items() if path == elsewhere and key in known), None)
+    if short:
+        return f"did you mean {short}?"
     close = min(parts, key=len) if parts and name not in MEANT else nearest(name, list(known), likeness=0.7)
     if close:
         return f"did you mean {close}?"

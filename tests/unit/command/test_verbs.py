@@ -142,7 +142,7 @@ def test_every_verb_has_its_playbook() -> None:
         ("run jobs/train.yml --gpus 8", "did you mean --gpus-per-node?"),
         ("run", "JOB"),
         ("run -- train.sh", "sbatch"),
-        ("run jobs/train.yml nodes=4", "follow after --"),
+        ("run jobs/train.yml nodes=4", "go after `--`"),
         ("run jobs/train.yml --exlude node07", "did you mean --exclude?"),
         ("run jobs/train.yml -s nodes", "KEY=VALUE"),
         ("run jobs/train.yml -s env={A", "JSON"),

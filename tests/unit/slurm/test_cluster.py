@@ -73,7 +73,7 @@ def test_unlike_nodes_and_odd_partitions() -> None:
             {"partition": "bathc"},
             [
                 (
-                    "resources.partition: 'bathc' is not a partition of this cluster; did you mean 'batch'? "
+                    "resources.partition: 'bathc' is not a partition of this cluster; did you mean batch? "
                     "Known: batch, short."
                 )
             ],
@@ -101,7 +101,7 @@ def test_unlike_nodes_and_odd_partitions() -> None:
             {"partition": "batch,shor"},
             [
                 (
-                    "resources.partition: 'shor' is not a partition of this cluster; did you mean 'short'? "
+                    "resources.partition: 'shor' is not a partition of this cluster; did you mean short? "
                     "Known: batch, short."
                 )
             ],
@@ -130,7 +130,7 @@ def test_unlike_nodes_and_odd_partitions() -> None:
         (
             MIXED,
             {"gpus_per_node": 8, "gpu_type": "h10"},
-            ["resources.gpu_type: no node of partition gpu has 'h10'; did you mean 'h100'? Known there: a100, h100."],
+            ["resources.gpu_type: no node of partition gpu has 'h10'; did you mean h100? Known there: a100, h100."],
         ),
         (MIXED, {"nodes": 5, "cpus_per_node": 32, "gpus_per_node": 4, "gpu_type": "a100"}, []),
         (

@@ -82,7 +82,7 @@ def test_a_request_that_fits_says_under_what_it_runs() -> None:
             {"account": "phisics"},
             [
                 (
-                    "resources.account: 'phisics' is not an account of nobody here; did you mean 'physics'? "
+                    "resources.account: 'phisics' is not an account of nobody here; did you mean physics? "
                     "Yours: ml, physics."
                 )
             ],

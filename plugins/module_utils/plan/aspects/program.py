@@ -13,6 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS, Starter
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import FORMATS
@@ -27,6 +28,14 @@ _FILES = re.compile(
 )
 _OPERATORS = ("|", "|&", "||", "&&", "&", ";", ">", ">>", "<", "<<", "<<<", "2>", "2>&1", "&>")
 _SHELL = re.compile(r"(?:[^/]*/)*(?:ba|da|k|z|c|tc)?sh")
+# launcher.kind -> the programs and modules by which a command starts ranks in that way.
+_LAUNCHERS = {
+    "torchrun": ("torchrun", "torch.distributed.run", "torch.distributed.launch"),
+    "srun": ("srun",),
+    "accelerate": ("accelerate", "accelerate.commands.launch"),
+    "deepspeed": ("deepspeed", "deepspeed.launcher.runner"),
+    "mpirun": ("mpirun", "mpiexec"),
+}
 # So many words are named, and so many characters of each; so many characters of a word are looked at.
 _MOST, _LONGEST, _LOOKED_AT = 5, 60, 1000
 
@@ -46,9 +55,40 @@ def _read_by_a_shell(command: Sequence[str]) -> bool:
     )
 
 
+def _started_again(spec: LaunchSpec) -> Iterator[str]:
+    """Yield that the program is a launcher itself: each rank would start ranks of its own."""
+    words = list(spec.command) or (spec.shell or "").split()[:3]
+    runs_module = len(words) > 2 and posixpath.basename(words[0]).startswith("python") and words[1] == "-m"
+    program = words[2] if runs_module else posixpath.basename(words[0]) if words else ""
+    kind = next((kind for kind, names in _LAUNCHERS.items() if program in names), None)
+    starter = _starter(spec)
+    if kind and (starter is None or not starter.once):
+        option = "command" if spec.command else "shell"
+        yield (
+            f"{option}: {program} starts ranks itself, and {spec.launcher.kind} starts it once for each of its tasks; "
+            f"give the program alone, and launcher: {{kind: {kind}}}"
+        )
+
+
+def _without_packages(spec: LaunchSpec) -> Iterator[str]:
+    """Yield that a launcher needs packages, and nothing of the job brings any."""
+    starter = _starter(spec)
+    brought = (spec.environment.mode, spec.container.runtime) != ("none", "none") or spec.setup.commands
+    if starter and starter.packages and not brought and not spec.setup.modules:
+        yield (
+            f"launcher.kind: {starter.kind} needs the Python package {', '.join(starter.packages)}, and with "
+            "environment.mode none each node's own Python must have it; set environment.mode (venv, sealed, path ...) "
+            "or a container"
+        )
+
+
+def _starter(spec: LaunchSpec) -> Starter | None:
+    return next((row for row in STARTERS if row.kind == spec.launcher.kind), None)
+
+
 def warnings(spec: LaunchSpec) -> list[str]:
-    """Return warnings about words that only a shell would replace, where none reads them."""
-    told = []
+    """Return warnings about a program that cannot run as a rank, and about words that no shell reads."""
+    told = [*_started_again(spec), *_without_packages(spec)]
     words = [] if _read_by_a_shell(spec.command) else [word for word in spec.command if for_a_shell(word)]
     if words:
         named = ", ".join(printable(word, _LONGEST) for word in words[:_MOST])

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.likeness import suggestion
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy, ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of
@@ -146,8 +147,12 @@ def one_run(options: Parameters, slurm: Slurm | None = None) -> RunDirectory:
     given = ", ".join(f"{o}={options[o]}" for o in ("name", "key", "generation", "job_id") if options.get(o))
     root = os.path.expanduser(options["state_root"])
     if not runs:
-        known = ", ".join(names_of(root)[:20]) or "none"
-        raise RankzeroError(f"no launch with {given} is recorded under state_root {root}. Names known there: {known}.")
+        names = names_of(root)
+        near = suggestion(str(options["name"]), names) if options.get("name") not in (None, *names) else ""
+        known = ", ".join(names[:20]) or "none"
+        raise RankzeroError(
+            f"no launch with {given} is recorded under state_root {root}{near or '.'} Names known there: {known}."
+        )
     newest = newest_of_each(runs)
     # The launches of one sweep have the same age, so the name alone does not select one.
     alike = _array(newest[0]) is not None and any(_array(newest[0]) == _array(run) for run in newest[1:])

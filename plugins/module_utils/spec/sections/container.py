@@ -111,6 +111,7 @@ class Container:
         + "; ".join(f"{runtime.name}: {runtime.takes}" for runtime in registry.RUNTIMES)
         + ".",
         example="/project/images/torch.sqsh",
+        also=("image",),
     )
     build: Build | None = field(
         default=None,

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
@@ -21,6 +22,20 @@ GRES = r"[A-Za-z][A-Za-z0-9_-]*(:[A-Za-z][A-Za-z0-9_.-]*)?(:[1-9][0-9]*[KMGTP]?)
 GPU_OF_RANK, GPUS_OF_NODE = GPUS_OF = ("rank", "node")
 
 _slurm_name = t.text(SLURM_NAME, "a name as Slurm knows it", lines=False)
+
+
+def _number_of_gpus(value: object) -> int:
+    """Parse a number of GPUs. Slurm would take their type with it."""
+    try:
+        number: int = t.integer(0).parse(value)
+        return number
+    except t.Invalid as error:
+        typed = re.fullmatch(r"([A-Za-z0-9_.-]{1,40}):([0-9]{1,4})", value) if isinstance(value, str) else None
+        how = f"; write gpu_type: {typed[1]}, gpus_per_node: {typed[2]}" if typed else ""
+        raise t.Invalid(f"{error}{how}") from None
+
+
+_GPUS = replace(t.integer(0), parse=_number_of_gpus)
 
 
 def gpus(ask: Resources) -> str:
@@ -56,7 +71,13 @@ class Resources:
     """Section `resources`: the request to Slurm. Most fields are options of sbatch."""
 
     nodes: int = option(
-        t.integer(1), "Number of nodes.", 1, short="nodes", example=8, sbatch=Sbatch("nodes", size=True, inside="step")
+        t.integer(1),
+        "Number of nodes.",
+        1,
+        short="nodes",
+        example=8,
+        sbatch=Sbatch("nodes", size=True, inside="step"),
+        also=("nnodes", "num_nodes"),
     )
     spares: int = option(
         t.integer(0),
@@ -79,17 +100,19 @@ class Resources:
         "01:00:00",
         key=False,
         short="time",
+        also=("walltime", "time_limit"),
         example="04:00:00",
         sbatch=Sbatch("time", inside="given"),
     )
     gpus_per_node: int = option(
-        t.integer(0),
+        _GPUS,
         "GPUs of each node.",
         0,
         short="gpus_per_node",
         example=8,
         sbatch=Sbatch("gpus-per-node", value=gpus, inside="step"),
         instead_of=("gpus", "gpus-per-socket"),
+        also=("gpu", "num_gpus", "ngpus"),
     )
     gpu_type: str | None = option(
         t.text(r"[A-Za-z0-9_.-]+", "a GRES type such as h100"),
@@ -128,6 +151,7 @@ class Resources:
         _slurm_name,
         "Partition. Default: the cluster's default partition.",
         key=False,
+        also=("queue",),
         short="partition",
         example="batch",
         sbatch=Sbatch("partition"),
@@ -230,6 +254,7 @@ class Launcher:
         example=2,
         sbatch=Sbatch("ntasks-per-node", size=True, inside="step"),
         instead_of=("ntasks", "tasks-per-node"),
+        also=("nproc_per_node", "num_processes", "processes_per_node"),
     )
     gpus: str = option(
         t.choice(*GPUS_OF),

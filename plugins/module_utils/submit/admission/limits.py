@@ -10,11 +10,11 @@ without a description from scontrol is judged by sinfo alone. Sources: sinfo(1),
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.likeness import suggestion
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import significant
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import associations, parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions import (
@@ -70,8 +70,7 @@ def judge(
         for name in (part.strip() for part in ask.partition.split(",")):
             partition = limits.find(name)
             if partition is None:
-                near = difflib.get_close_matches(name, [p.name for p in limits.partitions], n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else "."
+                hint = suggestion(name, [p.name for p in limits.partitions]) or "."
                 return Verdict(
                     [f"resources.partition: {name!r} is not a partition of this cluster{hint} Known: {listed}."]
                 )
@@ -299,8 +298,7 @@ def _scarce(partition: Partition, groups: Sequence[NodeGroup], ask: ResourceNeed
     types = sorted({g.type for group in partition.groups for g in group.gres if g.name == "gpu" and g.type})
     gpu_fit = [g for g in groups if g.gpus(gpu_type) >= ask.gpus_per_node]
     if gpu_type and ask.gpus_per_node and gpu_type not in types:
-        near = difflib.get_close_matches(gpu_type, types, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else "."
+        hint = suggestion(gpu_type, types) or "."
         there = ", ".join(types) or "none is named"
         yield f"resources.gpu_type: no node of partition {partition.name} has {gpu_type!r}{hint} Known there: {there}."
     elif _nodes(gpu_fit) < wanted:

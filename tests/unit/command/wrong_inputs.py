@@ -1,0 +1,121 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What people type that is wrong, and what the answer must contain: the option, the value, what is allowed, what to do.
+
+`typed` is a command line of `rankzero`. `job` is the text of jobs/tiny.yml from its third line on, or all of it where
+it begins with a line end. `code` is the exit code: 64 for the command line, 2 for a request that is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+RUN = "run jobs/tiny.yml"
+PLAN = "plan jobs/tiny.yml"
+HEAD = "name: tiny\ncommand: [train.py]\n"
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """One row of the table."""
+
+    typed: str
+    facts: tuple[str, ...]
+    job: str = ""
+    code: int = 2
+
+
+def words(typed: str, *facts: str) -> Wrong:
+    """A wrong command line, which is refused before anything is started."""
+    return Wrong(typed, facts, code=64)
+
+
+def line(text: str, *facts: str) -> Wrong:
+    """A wrong third line of the job file."""
+    return Wrong(PLAN, facts, HEAD + text + "\n")
+
+
+def whole(text: str, *facts: str) -> Wrong:
+    """A wrong job file."""
+    return Wrong(PLAN, facts, text)
+
+
+def asked(typed: str, *facts: str) -> Wrong:
+    """A command line that is well formed, and asks for what cannot be."""
+    return Wrong(typed, facts, HEAD)
+
+
+WRONG = [
+    # The command line.
+    words(f"{RUN} --lr 0.1", "'--lr'", "after `--`", "rankzero run jobs/tiny.yml -- --lr 0.1"),
+    words(f"{RUN} -n 2 --steps=100 -d", "'--steps=100'", "rankzero run jobs/tiny.yml -n 2 -d -- --steps=100"),
+    words(f"{RUN} steps=100", "'steps=100'", "after `--`", "rankzero run jobs/tiny.yml -- steps=100"),
+    words(f"{RUN} --nodse 4", "'--nodse'", "did you mean --nodes?"),
+    words(f"{RUN} --gpus 8", "'--gpus'", "did you mean --gpus-per-node?"),
+    words(f"{RUN} --nproc-per-node 8", "'--nproc-per-node'", "did you mean --ranks-per-node?"),
+    words(f"{RUN} --mem 64G", "'--mem'", "did you mean --memory?"),
+    words(f"{RUN} --queue gpu", "'--queue'", "did you mean --partition?"),
+    words(f"{RUN} -N 4", "'-N'", "did you mean -n?"),
+    words(f"{RUN} --dry-run", "'--dry-run'", "did you mean --check?"),
+    words("status", "'status'", "did you mean ls?", "verbs: init, plan"),
+    words("submit jobs/tiny.yml", "'submit'", "did you mean run?", "verbs:"),
+    words("sbatch train.sh", "'sbatch'", "did you mean run?", "rankzero run -- sbatch train.sh"),
+    words("srun python train.py", "'srun'", "did you mean run?"),
+    words("stop tiny", "'stop'", "did you mean cancel?"),
+    words("scancel 1234", "'scancel'", "did you mean cancel?"),
+    words("queue", "'queue'", "did you mean ls?"),
+    words("squeue", "'squeue'", "did you mean ls?"),
+    words("cancel-all", "'cancel-all'", "did you mean cancel?"),
+    words("launch jobs/tiny.yml", "'launch'", "did you mean run?"),
+    words("rnu jobs/tiny.yml", "'rnu'", "did you mean run?"),
+    words("jobs/tiny.yml", "'jobs/tiny.yml'", "rankzero run jobs/tiny.yml"),
+    words("run", "JOB is missing", "a job file"),
+    asked("run train.py", "train.py", "a Python program", "rankzero init", "command: [train.py]"),
+    words("attach tiny --timeout 5m", "--timeout", "'5m'", "whole number of seconds", "300"),
+    words("compare tiny --partition batch", "'--partition'", "rankzero compare --help"),
+    words("ls tiny/xyz", "'tiny/xyz'", "NAME/KEY"),
+    words(f"{RUN} -s command=[train.py,--lr]", "--set command=[train.py,--lr]", "quote", '["train.py", "--lr"]'),
+    words(f"{RUN} -s nodes", "--set nodes", "KEY=VALUE"),
+    words("ls -- --lr", "arguments of a program", "--"),
+    # The job file.
+    line("nodes: 4", "jobs/tiny.yml:3", "nodes: unknown key", "resources: {nodes: 4}"),
+    line("time: 01:00:00", "jobs/tiny.yml:3", "time: unknown key", 'resources: {time: "01:00:00"}'),
+    line("resources: {gpus: 8}", "resources.gpus: unknown key", "resources.gpus_per_node"),
+    line("launcher: {nproc_per_node: 8}", "launcher.nproc_per_node", "launcher.ranks_per_node"),
+    line("resources: {mem: 64G}", "resources.mem: unknown key", "resources.memory"),
+    line("resources: {ntasks_per_node: 8}", "resources.ntasks_per_node", "launcher.ranks_per_node"),
+    line("image: a.sqsh", "image: unknown key", "container: {image: a.sqsh}"),
+    line("resorces: {nodes: 2}", "resorces: unknown key", "did you mean resources?"),
+    line("resources: {gpus_per_node: 'h100:8'}", "gpus_per_node", "'h100:8'", "gpu_type: h100, gpus_per_node: 8"),
+    line("resources: {time: 2h}", "resources.time", "'2h'", "04:00:00"),
+    line("resources: {memory: lots}", "resources.memory", "'lots'", "64G"),
+    line("launcher: torchrun", "launcher:", "'torchrun'", "write {kind: torchrun}"),
+    line("env: {MASTER_ADDR: node01}", "env.MASTER_ADDR", "may not be set"),
+    line("artifact: {path: r.json, require: loss}", "artifact.require", "'loss'", "map"),
+    line(
+        "container: {runtime: apptainer, image: 'docker://pytorch/pytorch'}",
+        "container.image",
+        "'docker://pytorch/pytorch'",
+        "absolute path",
+        "container.build.reference",
+    ),
+    line("after: [nosuch.yml]", "after", "there is no", "nosuch.yml", "job files"),
+    line("code: {src: .}", "code.src", "train.py", "../train.py", "src: .."),
+    line("notify: [{url: 'https://hooks.example/T0/secret', on: [end]}]", "notify", "url_file", "url_env"),
+    line("environment: {mode: poetry}", "environment.mode", "'poetry'", "venv, sealed"),
+    whole("name: tiny\ncommand: python train.py\n", "jobs/tiny.yml:2", "command:", "[python, train.py]"),
+    whole("name: tiny\ncommand: [trian.py]\ncode: {src: ..}\n", "trian.py", "did you mean train.py?"),
+    whole("", "`name` and `command`", "empty"),
+    whole(HEAD + "\tresources: 1\n", "jobs/tiny.yml:3", "indent with spaces"),
+    # What is asked for.
+    asked("run jobs", "jobs", "is a folder", "tiny.yml", "reconcile"),
+    asked("run jobs/tinny.yml", "jobs/tinny.yml", "did you mean jobs/tiny.yml?"),
+    asked("plan /etc/passwd", "/etc/passwd", "`name` and `command`", "not text"),
+    asked(f"{PLAN} -c alhpa", "cluster", "'alhpa'", "did you mean alpha?"),
+    asked("why tinny", "tinny", "did you mean tiny?"),
+    asked("reconcile jobs/tiny.yml", "jobs/tiny.yml", "folder"),
+    asked(f"{PLAN} -e nodse=4", "nodse", "did you mean nodes?"),
+    asked(f"{PLAN} -n many", "resources.nodes", "'many'", "whole number"),
+    asked(f"{PLAN} -s resource.nodes=4", "resource.nodes", "did you mean resources.nodes?"),
+]
