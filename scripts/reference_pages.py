@@ -51,6 +51,12 @@ MEANINGS = {
     "fabric_group": "Measure the nodes of this inventory group.",
     "fabric_exclude": "`true` excludes slow nodes from later launches.",
     "csv": "Also write the rows, with all parts of the ledger, to this CSV file on the controller.",
+    "script": "A batch script in the folder of the job's code.",
+    "script_arguments": "Its arguments.",
+    "stand_ins": "The folder on this machine with the stand-ins, as the command `rankzero` makes it.",
+    "compared_as": "The name of the launch, which is no result of the job.",
+    "setup": "The job's own `setup.commands`. Default: those of `launch_cluster`.",
+    "minutes": "The time limit of each of the two, at most 59.",
     "cluster": "The host or group of the inventory to work on. Default: `slurm_login`; without it, this machine.",
     "slurm_cluster": "Set for the hosts of one cluster: only the first of them is used.",
     "launch_variables": "Names of your own variables that the playbook must accept.",
@@ -123,7 +129,8 @@ def _role_options() -> Mapping[str, Any]:
 
 def _tasks(playbook: str) -> Iterator[Mapping[str, Any]]:
     for play in yaml.safe_load(_read(f"playbooks/{playbook}.yml")):
-        yield from (play.get("tasks") or []) + (play.get("pre_tasks") or []) + (play.get("post_tasks") or [])
+        for task in (play.get("tasks") or []) + (play.get("pre_tasks") or []) + (play.get("post_tasks") or []):
+            yield from task.get("block") or [task]
 
 
 @functools.cache

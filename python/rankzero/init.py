@@ -41,14 +41,16 @@ slurm_login:
 """
 
 
-def write_project(given: Namespace) -> list[str]:
-    """Write jobs/NAME.yml, and inventory/hosts.yml if a login node is given. Returns what was done, as lines.
+def write_project(given: Namespace) -> tuple[str, list[str]]:
+    """Write jobs/NAME.yml, and inventory/hosts.yml if a login node is given. Returns (job file, lines on that).
 
     given: the options of the verb. Raises RankzeroError.
     """
     folder = given.folder
     if given.script is None and (given.arguments_of_script or given.variables):
         raise RankzeroError("--arg and --set are for a script: give it with --from SCRIPT")
+    if given.script is None and given.compare:
+        raise RankzeroError("--compare is for a script: give it with --from SCRIPT")
     if given.script is not None:
         from rankzero.sbatch.convert import Asked, converted
 
@@ -67,7 +69,7 @@ def write_project(given: Namespace) -> list[str]:
         done.append(f"{hosts}: written, with the login node {given.login}")
     elif not os.path.exists(os.path.dirname(hosts)):
         done.append(f"{hosts}: not written; say where the cluster is with --login HOST, or later with -i INVENTORY")
-    return [*done, f"next: rankzero plan {path}"]
+    return path, [*done, f"next: rankzero plan {path}"]
 
 
 def _variables(pairs: Sequence[str]) -> dict[str, str]:

@@ -66,7 +66,7 @@ def parser() -> Parser:
             verb, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", allow_abbrev=False
         )
         globals()[f"_{verb}"](verb_parser)
-        if verb not in ("init", "completion"):
+        if verb != "completion":
             _everywhere(verb_parser, verb)
     return top
 
@@ -264,6 +264,12 @@ def _init(parser: Parser) -> None:
     )
     parser.add_argument("--login", metavar="HOST", help="also write an inventory with this login node")
     parser.add_argument("--force", action="store_true", help="replace an existing job file")
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="then run script and job on the cluster, with programs that only note how they are called, and list what "
+        "differs",
+    )
 
 
 def _completion(parser: Parser) -> None:

@@ -43,6 +43,7 @@ WRITES_ITSELF = {
     "plugins/plugin_utils/sources/project.py pack_trees": "archives in a temporary folder of the caller",
     "plugins/plugin_utils/sources/wheelhouse.py _kept_file": "a wheel in the user's cache",
     "plugins/plugin_utils/sources/wheelhouse.py collect": "files for uv in a temporary folder of its own",
+    "python/rankzero/both_ways.py _stand_ins": "a temporary folder of its own",
     "python/rankzero/command.py main": "/dev/null",
     "python/rankzero/init.py _write": "new files of a project, which follow no link",
     "python/rankzero/sbatch/jail.py _file": "a root folder in memory",
@@ -51,6 +52,7 @@ WRITES_ITSELF = {
     "python/rankzero/sbatch/jail.py stand_ins": "a root folder in memory",
     "python/rankzero/sbatch/jail.py copy": "a root folder in memory",
     "python/rankzero/sbatch/jail.py written": "a root folder in memory",
+    "python/rankzero/sbatch/stand_in.py note": "a new file in a folder of the launch, on the cluster",
     "python/rankzero/playbook.py play": "a temporary folder of its own",
 }
 #: Writes by module and name. `open` and `os.open` count by their mode.
@@ -144,6 +146,19 @@ SHORT = {
 #: Other tasks: `file: task` -> why that writes nothing into a folder of the user's on the controller.
 OTHER_TASKS = {
     "examples/cpu_ddp_lab/trainer.yml: Write the corpus": "a folder on the login node",
+    **dict.fromkeys(
+        (
+            f"playbooks/both_ways.yml: {task}"
+            for task in (
+                "Make the folder of the comparisons",
+                "Make a folder for this comparison",
+                "Send the stand-ins",
+                "Run the script by plain sbatch",
+                "Remove the folder of this comparison",
+            )
+        ),
+        "a folder on the login node",
+    ),
     "playbooks/plan.yml: Look for a cluster that answers": "asks Slurm, on the login node",
     "roles/lab_cluster/tasks/packages.yml: List the installed packages": "asks dpkg, on the lab's host",
     "roles/lab_cluster/tasks/packages.yml: Install what is missing": "packages of the lab's host",

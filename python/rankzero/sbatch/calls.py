@@ -151,3 +151,45 @@ def _callers(callers: list[str]) -> str:
         f"{program}, rank{'s' * (len(numbers) > 1)} {', '.join(numbers)}" if numbers else program
         for program, numbers in ranks.items()
     )
+
+
+#: What a rank is -> where it may stand.
+_LAYOUT = {
+    "RANK": ("RANK", "SLURM_PROCID"),
+    "LOCAL_RANK": ("LOCAL_RANK", "SLURM_LOCALID"),
+    "WORLD_SIZE": ("WORLD_SIZE", "SLURM_NTASKS"),
+    "NODE_RANK": ("SLURM_NODEID",),
+}
+#: How ranks meet, and what only a launcher or Slurm itself reads.
+_OF_A_LAUNCHER = re.compile(
+    r"SLURM\w*|MASTER_(ADDR|PORT)|GROUP_RANK|LOCAL_WORLD_SIZE|TORCHELASTIC_\w+|PMI\w*|PATH|TMPDIR|ENVIRONMENT|LS_COLORS"
+)
+
+
+def of_ranks(noted: Iterable[Call]) -> list[Call]:
+    """Calls with the place of their ranks in the place of what Slurm and a launcher say of it: of a script and of a job
+    that says the same in other words.
+    """
+    return sorted(_of_rank(call) for call in noted)
+
+
+def _of_rank(call: Call) -> Call:
+    has = dict(call.environment)
+    kept = {name: value for name, value in has.items() if not _OF_A_LAUNCHER.fullmatch(name) and name not in _LAYOUT}
+    for name, places in _LAYOUT.items():
+        value = next((has[place] for place in places if place in has), None)
+        if value is not None:
+            kept[name] = value
+    return Call(call.program, call.arguments, call.folder, tuple(sorted(kept.items())))
+
+
+def added(by_hand: Iterable[Call], launched: Iterable[Call]) -> tuple[list[str], list[Call]]:
+    """(the variables that only the launch sets, the launch's calls without them)."""
+    known = {name for call in by_hand for name, _value in call.environment}
+    calls_ = list(launched)
+    further = sorted({name for call in calls_ for name, _value in call.environment} - known)
+    rest = [
+        Call(call.program, call.arguments, call.folder, tuple(pair for pair in call.environment if pair[0] in known))
+        for call in calls_
+    ]
+    return further, sorted(rest)

@@ -14,8 +14,8 @@ from typing import Any
 from rankzero.errors import RankzeroError
 from rankzero.sbatch.job import Job, Row
 from rankzero.sbatch.options import header, importable, launch_name, name_of
-from rankzero.sbatch.recorder import NoSandboxError, Script
-from rankzero.sbatch.secret_words import hidden, secret_words, values_in, values_of
+from rankzero.sbatch.recorder import OF_A_LOGIN, NoSandboxError, Script
+from rankzero.sbatch.secret_words import hidden, is_secret_name, secret_words, values_in, values_of
 from rankzero.sbatch.translate import translated
 
 ORDER = (
@@ -56,6 +56,7 @@ def converted(path: str, folder: str, asked: Asked | None = None) -> Converted:
     script = Script(text, submitted_from(os.path.abspath(path)), asked.arguments, dict(asked.variables or {}))
     secrets = values_in(text) | values_of(script.given.items())
     job = job_of(script, os.path.basename(path))
+    _given(job.spec, script)
     spec = _relative(job.spec, folder)
     if not job.kept:
         for problem in _problems(spec, folder):
@@ -116,6 +117,18 @@ def _read(path: str) -> str:
     return script
 
 
+def _given(spec: dict[str, Any], script: Script) -> None:
+    """Set the variables that the user has given: under sbatch, the script and its programs get those of his shell."""
+    known = values_in(script.text)
+    for name, value in script.given.items():
+        if name in OF_A_LOGIN or name in {*spec.get("env", {}), *spec.get("secrets", {})}:
+            continue
+        if is_secret_name(name) or value in known or hidden(value, ()) != value:
+            spec.setdefault("secrets", {})[name] = {"from_env": name}
+        else:
+            spec.setdefault("env", {})[name] = value
+
+
 def _script_job(script: Script, path: str, folder: str, job: Job) -> Converted:
     """The script as it is, as a job. Raises RankzeroError with every line for which a launch cannot take it."""
     from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
@@ -129,6 +142,7 @@ def _script_job(script: Script, path: str, folder: str, job: Job) -> Converted:
     if script.arguments:
         spec["script_args"] = list(script.arguments)
     spec["code"] = {"src": os.path.relpath(script.folder, folder)}
+    _given(spec, script)
     wrong = "\n".join(f"  {_with_line(problem, script.text)}" for problem in _problems(spec, folder))
     if wrong:
         raise RankzeroError(f"--from {path}: a launch cannot run this script as it is:\n{wrong}")

@@ -242,9 +242,18 @@ def test_arguments_and_variables_that_are_given(tmp_path: Path) -> None:
     asked = Asked(("8b.yaml",), {"SCRATCH": "/scratch/me", "HOME": "/home/me"})
     spec = yaml.safe_load(made_of(tmp_path, body, asked=asked).text)
     assert spec["command"] == ["t.py", "--config", "8b.yaml", "--home", "/home/me"]
-    assert spec["env"] == {"OUT": "/scratch/me/out"}
+    assert spec["env"] == {"OUT": "/scratch/me/out", "SCRATCH": "/scratch/me"}
     script = yaml.safe_load(made_of(tmp_path, f"{body}\ntouch x", asked=asked).text)
-    assert script["script_args"] == ["8b.yaml"]
+    assert script["script_args"] == ["8b.yaml"] and script["env"] == {"SCRATCH": "/scratch/me"}
+
+
+@needs_sandbox
+@pytest.mark.parametrize("more", ["", "touch x"])
+def test_a_given_variable_that_is_a_secret_is_read_from_the_environment(tmp_path: Path, more: str) -> None:
+    asked = Asked((), {"MY_TOKEN": "k1234567", "OTHER": "hf_abcdefghijkl"})
+    text = made_of(tmp_path, f"srun python t.py\n{more}", asked=asked).text
+    assert yaml.safe_load(text)["secrets"] == {name: {"from_env": name} for name in asked.variables or ()}
+    assert "k1234567" not in text and "hf_abc" not in text
 
 
 def test_argument_that_is_a_secret_is_refused(tmp_path: Path) -> None:

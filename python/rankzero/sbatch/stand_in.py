@@ -1,0 +1,160 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stands for srun, torchrun and every Python on a cluster while a script and its job are compared there (both_ways.py).
+
+srun starts its tasks for real, and each of them notes the program that it is asked for. torchrun starts its ranks,
+which do the same. What belongs to the system (shells, env, numactl) runs; every other program is noted and not run.
+Python 3.9 and later, and the files beside this one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Sequence
+from typing import NoReturn
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+# both_ways.py puts both beside this file: the collection's reader of Slurm's options, and a file of this package.
+import reader  # type: ignore[import-not-found]  # noqa: E402
+import secret_words  # type: ignore[import-not-found]  # noqa: E402
+
+PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
+SYSTEM = ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
+ELASTIC = ("torch.distributed.run", "torch.distributed.launch")
+#: Options of torchrun without a value.
+SWITCHES = ("standalone", "no_python", "module", "m", "run_path", "use_env")
+#: What a rank is asked for, and where it notes that.
+RANK = "--rank"
+
+
+def main(words: Sequence[str]) -> NoReturn:
+    """Act as the first word. `--rank FOLDER` before it: a rank, which notes in that folder."""
+    folder = os.environ.get("RANKZERO_CALLS") or os.path.join(HERE, "calls")
+    if words[0] == RANK:
+        folder, words = words[1], words[2:]
+    name = os.path.basename(words[0])
+    runtime = os.environ.get("RANKZERO_RUNTIME")
+    ours = runtime and any(word.startswith(f"{runtime}/") for word in words[1:])
+    if ours and (name == "srun" or (is_python(name) and not elastic(words))):
+        # The launch's own: its step, its sampler.
+        execute(words)
+    if name == "srun":
+        step(words, folder)
+    if name == "torchrun":
+        ranks(words[1:], folder)
+    if is_python(name) and elastic(words):
+        ranks(words[words.index("-m") + 2 :], folder)
+    path = shutil.which(words[0])
+    if path and os.path.dirname(path) in SYSTEM and not is_python(name):
+        execute(words)
+    note(name, words[1:], folder)
+    sys.exit(0)
+
+
+def is_python(name: str) -> bool:
+    """Whether a name is that of a Python."""
+    return PYTHON.fullmatch(name) is not None
+
+
+def elastic(words: Sequence[str]) -> bool:
+    """Whether a call of a Python is torchrun as a module."""
+    return "-m" in words[:3] and any(word in ELASTIC for word in words[1:4])
+
+
+def execute(words: Sequence[str]) -> NoReturn:
+    """Become the real program."""
+    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(":") if folder != f"{HERE}/bin"]
+    path = words[0] if "/" in words[0] and not words[0].startswith(HERE) else None
+    path = path or shutil.which(os.path.basename(words[0]), path=":".join(folders))
+    if path is None:
+        print(f"{words[0]}: command not found", file=sys.stderr)
+        sys.exit(127)
+    os.execv(path, [path, *words[1:]])
+
+
+def step(words: Sequence[str], folder: str) -> NoReturn:
+    """Start the tasks of srun, which note what they are asked for."""
+    numbered = [(0, word) for word in words[1:]]
+    given = list(reader.options(numbered, reader.SRUN, reader.SRUN.names, []))
+    if not numbered or any(option.name == "multi-prog" for option in given):
+        execute(words)
+    program = [word for _line, word in numbered]
+    options = words[1 : len(words) - len(program)]
+    execute([words[0], *options, *as_rank(program, folder)])
+
+
+def as_rank(program: Sequence[str], folder: str) -> list[str]:
+    """The words that start a program as one that notes its call."""
+    return [sys.executable, "-I", os.path.join(HERE, "stand_in.py"), RANK, folder, *program]
+
+
+def ranks(given: Sequence[str], folder: str) -> NoReturn:
+    """Start the ranks of a node as torchrun does. Exits with the greatest exit code."""
+    options: dict[str, str] = {}
+    program = list(given)
+    while program and program[0].startswith("-"):
+        word = program.pop(0)
+        if word == "--":
+            break
+        name, equals, value = word.lstrip("-").partition("=")
+        name = name.replace("-", "_")
+        options[name] = value if equals or name in SWITCHES or not program else program.pop(0)
+    if "no_python" not in options:
+        program = ["python", *(["-m"] if {"module", "m"} & set(options) else []), *program]
+    count, alone = _count(options.get("nproc_per_node", "1")), "standalone" in options
+    nodes = 1 if alone else int(options.get("nnodes", "1").rpartition(":")[2])
+    node = 0 if alone else int(options.get("node_rank") or os.environ.get("SLURM_NODEID") or 0)
+    address, _colon, port = options.get("rdzv_endpoint", "").partition(":")
+    common = {
+        "GROUP_RANK": str(node), "LOCAL_WORLD_SIZE": str(count), "WORLD_SIZE": str(count * nodes),
+        "MASTER_ADDR": options.get("master_addr") or address or "127.0.0.1",
+        "MASTER_PORT": options.get("master_port") or port or "29500",
+        **({} if count == 1 or "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}),
+    }  # fmt: skip
+    started = [
+        subprocess.Popen(
+            as_rank(program, folder),
+            env={**os.environ, **common, "RANK": str(node * count + local), "LOCAL_RANK": str(local)},
+        )
+        for local in range(count)
+    ]
+    sys.exit(max(process.wait() for process in started))
+
+
+def _count(text: str) -> int:
+    """The ranks of a node, as torchrun is told them."""
+    if text.isdigit():
+        return int(text)
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    if text == "cpu" or (text == "auto" and not devices):
+        return len(os.sched_getaffinity(0))
+    return len(devices.split(",")) if devices else 1
+
+
+def note(name: str, arguments: Sequence[str], folder: str) -> None:
+    """Write down a call. The value of a variable that is a secret by its name stays out."""
+    seen = {
+        "program": "python" if is_python(name) else name,
+        "arguments": list(arguments[1:] if is_python(name) and arguments[:1] == ["-u"] else arguments),
+        "folder": os.getcwd(),
+        "environment": {
+            name: "hidden" if secret_words.is_secret_name(name) else value for name, value in os.environ.items()
+        },
+    }
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    path = os.path.join(folder, f"{uuid.uuid4()}.json")
+    with open(path, "x", encoding="utf-8", errors="surrogateescape") as stream:
+        json.dump(seen, stream)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`rankzero init --from SCRIPT --compare`: what it says before it runs anything, and what it does not compare."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from rankzero import both_ways
+from rankzero.errors import RankzeroError
+from rankzero.init import write_project
+from rankzero.options import parse
+from rankzero.sbatch.calls import added, calls, differences, of_ranks
+from tests.unit.command.recorded import needs_sandbox
+
+SRUN = "srun python train.py"
+
+
+def asked(folder: Path, body: str, *more: str, head: str = "") -> tuple[Namespace, str]:
+    """The options of the verb, and the job file that it has written."""
+    (folder / "train.py").touch()
+    (folder / "sub").mkdir()
+    (folder / "sub" / "train.py").touch()
+    script = folder / "train.sbatch"
+    script.write_text(f"#!/bin/bash\n#SBATCH --nodes=2 {head}\n{body}\n", encoding="utf-8")
+    given = parse(["init", str(folder), "--from", str(script), "--compare", *more])
+    return given, write_project(given)[0]
+
+
+@needs_sandbox
+@pytest.mark.parametrize("body", [SRUN, f"{SRUN}\ntouch x"])
+def test_it_says_what_will_run_and_on_how_many_nodes(tmp_path: Path, body: str) -> None:
+    given, job = asked(tmp_path, body, "--arg", "two words", "-c", "alpha")
+    said = "\n".join(both_ways.plan(given, job))
+    assert "on alpha" in said and "2 nodes each" in said and "train-compare" in said
+    assert f"rankzero run {job}" in said and f"sbatch {tmp_path}/train.sbatch 'two words'" in said
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("body", "head", "more", "why"),
+    [
+        ("srun --container-image=a.sqsh python train.py", "", (), "container"),
+        ("accelerate launch --num_processes 1 --num_machines 1 train.py", "--nodes=1", (), "accelerate"),
+        (f"cd sub && {SRUN}", "", (), "not in the folder of the script"),
+        (SRUN, "--export=NONE", (), "--export=NONE"),
+        (f"{SRUN} $A_TOKEN", "", ("--set", "A_TOKEN=correct-horse"), "A_TOKEN is a secret"),
+    ],
+)
+def test_what_is_not_compared_says_why(tmp_path: Path, body: str, head: str, more: tuple[str, ...], why: str) -> None:
+    given, job = asked(tmp_path, body, *more, head=head)
+    with pytest.raises(RankzeroError) as refused:
+        both_ways.plan(given, job)
+    assert why in str(refused.value) and "correct-horse" not in str(refused.value)
+
+
+def test_it_is_for_a_script(tmp_path: Path) -> None:
+    with pytest.raises(RankzeroError, match="--from SCRIPT"):
+        write_project(parse(["init", str(tmp_path), "--compare"]))
+
+
+def noted(**environment: str) -> str:
+    return json.dumps({"program": "python", "arguments": ["t.py"], "folder": "/w", "environment": environment})
+
+
+def test_a_rank_is_the_same_in_the_words_of_slurm_and_of_a_launcher() -> None:
+    slurm = [noted(SLURM_PROCID="3", SLURM_LOCALID="1", SLURM_NTASKS="4", SLURM_NODEID="1", SLURM_MEM="1", A="1")]
+    other = [noted(RANK="3", LOCAL_RANK="1", WORLD_SIZE="4", SLURM_NODEID="1", SLURM_PROCID="1", B="2", A="1")]
+    plain, launched = of_ranks(calls(slurm, {})), of_ranks(calls(other, {}))
+    further, launched = added(plain, launched)
+    assert further == ["B"] and not differences(plain, launched)
+    moved = of_ranks(calls([noted(RANK="3", LOCAL_RANK="0", WORLD_SIZE="4", SLURM_NODEID="1", A="1")], {}))
+    assert differences(plain, moved) == ["python, rank 3: LOCAL_RANK: sbatch '1'; the job '0'"]
