@@ -24,6 +24,7 @@ from rankzero.playbook import Call as Playbook
 from rankzero.playbook import Played, play
 from rankzero.sbatch import options as collection
 from rankzero.sbatch.calls import Call, added, calls, differences, of_ranks
+from rankzero.sbatch.convert import submitted_from
 from rankzero.sbatch.secret_words import is_secret_name
 from rankzero.verbs import extra_variables, inventory_of, job_file
 
@@ -49,7 +50,7 @@ def plan(given: Namespace, path: str) -> list[str]:
     return [
         f"compare: on {where}, one after the other, {nodes} {'node' if nodes == '1' else 'nodes'} each:",
         f"  rankzero run {path}    as the launch {_name(job)}",
-        f"  sbatch {shlex.join([given.script, *given.arguments_of_script])}    in a copy of its folder",
+        f"  sbatch {shlex.join([_word(given.script), *given.arguments_of_script])}    in a copy of its folder",
         f"  each for at most {MINUTES} minutes. {', '.join(PROGRAMS)} are stand-ins that note how they are called;",
         "  other lines of the script run",
     ]
@@ -63,7 +64,7 @@ def compare(given: Namespace, path: str) -> tuple[list[str], int]:
         _stand_ins(tools, given)
         setup = (job.get("setup") or {}).get("commands")
         variables = {
-            "job": path, "stand_ins": tools, "script": os.path.basename(given.script), "minutes": MINUTES,
+            "job": path, "stand_ins": tools, "script": _word(given.script), "minutes": MINUTES,
             "script_arguments": list(given.arguments_of_script), "compared_as": _name(job), "dest": place,
             **({"setup": list(setup)} if setup else {}), **({"cluster": given.cluster} if given.cluster else {}),
         }  # fmt: skip
@@ -121,6 +122,12 @@ def _name(job: Mapping[str, Any]) -> str:
     return f"{str(job['name'])[:56]}-compare"
 
 
+def _word(script: str) -> str:
+    """A script as the command line of sbatch names it."""
+    path = os.path.abspath(script)
+    return os.path.relpath(path, submitted_from(path))
+
+
 def _nodes(script: str) -> str:
     """The nodes that the header of a script asks for."""
     with open(script, encoding="utf-8") as stream:
@@ -138,8 +145,8 @@ def _problem(given: Namespace, job: Mapping[str, Any], path: str) -> str:
     if "script" not in job and launcher not in LAUNCHERS:
         return f"there is no stand-in for its launcher {launcher}"
     source = os.path.abspath(os.path.join(os.path.dirname(path), (job.get("code") or {}).get("src", "..")))
-    if source != os.path.dirname(os.path.abspath(given.script)):
-        return f"its program lies in {source}, not in the folder of the script"
+    if source != submitted_from(os.path.abspath(given.script)):
+        return f"its program lies in {source}, and the script is submitted from another folder"
     header = {name: value for _line, name, value in collection.header(script)[0]}
     if header.get("export", "ALL").partition(",")[0] != "ALL":
         return f"with --export={header['export'].partition(',')[0]} it does not get the PATH of the stand-ins"

@@ -15,6 +15,7 @@ eval "$(grep '^export RANKZERO_CODE=' "$run_dir/job.sbatch")"
 mkdir "$tools/folder"
 cp -RL -- "$RANKZERO_CODE/." "$tools/folder"
 chmod -R u+rwX "$tools/folder"
+mkdir -p -- "$(dirname -- "$tools/folder/$script")"
 cp -- "$tools/script" "$tools/folder/$script"
 calls=$run_dir/work/rankzero-calls/by-hand
 mkdir -p "$calls"

@@ -38,7 +38,7 @@ def test_it_says_what_will_run_and_on_how_many_nodes(tmp_path: Path, body: str) 
     given, job = asked(tmp_path, body, "--arg", "two words", "-c", "alpha")
     said = "\n".join(both_ways.plan(given, job))
     assert "on alpha" in said and "2 nodes each" in said and "train-compare" in said
-    assert f"rankzero run {job}" in said and f"sbatch {tmp_path}/train.sbatch 'two words'" in said
+    assert f"rankzero run {job}" in said and "sbatch train.sbatch 'two words'" in said
 
 
 @needs_sandbox
@@ -47,7 +47,7 @@ def test_it_says_what_will_run_and_on_how_many_nodes(tmp_path: Path, body: str) 
     [
         ("srun --container-image=a.sqsh python train.py", "", (), "container"),
         ("accelerate launch --num_processes 1 --num_machines 1 train.py", "--nodes=1", (), "accelerate"),
-        (f"cd sub && {SRUN}", "", (), "not in the folder of the script"),
+        (f"cd sub && {SRUN}", "", (), "submitted from another folder"),
         (SRUN, "--export=NONE", (), "--export=NONE"),
         (f"{SRUN} $A_TOKEN", "", ("--set", "A_TOKEN=correct-horse"), "A_TOKEN is a secret"),
     ],
@@ -57,6 +57,17 @@ def test_what_is_not_compared_says_why(tmp_path: Path, body: str, head: str, mor
     with pytest.raises(RankzeroError) as refused:
         both_ways.plan(given, job)
     assert why in str(refused.value) and "correct-horse" not in str(refused.value)
+
+
+@needs_sandbox
+def test_a_script_is_submitted_from_the_current_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").touch()
+    script = tmp_path / "scripts" / "train.sbatch"
+    script.parent.mkdir()
+    script.write_text(f"#!/bin/bash\n{SRUN}\n", encoding="utf-8")
+    given = parse(["init", "--from", "scripts/train.sbatch", "--compare"])
+    assert "sbatch scripts/train.sbatch " in "\n".join(both_ways.plan(given, write_project(given)[0]))
 
 
 def test_it_is_for_a_script(tmp_path: Path) -> None:
