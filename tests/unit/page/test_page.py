@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import Page
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page import annotations as ci_annotations
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page import render
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.markdown import markdown
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import (
     MOST_DATA,
@@ -282,3 +283,11 @@ def test_the_summary_and_the_annotations(root: Path, tmp_path: Path) -> None:
     assert [ci_annotations.platform({name: "true"}) for name in ("GITHUB_ACTIONS", "GITLAB_CI", "CI")] == [
         "github", "gitlab", "none",
     ]  # fmt: skip
+
+
+def test_the_best_element_of_a_sweep_has_not_the_colour_of_failed() -> None:
+    """The page's program draws charts; what has failed is a mark of a table, which the style sheet colours."""
+    files = Path(render.__file__).parent / "files"
+    assert "--bad" in (files / "page.css").read_text(encoding="utf-8")
+    program = (files / "page.js").read_text(encoding="utf-8")
+    assert 'color("--bad")' not in program and 'best.number === row.number ? color("--good")' in program

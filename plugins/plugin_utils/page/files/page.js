@@ -245,7 +245,7 @@
         scales: { x: { time: false, range: [-0.2, columns.length - 0.8] }, y: { range: [-0.05, 1.05] } },
         axes: [axis({ splits: () => columns.map((_column, i) => i), size: 60, values: () => columns.map(([name], i) => `${name}\n${ranges[i]}`) }), axis({ size: 70, splits: () => [0, 1], values: () => ["lowest", "highest"] })],
         series: [{ label: "element", value: () => "" }, ...elements.map((row, i) => ({
-          label: `${row.number}`, stroke: best && best.number === row.number ? color("--bad") : palette(i), width: best && best.number === row.number ? 4 : 1, points: { show: true, size: 5 },
+          label: `${row.number}`, stroke: best && best.number === row.number ? color("--good") : palette(i), width: best && best.number === row.number ? 4 : 1, points: { show: true, size: 5 },
           value: (_plot, _value, _series, index) => (index == null ? "" : `${columns[index][0]} ${columns[index][1](row) ?? "-"}`),
         }))],
       },
