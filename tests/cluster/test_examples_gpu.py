@@ -41,7 +41,7 @@ class GpuExample(Example):
     """An example on a lab with the stand-ins, and the shell of a login node that has pyxis."""
 
     def __init__(self, lab: LabCluster, name: str, folder: Path, **env: str) -> None:
-        super().__init__(lab, name, folder, root=True)
+        super().__init__(lab, name, folder)
         self.tools = f"{self.state_root}.tools"
         tools = self.host_path(self.tools)
         command(tools, "srun", PYXIS_SRUN)
@@ -62,7 +62,10 @@ class GpuExample(Example):
             setup={"commands": [f"export PATH={self.tools}:{self.tools}/nvidia:$PATH"]},
             env={name: value.replace("@", self.frameworks) for name, value in env.items()},
         )
-        self.shell = command(folder, "login.sh", f'#!/bin/sh\nPATH="{self.tools}:$PATH" exec "{lab.shell}" "$@"\n')
+        self.user.give(tools)
+        # Beside the lab's own shell: the user runs it, too, on the head.
+        login = f'#!/bin/sh\nPATH="{self.tools}:$PATH" exec "{lab.shell}" "$@"\n'
+        self.shell = command(lab.shell.parent, f"login-{Path(self.state_root).name}", login)
 
     def contained(self, **container: Any) -> None:
         mounts = [f"{self.frameworks}:{self.frameworks}:ro"]
@@ -81,6 +84,7 @@ class GpuExample(Example):
 
     def remove(self) -> None:
         super().remove()
+        self.shell.unlink(missing_ok=True)
         shutil.rmtree(self.host_path(self.tools), ignore_errors=True)
         shutil.rmtree(self.host_path(self.checkpoints), ignore_errors=True)
 
