@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
+from benchmarks.hangs import calm
 from benchmarks.hangs.cases import KINDS, LAUNCHES, Case, Launch
 from benchmarks.launch import table
 from tests.cluster.conftest import LabCluster, booted, lab_of
@@ -174,12 +175,29 @@ def tables(rows: list[dict[str, Any]], planned: int) -> str:
     return f"{len(rows)} of {planned} cases were played.\n\n{head}\n\n{body}\n"
 
 
+def main_of_calm(given: str, together: int) -> int:
+    """Play calm runs, and count what the wait says of them."""
+    first, _dash, last = given.partition("-")
+    numbers = list(range(int(first), int(last or first) + 1))
+    lab = lab_of("hangs", nodes=2 * together, cpus=2, memory=6000, gpus=0, accounting="none", internet=False)
+    with booted(lab) as there, tempfile.TemporaryDirectory(prefix="rankzero-calm-") as scratch:
+        rows = calm.play(there, numbers, together, Path(scratch))
+    alarms = [f"{row['number']}: {line}" for row in rows for line in row["alarms"]]
+    text = "\n".join([f"{len(rows)} of {len(numbers)} calm runs were played, {len(alarms)} alarms.", *alarms]) + "\n"
+    results.save("hangs-calm", text, {"date": datetime.date.today().isoformat(), "rows": rows})
+    print(text)
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks/run hangs", description=__doc__)
     parser.add_argument("--environment", default="", help="a virtual environment with torch; made with uv by default")
     parser.add_argument("--launches", default="", help="numbers of the launches to play, from 0 (all)")
+    parser.add_argument("--calm", default="", help="only calm runs: their numbers, from 0, such as 0-19")
     parser.add_argument("--together", type=int, default=3, help="launches at a time (3)")
     options = parser.parse_args()
+    if options.calm:
+        return main_of_calm(options.calm, options.together)
     python = environment_of(options.environment)
     chosen = [int(word) for word in options.launches.split(",") if word] or list(range(len(LAUNCHES)))
     nodes = sum(LAUNCHES[number].nodes for number in chosen)

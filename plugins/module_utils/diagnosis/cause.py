@@ -10,7 +10,8 @@ ranks log because of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
@@ -113,7 +114,8 @@ def _cause(events_of: Sequence[tuple[FileEvents, list[Event]]]) -> Cause:
     clocks = all(event.time is not None for event in events)
     if len(logs) > 1 and clocks:
         ordered = sorted(events, key=_clock(events))
-    root, confidence = _root(_without_ends(ordered), SKEW if clocks else float("inf"))
+    all_events = [event for log in logs for event in log.events]
+    root, confidence = _root(_without_ends(ordered), SKEW if clocks else float("inf"), all_events)
     if root is None:
         return _without_cause(logs)
     if confidence == "high" and root.strength < DECISIVE and (_mixed(root, ordered) or _went_on(root, events_of)):
@@ -242,13 +244,19 @@ def _set_up_before(first: Event, events: Sequence[Event]) -> Event | None:
     return next((event for event in earlier if _SET_UP.search(event.text)), None)
 
 
-def _tried_in_vain(events: Sequence[Event]) -> Event | None:
-    """The first failure of a connection that a rank tried again and again, until the job was cancelled."""
-    tries: dict[tuple[object, ...], list[Event]] = {}
-    for event in events:
-        if event.family in CONNECTIONS and event.strength >= WEAK:
-            tries.setdefault((event.family, *event.stream), []).append(event)
-    return next((failed[0] for failed in tries.values() if len(failed) >= IN_VAIN), None)
+def _tried_in_vain(events: Sequence[Event], all_events: Iterable[Event]) -> Event | None:
+    """The first failure of a connection that a rank tried again and again, until the job was cancelled.
+
+    `all_events`: also those of runs before: an exception that the rank handled looks like the end of a run.
+    """
+    tries = Counter(_trial(event) for event in all_events if event.strength >= WEAK)
+    failed = (event for event in events if event.family in CONNECTIONS and event.strength >= WEAK)
+    return next((event for event in failed if tries[_trial(event)] >= IN_VAIN), None)
+
+
+def _trial(event: Event) -> tuple[object, ...]:
+    """What the tries of one connection have in common: no step was made between them."""
+    return (event.family, event.progress, *event.stream)
 
 
 def complained_often(root: Event, followed: Sequence[Event]) -> bool:
@@ -258,7 +266,7 @@ def complained_often(root: Event, followed: Sequence[Event]) -> bool:
     return sum(_DIGITS.sub("#", event.text) == shape for event in alike) >= IN_VAIN - 1
 
 
-def _root(events: Sequence[Event], skew: float) -> tuple[Event | None, str]:
+def _root(events: Sequence[Event], skew: float, all_events: Sequence[Event]) -> tuple[Event | None, str]:
     decisive = [event for event in events if event.strength >= DECISIVE]
     if decisive:
         return decisive[0], "high"
@@ -271,7 +279,7 @@ def _root(events: Sequence[Event], skew: float) -> tuple[Event | None, str]:
         first = _reason_below(first, raised)
         outside = [event for event in raised if event.strength == LIMIT]
         first = outside[0] if outside and _DYING.search(first.text) else first
-        in_vain = _tried_in_vain(events) if first.family == CANCELLED else None
+        in_vain = _tried_in_vain(events, all_events) if first.family == CANCELLED else None
         if in_vain is not None:
             return in_vain, "medium"
         return first, "high" if first.strength >= LIMIT else "medium"

@@ -220,7 +220,9 @@ def _held_up(run: RunDirectory, attempt: int, started: Mapping[str, Any], *, ste
     looks = [rank_looks.query_ranks(run, attempt, nodes) for _look in range(2 if steady else 1)]
     if steady and not standstill.same(*map(standstill.states_of, looks)):
         return None
-    return _culprit(looks[-1], started, dumps)
+    culprit = _culprit(looks[-1], started, dumps)
+    # At the start, one rank comes first, and the others may compute for long.
+    return None if steady and culprit is not None and culprit.kind == "alone" else culprit
 
 
 def _slowness(

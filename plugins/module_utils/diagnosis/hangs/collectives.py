@@ -40,10 +40,18 @@ def parting(recent: Mapping[int, Sequence[Group]]) -> Parting | None:
             by_group.setdefault(group.name, {}).setdefault(rank, {})[group.sequence] = group
     for name in sorted(by_group):
         history = by_group[name]
-        parted = _by_call(history, _kind) or _by_number(history)
+        # Who waits in another group has not come to this one's newest collectives yet.
+        here = {rank: numbers for rank, numbers in history.items() if not _waits_elsewhere(recent[rank], name)}
+        parted = _by_call(history, _kind) or (_by_number(here) if here else None)
         if parted is not None:
             return parted
     return None
+
+
+def _waits_elsewhere(recent: Sequence[Group], name: str) -> bool:
+    """Whether a rank is in a collective of another group, and in none of this one."""
+    active = {group.name for group in recent if group.active}
+    return bool(active) and name not in active
 
 
 def _by_call(

@@ -26,7 +26,9 @@ PATH = 1000
 # A node swaps from this many pages a second read back on, and a process is hit if so much of it (KiB) is swapped out.
 SWAPPING, SWAPPED_KB = 50, 10_000
 # From this part of a CPU on, a process computes.
-BUSY = 0.5
+BUSY, COMPUTES = 0.5, "computes"
+# The states of a process that has ended.
+ENDED = ("Z", "X")
 _THREAD = re.compile(r"^(Current thread|Thread) .*$", re.MULTILINE)
 _FRAME = re.compile(r'^ +(?:File "(?P<file>[^"\n]+)", line (?P<line>\d{1,9}) in (?P<name>\S+)'
                     r"|(?P<name2>\S.*) \((?P<file2>[^()\n]+):(?P<line2>\d{1,9})\))$", re.MULTILINE)  # fmt: skip
@@ -130,14 +132,14 @@ class RankState:
             return "waits for a disk or a network file system"
         # On a node that is short of CPUs a process that wants to run may get little of one.
         if self.cpu >= BUSY or self.state == "R":
-            return "computes"
+            return COMPUTES
         waits = {"futex": "waits for a lock or another thread", "nanosleep": "sleeps"}
         return next((words for word, words in waits.items() if word in self.waits_in), "waits")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """`kind`: behind, gone, mismatch, same, or slow (stragglers.py).
+    """`kind`: behind, gone, mismatch, alone, same, or slow (stragglers.py).
 
     `ranks`: those that hold the others up; empty if all wait in the same place.
     """
@@ -150,7 +152,7 @@ class Verdict:
     def remedy(self) -> str:
         """What to do about it, in a sentence."""
         nodes = ", ".join(sorted({rank.node for rank in self.ranks[:NAMED] if rank.node}))
-        if self.kind == "mismatch":
+        if self.kind in ("mismatch", "alone"):
             return "Let all ranks call the same collectives in the same order: equal batches, no branch by rank."
         if self.kind == "slow":
             again = f" `resources.exclude: [{nodes}]` shows whether it is the node." if nodes else ""
@@ -267,14 +269,19 @@ def verdict(
         return Verdict("behind", tuple(others), f"{_named(others)}; {_waiting(waiting)}")
     missing = _missing(states, world)
     if others and missing and not waiting:
-        rest = f"{len(missing)} other rank{'s' if len(missing) > 1 else ''}"
-        return Verdict("behind", tuple(others), f"{_named(others)}; no process is seen of {rest}")
+        return Verdict("behind", tuple(others), f"{_named(others)}; no process is seen of {_counted(missing)}")
     if missing and waiting and len(missing) <= len(waiting):
         where = f"{', '.join(silent[:NAMED])} does not answer" if silent else "it has ended or was killed"
         names = ", ".join(str(rank.rank) for rank in missing[:NAMED])
         subject = f"ranks {names} have" if len(missing) > 1 else f"rank {names} has"
         text = f"{subject} no process: {where}; {_waiting(waiting)}"
         return Verdict("gone", tuple(missing), text)
+    if missing and waiting and not others and not silent:
+        return Verdict("alone", tuple(waiting), f"{_named(waiting)}; no process is seen of {_counted(missing)}")
+    if len(waiting) == 1 and not missing and all(rank.activity == COMPUTES for rank in others):
+        place = Counter(rank.place for rank in others).most_common(1)[0][0]
+        compute = f"{_counted(others)} {'compute' if len(others) > 1 else COMPUTES}"
+        return Verdict("alone", tuple(waiting), f"{_named(waiting, alone=True)}; {compute} ({place})")
     if len(waiting) < 2 or len(waiting) < len(states):
         return None
     parted = parting({rank.rank: rank.recent for rank in waiting if rank.recent})
@@ -297,7 +304,7 @@ def verdict(
 
 def _missing(states: Sequence[RankState], world: int | None) -> list[RankState]:
     """The ranks of the job of which no node has a process."""
-    known = {rank.rank for rank in states}
+    known = {rank.rank for rank in states if rank.state not in ENDED}
     return [RankState(number, "", "X") for number in range(min(world or 0, 1_000_000)) if number not in known]
 
 
@@ -349,14 +356,19 @@ def _addresses(documents: Sequence[Mapping[str, object]]) -> dict[str, str]:
     return {address: min(nodes) for address, nodes in owners.items() if len(nodes) == 1}
 
 
-def _named(states: Sequence[RankState]) -> str:
+def _named(states: Sequence[RankState], *, alone: bool = False) -> str:
+    waits = f"waits {'alone ' if alone else ''}in"
     words = [
-        f"rank {rank.rank} on {rank.node} {f'waits in {rank.label}' if rank.operation else rank.activity}"
+        f"rank {rank.rank} on {rank.node} {f'{waits} {rank.label}' if rank.operation else rank.activity}"
         + (f" ({rank.place})" if rank.place else "")
         for rank in states[:NAMED]
     ]
     more = len(states) - NAMED
     return "; ".join(words) + (f"; and {more} more" if more > 0 else "")
+
+
+def _counted(states: Sequence[RankState]) -> str:
+    return f"{len(states)} other rank{'s' if len(states) > 1 else ''}"
 
 
 def _waiting(states: Sequence[RankState]) -> str:
