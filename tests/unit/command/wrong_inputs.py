@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What people type that is wrong, and what the answer must contain: the option, the value, what is allowed, what to do.
 
-`typed` is a command line of `rankzero`. `job` is the text of jobs/tiny.yml from its third line on, or all of it where
-it begins with a line end. `code` is the exit code: 64 for the command line, 2 for a request that is refused.
+`typed` is a command line of `rankzero`. `job` is the text of jobs/tiny.yml. `code` is the exit code: 64 for the command
+line, 2 for a request that is refused.
 """
 
 from __future__ import annotations
