@@ -21,10 +21,11 @@ from rankzero.sbatch.secret_words import is_secret_name, secret_words
 from rankzero.sbatch.step import Step
 
 #: Variables that rankzero sets for every rank.
-RANK_VARIABLES = names(
-    "MASTER_ADDR MASTER_PORT WORLD_SIZE RANK LOCAL_RANK NODE_RANK LOCAL_WORLD_SIZE NNODES NUM_NODES GPUS_PER_NODE "
-    "NPROC_PER_NODE HEAD_NODE HEAD_NODE_IP RDZV_ENDPOINT PYTHONUNBUFFERED"
-)
+RANK_VARIABLES = names("MASTER_ADDR MASTER_PORT WORLD_SIZE RANK LOCAL_RANK NODE_RANK LOCAL_WORLD_SIZE PYTHONUNBUFFERED")
+#: Other names of scripts for the address of the first node.
+ADDRESSES = names("HEAD_NODE HEAD_NODE_IP RDZV_ENDPOINT")
+#: Sizes that follow from the job (`-n 8`), by the names that scripts give them -> the variable of the job.
+COUNTS = {"NNODES": "NODES", "NUM_NODES": "NODES", "GPUS_PER_NODE": "GPUS_PER_NODE"}
 INTERFACES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 #: What every shell changes.
 OF_THE_SHELL = ("_", "SHLVL", "PWD", "OLDPWD", "BASH_ENV")
@@ -293,6 +294,11 @@ def _variable(job: Job, body: Body, place: tuple[int, str], values: tuple[str, s
         job.becomes(line, name, f"secrets.{name}: read from your environment")
     elif name in RANK_VARIABLES:
         job.becomes(line, name, "set for every rank")
+    elif name in ADDRESSES:
+        job.becomes(line, name, "nothing: MASTER_ADDR and MASTER_PORT are set for every rank")
+    elif name in COUNTS and value == other == str(_count(job, name)):
+        body.commands.append(f'export {name}="$RANKZERO_{COUNTS[name]}"')
+        job.becomes(line, name, "setup.commands")
     elif name == "OMP_NUM_THREADS" and value == str(job.cpus_per_task or ""):
         job.becomes(line, name, "follows from resources.cpus_per_rank")
     elif name in INTERFACES and value != other and not UNKNOWN.search(value):
@@ -306,6 +312,10 @@ def _variable(job: Job, body: Body, place: tuple[int, str], values: tuple[str, s
     else:
         job.put("env", name, value)
         job.becomes(line, name, f"env.{name}")
+
+
+def _count(job: Job, name: str) -> object:
+    return job.nodes if COUNTS[name] == "NODES" else job.get("resources", "gpus_per_node")
 
 
 def _list(job: Job, body: Body, place: tuple[int, str], value: str) -> None:

@@ -106,3 +106,17 @@ srun --ntasks-per-node=1 bash -c '
 '"""
     made = spec_of(tmp_path, step)
     assert (made["launcher"]["kind"], made["command"]) == ("torchrun", ["train.py", "--lr", "1"])
+
+
+def test_sizes_that_a_script_tells_its_program_follow_the_job(tmp_path: Path) -> None:
+    body = "export NNODES=$SLURM_NNODES GPUS_PER_NODE=4 NPROC_PER_NODE=4 HEAD_NODE=$(hostname)\nsrun python train.py"
+    made = made_of(tmp_path, body, "#SBATCH --gpus-per-node=4\n")
+    spec = yaml.safe_load(made.text)
+    wanted = ['export GPUS_PER_NODE="$RANKZERO_GPUS_PER_NODE"', 'export NNODES="$RANKZERO_NODES"']
+    assert (spec["setup"], spec["env"]) == ({"commands": wanted}, {"NPROC_PER_NODE": "4"})
+    assert {row.what: row.becomes.partition(":")[0] for row in made.rows}["HEAD_NODE"] == "nothing"
+
+
+def test_a_size_that_is_not_the_jobs_is_its_own(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, "export NNODES=1\nsrun python train.py")
+    assert (spec.get("setup"), spec["env"]) == (None, {"NNODES": "1"})

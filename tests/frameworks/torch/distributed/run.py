@@ -15,11 +15,11 @@ import sys
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     for name in ("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port"):
-        parser.add_argument(f"--{name}")
+        parser.add_argument(f"--{name}", f"--{name.replace('-', '_')}")
     for name in ("rdzv-backend", "rdzv-endpoint", "rdzv-id"):
         parser.add_argument(f"--{name}")
     parser.add_argument("--standalone", action="store_true")
-    parser.add_argument("--no-python", action="store_true", required=True)
+    parser.add_argument("--no-python", action="store_true")
     # As the real one: the words behind the program are its own, and `--` may stand before it.
     parser.add_argument("program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
@@ -37,12 +37,13 @@ if __name__ == "__main__":
             "LOCAL_RANK": number,
             "GROUP_RANK": node,
             "LOCAL_WORLD_SIZE": local,
-            "WORLD_SIZE": local * int(given.nnodes),
+            "WORLD_SIZE": local * int(given.nnodes or 1),
             "MASTER_ADDR": given.master_addr,
             "MASTER_PORT": given.master_port,
         }
         environment = {**os.environ, **{name: str(value) for name, value in places.items()}}
-        ranks.append(subprocess.Popen([given.program, *given.arguments], env=environment))
+        words = [*([] if given.no_python else [sys.executable]), given.program, *given.arguments]
+        ranks.append(subprocess.Popen(words, env=environment))
     # As torch's agent does: what it is told goes to its ranks.
     signal.signal(signal.SIGTERM, lambda *_: [rank.terminate() for rank in ranks])
     sys.exit(max(abs(rank.wait()) for rank in ranks))
